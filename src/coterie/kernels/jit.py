@@ -1,0 +1,13 @@
+"""The one door to numba: a typed decorator, so that kernels stay plain functions to everyone else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+# Compiled code is cached beside the module, so only the first process on a machine pays for compilation.
+kernel = cast(Callable[[Function], Function], numba.njit(cache=True))

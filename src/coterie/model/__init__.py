@@ -1,0 +1,29 @@
+"""The nouns: what a workload, a design, a ledger and a plan are."""
+
+from coterie.model.design import Channels, Design, Entries, Overlay, Placement, Spread, Trees
+from coterie.model.graph import BrokerGraph
+from coterie.model.ledger import Ledger
+from coterie.model.plan import Plan, Slice, Topic
+from coterie.model.relation import Relation
+from coterie.model.workload import Change, Content, Publications, Timeline, Workload
+
+__all__ = [
+    "BrokerGraph",
+    "Change",
+    "Channels",
+    "Content",
+    "Design",
+    "Entries",
+    "Ledger",
+    "Overlay",
+    "Placement",
+    "Plan",
+    "Publications",
+    "Relation",
+    "Slice",
+    "Spread",
+    "Timeline",
+    "Topic",
+    "Trees",
+    "Workload",
+]

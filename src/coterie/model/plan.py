@@ -1,0 +1,73 @@
+"""A plan: a versioned design cut into one slice per node, with its predicted ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import msgspec
+
+from coterie.model.design import Design
+from coterie.model.ledger import Ledger
+
+Topic = int | str  # dense indices in the laboratory, MQTT topic names in the live network
+
+
+class Neighbour(msgspec.Struct, frozen=True, array_like=True):
+    """A node to keep a link to, and where it sits on the ring (0 where there is none)."""
+
+    node: int
+    position: int = 0
+
+
+class ChannelPart(msgspec.Struct, frozen=True, array_like=True):
+    """What a node has to know of a channel that carries several topics."""
+
+    channel: int
+    topics: tuple[Topic, ...]
+
+
+class Slice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that one node is told by a plan; trees are not in it, the nodes build them."""
+
+    version: int
+    system: str
+    node: int
+    position: int = 0
+    neighbours: tuple[Neighbour, ...] = ()
+    channels: tuple[ChannelPart, ...] = ()
+    settings: dict[str, float | int | str | bool] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Version `version` of what the network should look like, and what that is predicted to cost."""
+
+    version: int
+    design: Design
+    predicted: Ledger  # on the window it was learned from
+    later: Ledger | None  # on a later window
+
+    def slice_of(self, node: int) -> Slice:
+        return slice_of(self.design, node, self.version)
+
+
+def slice_of(design: Design, node: int, version: int = 0) -> Slice:
+    """The part of a design that concerns one node: its position and its links."""
+    overlay = design.overlay
+    positions = overlay.positions
+    peers = (
+        (peer for peer in range(design.node_count) if peer != node)
+        if overlay.is_complete
+        else overlay.links.row(node).tolist()
+    )
+
+    def position(of: int) -> int:
+        return 0 if positions is None else int(positions[of])
+
+    return Slice(
+        version=version,
+        system=design.system,
+        node=node,
+        position=position(node),
+        neighbours=tuple(Neighbour(peer, position(peer)) for peer in peers),
+    )
