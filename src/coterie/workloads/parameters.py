@@ -1,0 +1,96 @@
+"""What every generator's parameters share, and the checks they are validated with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from coterie.errors import ConfigError
+
+INTERESTS, PUBLICATIONS, ATTACHMENT, CHANGES, NETWORK, MODES = range(
+    6
+)  # streams of randomness: one does not shift another
+RATE_MODELS = ("constant", "power-law", "average", "frequent", "infrequent")
+INT32_MAX = 2**31 - 1
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Who publishes how often; every paper adds who wants what. Rates are events per interval."""
+
+    publishers: int = 1  # of a topic, drawn from its subscribers; they share the topic's rate
+    rates: str = "constant"  # one of RATE_MODELS; power-law: Magnet 4.2; average, frequent, infrequent: Tamara Table 1
+    rate: float = 1.0  # of every topic (constant), or the mean over topics (power-law)
+    rate_exponent: float = 0.75  # alpha of the publication rates, Magnet section 4.2
+    whole_rates: bool = False  # rounds to whole events, at least 1: what a simulation publishes
+
+    def __post_init__(self) -> None:
+        at_least("publishers", self.publishers, 1)
+        one_of("rates", self.rates, RATE_MODELS)
+        above("rate", self.rate, 0)
+        at_least("rate_exponent", self.rate_exponent, 0)
+
+
+class Sized(Parameters, frozen=True, kw_only=True):
+    """The sizes of a synthetic workload."""
+
+    nodes: int = 1000
+    topics: int = 100
+    subscribers: int = 0  # 0: a peer network, every node is one subscriber; else they sit at nodes drawn evenly
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("nodes", self.nodes, 1, INT32_MAX)
+        within("topics", self.topics, 1, INT32_MAX)
+        within("subscribers", self.subscribers, 0, INT32_MAX)
+
+    @property
+    def subscriber_count(self) -> int:
+        return self.subscribers or self.nodes
+
+
+Some = TypeVar("Some", bound=Parameters)
+
+
+def read_parameters(kind: type[Some], settings: Mapping[str, object]) -> Some:
+    """Parameters from names and values as a command line or a file has them; ConfigError names what exists."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    values: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key not in fields:
+            raise ConfigError(key, value, f"no such parameter here; there are {', '.join(sorted(fields))}")
+        try:
+            values[key] = msgspec.convert(value, fields[key].type, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(key, value, str(error)) from error
+    return kind(**values)
+
+
+def stream(seed: int, purpose: int) -> np.random.Generator:
+    """The randomness of one purpose under a seed."""
+    if seed < 0:
+        raise ConfigError("seed", seed, "a whole number from 0")
+    return np.random.default_rng([seed, purpose])
+
+
+def at_least(key: str, value: float, low: float) -> None:
+    if not (math.isfinite(value) and value >= low):
+        raise ConfigError(key, value, f"at least {low}")
+
+
+def above(key: str, value: float, low: float) -> None:
+    if not (math.isfinite(value) and value > low):
+        raise ConfigError(key, value, f"more than {low}")
+
+
+def within(key: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ConfigError(key, value, f"from {low} to {high}")
+
+
+def one_of(key: str, value: str, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ConfigError(key, value, f"one of {', '.join(allowed)}")
