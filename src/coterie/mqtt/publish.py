@@ -1,0 +1,177 @@
+"""The hot path: PUBLISH parsed inline, and one message encoded once for many receivers.
+
+How a node uses it, per chunk read from a socket: `Connection.receive` runs `scan_publishes` over the chunk, which takes
+the common PUBLISH (QoS 0 or 1, not retained, no properties, topic seen before) in a few slices and leaves everything
+else to the full codec; the node asks `SubscriptionIndex.matches` for the receivers and hands both to `fanout.fan_out`,
+which appends ready bytes to each receiver's `output` list; at the end of the loop turn the node writes each list once.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import msgspec
+
+from coterie.mqtt.packets import MQTT_5, Publish
+from coterie.mqtt.properties import NO_PROPERTIES, PUBLISH, Properties, encode_property, encode_property_list
+from coterie.mqtt.topics import TopicNames
+from coterie.mqtt.wire import encode_text, encode_varint
+
+
+def scan_publishes(
+    data: bytes, pos: int, version: int, names: TopicNames, out: list[Publish], packet_bytes_max: int
+) -> int:
+    """Append the run of common PUBLISH packets that starts at `pos`; return where it ends.
+
+    Stops without an error at anything else: another packet, a property, a new topic name, a packet cut off or too
+    large. The caller goes on with the full codec there. One long function, because a call costs as much as the parse.
+    """
+    known = names.names.get
+    append = out.append
+    size = len(data)
+    has_properties = version >= MQTT_5
+    while pos + 4 < size:
+        first = data[pos]
+        if first != 0x30 and first != 0x32:
+            break
+        length = data[pos + 1]
+        body = pos + 2
+        if length > 127:
+            high = data[body]
+            if high > 127 or high == 0:
+                break
+            length += (high << 7) - 128
+            body += 1
+        end = body + length
+        if end > size or end - pos > packet_bytes_max:
+            break
+        start = body + 2 + (data[body] << 8 | data[body + 1])
+        topic = known(data[body + 2 : start])
+        if topic is None:
+            break
+        packet_id = 0
+        if first == 0x32:
+            if start + 2 > end:
+                break
+            packet_id = data[start] << 8 | data[start + 1]
+            if packet_id == 0:
+                break
+            start += 2
+        if has_properties:
+            if start >= end or data[start]:
+                break
+            start += 1
+        if start > end:
+            break
+        if packet_id:
+            append(Publish(topic, data[start:end], 1, False, False, packet_id))
+        else:
+            append(Publish(topic, data[start:end], 0, False, False, 0, NO_PROPERTIES, data[pos:end]))
+        pos = end
+    return pos
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An application message on its way: what of a PUBLISH is meant for the receivers, whoever they are."""
+
+    topic: str
+    payload: bytes = b""
+    qos: int = 0
+    retain: bool = False
+    properties: Properties = NO_PROPERTIES  # never an alias or subscription identifiers: those belong to a connection
+    expires_at_s: float | None = None
+    publisher: str = ""  # client id, for no-local
+
+
+def message_of(publish: Publish, now_s: float, publisher: str = "") -> Message:
+    properties = publish.properties
+    expires_at_s = None
+    if properties is not NO_PROPERTIES:
+        if properties.topic_alias is not None or properties.subscription_identifiers:
+            properties = msgspec.structs.replace(properties, topic_alias=None, subscription_identifiers=())
+        if properties.message_expiry_s is not None:
+            expires_at_s = now_s + properties.message_expiry_s
+    return Message(publish.topic, publish.payload, publish.qos, publish.retain, properties, expires_at_s, publisher)
+
+
+class SharedPublish:
+    """One message and its encodings, each made at most once however many receivers there are."""
+
+    __slots__ = ("_block", "_frames", "_splits", "_topic", "message")
+
+    def __init__(self, message: Message, frame: bytes = b"", version: int = 0) -> None:
+        self.message = message
+        self._topic: bytes | None = None
+        self._block: bytes | None = None
+        self._frames: dict[int, bytes] = {}
+        self._splits: dict[int, tuple[bytes, bytes]] = {}
+        if frame:
+            self._frames[version << 1] = frame
+
+    def frame(self, version: int, retain: bool, now_s: float) -> bytes:
+        """The QoS 0 packet without alias and identifiers; the same bytes for everyone who may get it."""
+        if self.message.expires_at_s is not None:
+            return self.tailored(version, 0, retain, now_s=now_s)
+        key = version << 1 | retain
+        frame = self._frames.get(key)
+        if frame is None:
+            frame = self._frames[key] = self.tailored(version, 0, retain, now_s=now_s)
+        return frame
+
+    def split(self, version: int, qos: int, retain: bool, now_s: float) -> tuple[bytes, bytes]:
+        """The bytes before and after the packet identifier of a QoS 1 or 2 packet, first sending."""
+        key = (version << 2 | qos) << 1 | retain
+        found = self._splits.get(key) if self.message.expires_at_s is None else None
+        if found is None:
+            whole = self.tailored(version, qos, retain, packet_id=1, now_s=now_s)
+            cut = len(whole) - len(self.message.payload) - 2
+            if version >= MQTT_5:
+                block = len(self._block or b"") + (5 if self.message.expires_at_s is not None else 0)
+                cut -= block + len(encode_varint(block))
+            found = self._splits[key] = whole[:cut], whole[cut + 2 :]
+        return found
+
+    def tailored(
+        self,
+        version: int,
+        qos: int,
+        retain: bool,
+        *,
+        dup: bool = False,
+        packet_id: int = 0,
+        alias: int = 0,
+        with_topic: bool = True,
+        identifiers: tuple[int, ...] = (),
+        now_s: float = 0.0,
+    ) -> bytes:
+        """A packet for one receiver; the topic and the properties of the message are still encoded only once."""
+        message = self.message
+        if self._topic is None:
+            self._topic = encode_text(message.topic)
+        parts = [self._topic if with_topic else b"\0\0"]
+        if qos:
+            parts.append(packet_id.to_bytes(2, "big"))
+        if version >= MQTT_5:
+            block = self._property_block(alias, identifiers, now_s)
+            parts += [encode_varint(len(block)), block]
+        parts.append(message.payload)
+        length = sum(map(len, parts))
+        return b"".join((bytes((0x30 | dup << 3 | qos << 1 | retain,)), encode_varint(length), *parts))
+
+    def _property_block(self, alias: int, identifiers: tuple[int, ...], now_s: float) -> bytes:
+        message = self.message
+        if self._block is None:
+            properties = message.properties
+            if properties.message_expiry_s is not None:
+                properties = msgspec.structs.replace(properties, message_expiry_s=None)
+            self._block = encode_property_list(properties, PUBLISH)
+        block = self._block
+        if message.expires_at_s is not None:
+            # Decremented by the time it waited here (section 3.3.2.3.3); never below zero on a late resend.
+            left_s = min(max(0, ceil(message.expires_at_s - now_s)), 0xFFFF_FFFF)
+            block += encode_property("message_expiry_s", left_s)
+        if alias:
+            block += encode_property("topic_alias", alias)
+        for identifier in identifiers:
+            block += encode_property("subscription_identifiers", identifier)
+        return block
