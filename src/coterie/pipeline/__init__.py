@@ -1,1 +1,1 @@
-
+"""From logs to a priced plan: everything that runs on Spark."""

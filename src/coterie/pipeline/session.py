@@ -1,0 +1,246 @@
+"""Opens the one Spark session of a run: any master URL, quiet, tuned, with our package on the executors."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+import coterie
+from coterie.errors import ConfigError
+from coterie.pipeline.java import Java, cache_dir, find_java, java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTERS = "local[*], local[N], local[N,retries], local-cluster[workers,cores,MB], spark://host:port or sc://host:port"
+EXTRA_JVM = "spark.driver.extraJavaOptions"
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """How the JVM and Spark are tuned for one kind of use."""
+
+    jvm: tuple[str, ...]
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+PROFILES = {
+    # Measured on two cores: dedupe of 20 million rows is flat between 4 and 200 partitions, spills below 4 GB.
+    "job": Profile(
+        ("-XX:+UseParallelGC",),
+        {
+            "spark.driver.memory": "4g",
+            "spark.sql.shuffle.partitions": "8",
+            "spark.sql.adaptive.enabled": "true",
+            "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+            "spark.shuffle.compress": "true",
+        },
+    ),
+    # Start-up and planning dominate tiny frames: no optimising compiler, no code generation, one partition.
+    "test": Profile(
+        ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+        {
+            "spark.driver.memory": "1g",
+            "spark.default.parallelism": "1",
+            "spark.sql.shuffle.partitions": "1",
+            "spark.sql.adaptive.enabled": "false",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+            "spark.shuffle.compress": "false",
+            "spark.shuffle.spill.compress": "false",
+            "spark.rdd.compress": "false",
+        },
+    ),
+}
+
+
+def open_session(
+    master: str = "local[*]",
+    *,
+    profile: str = "job",
+    app_name: str = "coterie",
+    work_dir: Path | None = None,
+    conf: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Make the session, or return the one that is running; `conf` wins over the profile.
+
+    Blocks for a few seconds while the JVM starts. The process environment is changed only meanwhile.
+    """
+    if profile not in PROFILES:
+        raise ConfigError("spark profile", profile, " or ".join(PROFILES))
+    if master.startswith("sc://"):
+        return _connect(master, app_name, conf or {})
+    if not master.startswith(("local", "spark://", "yarn", "k8s://")):
+        raise ConfigError("spark", master, MASTERS)
+    java = find_java()
+    settings = _settings(master, profile, java, work_dir or Path(tempfile.gettempdir()), conf or {})
+    with _environment(_launch_environment(master, java)):
+        return _start(master, app_name, settings)
+
+
+def archive_path(java: Java, profile: str) -> Path:
+    """Where the class-data archive of this Java, PySpark and profile lives (it may not exist)."""
+    return cache_dir() / f"classes-{java.version}-{pyspark.__version__}-{profile}.jsa"
+
+
+def warm_archive(profile: str = "job") -> Path:
+    """Write the class-data archive, which halves the start of every later session; takes about half a minute."""
+    java = find_java()
+    target = archive_path(java, profile)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = target.with_name(f".{os.getpid()}-{target.name}")
+    program = [sys.executable, "-c", _WARM_SCRIPT, profile, str(unfinished)]
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    if not unfinished.exists():
+        raise ConfigError("java", java.version, f"this Java wrote no class archive: {done.stderr.strip()[-300:]}")
+    unfinished.replace(target)
+    return target
+
+
+def package_zip(folder: Path | None = None) -> Path:
+    """Our own package as a zip for executors, named by its content so that a changed package is a new file."""
+    root = Path(coterie.__file__).parent
+    sources = sorted(p for p in root.rglob("*") if p.is_file() and p.suffix not in {".pyc", ".nbi", ".nbc"})
+    digest = hashlib.blake2b(digest_size=8)
+    for source in sources:
+        digest.update(str(source.relative_to(root)).encode() + source.read_bytes())
+    target = (cache_dir() if folder is None else folder) / f"coterie-{digest.hexdigest()}.zip"
+    if not target.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = target.with_name(f".{os.getpid()}-{target.name}")
+        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+            for source in sources:
+                archive.write(source, str(Path("coterie") / source.relative_to(root)))
+        unfinished.replace(target)
+    return target
+
+
+def _settings(master: str, profile: str, java: Java, work_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
+    log_file = Path(__file__).with_name("log4j2.properties")
+    jvm = [f"-Dlog4j2.configurationFile=file:{log_file}", *PROFILES[profile].jvm, *conf.get(EXTRA_JVM, "").split()]
+    archive = archive_path(java, profile)
+    if archive.exists() and not any("ArchiveClassesAtExit" in option for option in jvm):
+        jvm.append(f"-XX:SharedArchiveFile={archive}")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.local.dir": str(work_dir),
+        "spark.sql.warehouse.dir": str(work_dir / "warehouse"),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        **PROFILES[profile].conf,
+    }
+    if master.startswith("local"):
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        # Only where executors surely have this very environment: the daemon is imported before shipped files arrive.
+        settings["spark.python.daemon.module"] = "coterie.pipeline.sparkd"
+    else:
+        settings["spark.submit.pyFiles"] = str(package_zip())
+    settings.update({key: value for key, value in conf.items() if key != EXTRA_JVM})
+    settings["spark.driver.extraJavaOptions"] = " ".join(jvm)
+    return settings
+
+
+def _launch_environment(master: str, java: Java) -> dict[str, str]:
+    variables = {
+        **ONE_THREAD,
+        "JAVA_HOME": str(java_home(java)),
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    if master.startswith("local"):
+        variables["SPARK_LOCAL_IP"] = "127.0.0.1"
+    if master.startswith("local-cluster"):
+        # The default is a folder inside the installed pyspark package.
+        variables["SPARK_WORKER_DIR"] = tempfile.mkdtemp(prefix="coterie-workers-")
+    return variables
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _start(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except (PySparkException, OSError, RuntimeError) as error:
+        raise ConfigError("spark", master, f"the session does not start: {_first_line(error)}") from error
+
+
+def _connect(url: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
+    missing = [name for name in ("grpc", "grpc_status", "google.rpc", "zstandard") if not _is_installed(name)]
+    if missing:
+        raise ConfigError("spark", url, f"Spark Connect needs {', '.join(missing)}: pip install 'coterie[connect]'")
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(url).appName(app_name)
+    for key, value in {"spark.sql.session.timeZone": "UTC", **conf}.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+        session.addArtifacts(str(package_zip()), pyfile=True)
+    except Exception as error:  # grpc has its own tree of errors, which may not be importable here
+        raise ConfigError("spark", url, f"no Spark Connect server answers: {_first_line(error)}") from error
+    return session
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return lines[0].strip() if lines else type(error).__name__
+
+
+_WARM_SCRIPT = """
+import sys, tempfile
+from coterie.pipeline.session import EXTRA_JVM, open_session
+profile, target = sys.argv[1:]
+spark = open_session("local[1]", profile=profile,
+                     conf={EXTRA_JVM: f"-XX:ArchiveClassesAtExit={target} -Xlog:disable -Xlog:all=off"})
+rows = spark.range(1000).selectExpr("id % 7 as k", "cast(id as string) as v", "timestamp_seconds(id) as t")
+with tempfile.TemporaryDirectory() as folder:
+    rows.write.parquet(folder + "/rows")
+    read = spark.read.parquet(folder + "/rows")
+    joined = read.groupBy("k").count().join(read, "k")
+    joined.repartition(2, "k").mapInArrow(lambda batches: batches, joined.schema).toArrow()
+process = spark.sparkContext._gateway.proc
+spark.stop()
+process.stdin.close()
+process.wait(120)
+"""
