@@ -155,6 +155,15 @@ class Entries:
         return cls(rows, channel, first, np.arange(count + 1, dtype=np.int64), publisher_node.astype(np.int32))
 
 
+@dataclass(frozen=True)
+class Upkeep:
+    """Heartbeats per interval: on every tree edge, on every routing entry; and associations kept alive per interval."""
+
+    tree: float = 1.0
+    link: float = 1.0
+    associations: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
     """All columns for one workload. `system` made it; `settings` are its parameters and seed, as plain values."""
@@ -166,6 +175,7 @@ class Design:
     trees: Trees
     entries: Entries
     settings: dict[str, object]
+    upkeep: Upkeep = Upkeep()
 
     @property
     def node_count(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -47,27 +48,25 @@ class Plan:
     predicted: Ledger  # on the window it was learned from
     later: Ledger | None  # on a later window
 
-    def slice_of(self, node: int) -> Slice:
-        return slice_of(self.design, node, self.version)
-
-
-def slice_of(design: Design, node: int, version: int = 0) -> Slice:
+    def slice_of(design: Design, node: int, version: int = 0) -> Slice:
     """The part of a design that concerns one node: its position and its links."""
+    return slices(design, [node], version)[0]
+
+
+def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0) -> list[Slice]:
+    """The slices of these nodes (of all, by default); neighbours are shared between slices."""
     overlay = design.overlay
-    positions = overlay.positions
-    peers = (
-        (peer for peer in range(design.node_count) if peer != node)
-        if overlay.is_complete
-        else overlay.links.row(node).tolist()
-    )
+    positions = [0] * design.node_count if overlay.positions is None else overlay.positions.tolist()
+    everyone = tuple(Neighbour(node, position) for node, position in enumerate(positions))
 
-    def position(of: int) -> int:
-        return 0 if positions is None else int(positions[of])
+    def neighbours(node: int) -> tuple[Neighbour, ...]:
+        if overlay.is_complete:
+            return everyone[:node] + everyone[node + 1 :]
+        return tuple(everyone[peer] for peer in overlay.links.row(node).tolist())
 
-    return Slice(
-        version=version,
-        system=design.system,
-        node=node,
-        position=position(node),
-        neighbours=tuple(Neighbour(peer, position(peer)) for peer in peers),
-    )
+    return [
+        Slice(
+            version=version, system=design.system, node=node, position=positions[node], neighbours=neighbours(node)
+        )
+        for node in (range(design.node_count) if nodes is None else nodes)
+    ]

@@ -1,0 +1,398 @@
+"""The accountant's arithmetic: follow every publication through its channels and count what arrives where.
+
+One call prices all publications. Per publication the kernel collects *arrivals* (node, microseconds, hops, role,
+whether a copy was sent), orders them by time and judges them one by one, exactly as a driver judges messages as they
+arrive.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.kernels.jit import kernel
+
+DIRECT, ROOTED, FLOOD, FILTERED = 0, 1, 2, 3
+INBOUND, WANTED, RELAYED, FILTERED_OUT, DUPLICATE, LINK_COST, OWED, DELIVERED, US_SUM, US_MAX = range(10)
+COUNTER_COUNT = 10
+
+US_PER_BIN = 100
+US_BINS = 1_000_000
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+Float64 = NDArray[np.float64]
+
+
+class Csr(NamedTuple):
+    """Offsets (int64) and values (int32)."""
+
+    indptr: Int64
+    values: Int32
+
+
+class Structure(NamedTuple):
+    """The arrays of a design, see model.design."""
+
+    members: Csr
+    root: Int32
+    tree_indptr: Int64
+    tree_node: Int32
+    tree_parent: Int32
+    links: Csr
+    cost_links: Csr
+    cost_values: Float64
+
+
+class Paths(NamedTuple):
+    """The arrays of model.design.Entries, rows grouped by publication through `of_publication`."""
+
+    of_publication: Int64
+    channel: Int32
+    after: Int32
+    hops: Csr
+    targets: Csr
+
+
+class Delays(NamedTuple):
+    """The arrays of model.latency.Latency."""
+
+    kind: int
+    base_us: int
+    matrix_us: Int64
+    coordinates: Float64
+    us_per_unit: float
+
+
+class Scratch(NamedTuple):
+    """Per-node working arrays, reused for every publication; `stamp` values never repeat, so nothing is cleared."""
+
+    wants: Int64  # local subscribers that want the topic, valid where wants_stamp matches
+    wants_stamp: Int64
+    member_stamp: Int64
+    reached_stamp: Int64
+    us: Int64
+    hops: Int64
+    beyond: Int64
+    heap_us: Int64
+    heap_node: Int32
+    had_stamp: Int64
+
+
+class Arrivals(NamedTuple):
+    """Growable columns of arrivals; `size[0]` is how many there are."""
+
+    size: Int64
+    node: Int32
+    us: Int64
+    hops: Int64
+    is_member: NDArray[np.bool_]
+    is_copy: NDArray[np.bool_]
+
+
+@kernel
+def latency_us(delays: Delays, source: int, target: int) -> int:
+    if delays.kind == 0:
+        return delays.base_us
+    if delays.kind == 1:
+        size = len(delays.matrix_us)
+        return delays.matrix_us[source % size, target % size]
+    x = delays.coordinates[source, 0] - delays.coordinates[target, 0]
+    y = delays.coordinates[source, 1] - delays.coordinates[target, 1]
+    return delays.base_us + int(np.sqrt(x * x + y * y) * delays.us_per_unit)
+
+
+@kernel
+def link_cost(structure: Structure, source: int, target: int) -> float:
+    """Cost of a link of the given network; 0 where no network is given or the two are not linked."""
+    indptr, values = structure.cost_links
+    low, high = indptr[source], indptr[source + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if values[middle] < target:
+            low = middle + 1
+        else:
+            high = middle
+    if low < indptr[source + 1] and values[low] == target:
+        return structure.cost_values[low]
+    return 0.0
+
+
+@kernel
+def add_arrival(arrivals: Arrivals, node: int, us: int, hops: int, is_member: bool, is_copy: bool) -> None:
+    at = arrivals.size[0]
+    arrivals.node[at] = node
+    arrivals.us[at] = us
+    arrivals.hops[at] = hops
+    arrivals.is_member[at] = is_member
+    arrivals.is_copy[at] = is_copy
+    arrivals.size[0] = at + 1
+
+
+@kernel
+def spread_direct(
+    structure: Structure, delays: Delays, channel: int, entry: int, us: int, hops: int, out: Arrivals
+) -> float:
+    """The entry node sends a copy to every other member. Returns the cost of the links used."""
+    cost = 0.0
+    for at in range(structure.members.indptr[channel], structure.members.indptr[channel + 1]):
+        node = structure.members.values[at]
+        if node == entry:
+            add_arrival(out, node, us, hops, True, False)
+        else:
+            cost += link_cost(structure, entry, node)
+            add_arrival(out, node, us + latency_us(delays, entry, node), hops + 1, True, True)
+    return cost
+
+
+@kernel
+def spread_rooted(
+    structure: Structure, delays: Delays, scratch: Scratch, stamp: int, channel: int, us: int, hops: int, out: Arrivals
+) -> float:
+    """Down the tree from its root; parents stand before their children."""
+    for at in range(structure.members.indptr[channel], structure.members.indptr[channel + 1]):
+        scratch.member_stamp[structure.members.values[at]] = stamp
+    root = structure.root[channel]
+    scratch.us[root], scratch.hops[root] = us, hops
+    add_arrival(out, root, us, hops, scratch.member_stamp[root] == stamp, False)
+    cost = 0.0
+    for at in range(structure.tree_indptr[channel], structure.tree_indptr[channel + 1]):
+        node, parent = structure.tree_node[at], structure.tree_parent[at]
+        scratch.us[node] = scratch.us[parent] + latency_us(delays, parent, node)
+        scratch.hops[node] = scratch.hops[parent] + 1
+        cost += link_cost(structure, parent, node)
+        add_arrival(out, node, scratch.us[node], scratch.hops[node], scratch.member_stamp[node] == stamp, True)
+    return cost
+
+
+@kernel
+def heap_push(scratch: Scratch, size: int, us: int, node: int) -> int:
+    at = size
+    while at > 0:
+        above = (at - 1) // 2
+        if scratch.heap_us[above] <= us:
+            break
+        scratch.heap_us[at], scratch.heap_node[at] = scratch.heap_us[above], scratch.heap_node[above]
+        at = above
+    scratch.heap_us[at], scratch.heap_node[at] = us, node
+    return size + 1
+
+
+@kernel
+def heap_pop(scratch: Scratch, size: int) -> int:
+    """Removes the smallest entry (read it at index 0 before); returns the new size."""
+    size -= 1
+    us, node = scratch.heap_us[size], scratch.heap_node[size]
+    at = 0
+    while True:
+        below = 2 * at + 1
+        if below >= size:
+            break
+        if below + 1 < size and scratch.heap_us[below + 1] < scratch.heap_us[below]:
+            below += 1
+        if scratch.heap_us[below] >= us:
+            break
+        scratch.heap_us[at], scratch.heap_node[at] = scratch.heap_us[below], scratch.heap_node[below]
+        at = below
+    scratch.heap_us[at], scratch.heap_node[at] = us, node
+    return size
+
+
+@kernel
+def spread_flood(
+    structure: Structure,
+    delays: Delays,
+    scratch: Scratch,
+    stamp: int,
+    channel: int,
+    entry: int,
+    us: int,
+    hops: int,
+    out: Arrivals,
+) -> tuple[float, int]:
+    """Along every link between two members, except back: first arrivals by shortest delay.
+
+    Returns the cost of the links used and the number of copies that arrived late. Every node reached sends to all its
+    neighbours in the channel but the one it has the event from, so the number of copies does not depend on timing.
+    """
+    for at in range(structure.members.indptr[channel], structure.members.indptr[channel + 1]):
+        scratch.member_stamp[structure.members.values[at]] = stamp
+        scratch.us[structure.members.values[at]] = np.iinfo(np.int64).max
+    scratch.us[entry], scratch.hops[entry] = us, hops
+    size = heap_push(scratch, 0, us, entry)
+    cost, late = 0.0, 0
+    while size > 0:
+        at_us, node = scratch.heap_us[0], scratch.heap_node[0]
+        size = heap_pop(scratch, size)
+        if scratch.reached_stamp[node] == stamp or at_us > scratch.us[node]:
+            continue
+        scratch.reached_stamp[node] = stamp
+        is_origin = node == entry
+        add_arrival(out, node, at_us, scratch.hops[node], scratch.member_stamp[node] == stamp, not is_origin)
+        if not is_origin:
+            late -= 2  # the copy it came by is not late, and none goes back
+            cost -= link_cost(structure, node, scratch.beyond[node])
+        for at in range(structure.links.indptr[node], structure.links.indptr[node + 1]):
+            peer = structure.links.values[at]
+            if scratch.member_stamp[peer] != stamp:
+                continue
+            late += 1
+            cost += link_cost(structure, node, peer)
+            then_us = at_us + latency_us(delays, node, peer)
+            if then_us < scratch.us[peer]:
+                scratch.us[peer], scratch.hops[peer] = then_us, scratch.hops[node] + 1
+                scratch.beyond[peer] = node
+                size = heap_push(scratch, size, then_us, peer)
+    return cost, late
+
+
+@kernel
+def spread_filtered(
+    structure: Structure,
+    paths: Paths,
+    delays: Delays,
+    scratch: Scratch,
+    stamp: int,
+    row: int,
+    us: int,
+    hops: int,
+    out: Arrivals,
+) -> float:
+    """Along the tree in all directions, cut where no target lies beyond."""
+    channel = paths.channel[row]
+    entry = paths.hops.values[paths.hops.indptr[row + 1] - 1]
+    first, last = structure.tree_indptr[channel], structure.tree_indptr[channel + 1]
+    root = structure.root[channel]
+    scratch.beyond[root] = 0
+    for at in range(first, last):
+        scratch.beyond[structure.tree_node[at]] = 0
+    total = paths.targets.indptr[row + 1] - paths.targets.indptr[row]
+    for at in range(paths.targets.indptr[row], paths.targets.indptr[row + 1]):
+        scratch.beyond[paths.targets.values[at]] += 1
+    # Up from the entry: towards the root the event climbs before it descends.
+    scratch.reached_stamp[entry] = stamp
+    scratch.us[entry], scratch.hops[entry] = us, hops
+    add_arrival(out, entry, us, hops, True, False)
+    for back in range(last - first):
+        at = last - 1 - back
+        scratch.beyond[structure.tree_parent[at]] += scratch.beyond[structure.tree_node[at]]
+    cost = 0.0
+    for back in range(last - first):
+        at = last - 1 - back
+        node, parent = structure.tree_node[at], structure.tree_parent[at]
+        if scratch.reached_stamp[node] != stamp or total - scratch.beyond[node] == 0:
+            continue
+        scratch.reached_stamp[parent] = stamp
+        scratch.us[parent] = scratch.us[node] + latency_us(delays, node, parent)
+        scratch.hops[parent] = scratch.hops[node] + 1
+        cost += link_cost(structure, node, parent)
+        add_arrival(out, parent, scratch.us[parent], scratch.hops[parent], True, True)
+    for at in range(first, last):
+        node, parent = structure.tree_node[at], structure.tree_parent[at]
+        if scratch.reached_stamp[parent] != stamp or scratch.reached_stamp[node] == stamp or scratch.beyond[node] == 0:
+            continue
+        scratch.reached_stamp[node] = stamp
+        scratch.us[node] = scratch.us[parent] + latency_us(delays, parent, node)
+        scratch.hops[node] = scratch.hops[parent] + 1
+        cost += link_cost(structure, parent, node)
+        add_arrival(out, node, scratch.us[node], scratch.hops[node], True, True)
+    return cost
+
+
+@kernel
+def judge(
+    arrivals: Arrivals,
+    in_order: bool,
+    is_filtering: bool,
+    scratch: Scratch,
+    stamp: int,
+    rate: float,
+    counters: Float64,
+    hop_weights: Float64,
+    us_weights: Float64,
+) -> None:
+    """Go through one publication's arrivals in time order and book each where it belongs."""
+    size = arrivals.size[0]
+    order = np.arange(size) if in_order else np.argsort(arrivals.us[:size], kind="mergesort")
+    for at in order:
+        node = arrivals.node[at]
+        wants = scratch.wants[node] if scratch.wants_stamp[node] == stamp else 0
+        is_member = wants > 0 if is_filtering else arrivals.is_member[at]
+        had = scratch.had_stamp[node] == stamp
+        if arrivals.is_copy[at]:
+            if had:
+                counters[DUPLICATE] += rate
+            elif not is_member:
+                counters[RELAYED] += rate
+            elif wants > 0:
+                counters[WANTED] += rate
+            else:
+                counters[FILTERED_OUT] += rate
+        if is_member and not had:
+            scratch.had_stamp[node] = stamp
+            if wants > 0:
+                weight = rate * wants
+                counters[DELIVERED] += weight
+                counters[US_SUM] += weight * arrivals.us[at]
+                counters[US_MAX] = max(counters[US_MAX], arrivals.us[at])
+                hop_weights[arrivals.hops[at]] += weight
+                us_weights[min(arrivals.us[at] // US_PER_BIN, US_BINS - 1)] += weight
+
+
+@kernel
+def price_publications(
+    spread: int,
+    topic: Int32,
+    rate: Float64,
+    audience: Csr,
+    local_subscribers: Int64,
+    structure: Structure,
+    paths: Paths,
+    delays: Delays,
+    scratch: Scratch,
+    arrivals: Arrivals,
+    counters: Float64,
+    hop_weights: Float64,
+    us_weights: Float64,
+) -> None:
+    """Adds the whole workload to `counters`, `hop_weights`, `us_weights`. Cost: the sum of all structures touched."""
+    row_us = np.zeros(len(paths.channel), np.int64)
+    row_hops = np.zeros(len(paths.channel), np.int64)
+    channel_stamp = len(topic)
+    for publication in range(len(topic)):
+        if rate[publication] <= 0:
+            continue
+        stamp = publication + 1
+        weight = rate[publication]
+        for at in range(audience.indptr[topic[publication]], audience.indptr[topic[publication] + 1]):
+            scratch.wants[audience.values[at]] = local_subscribers[at]
+            scratch.wants_stamp[audience.values[at]] = stamp
+            counters[OWED] += weight * local_subscribers[at]
+        arrivals.size[0] = 0
+        first, last = paths.of_publication[publication], paths.of_publication[publication + 1]
+        for row in range(first, last):
+            after = paths.after[row]
+            us, hops = (row_us[after], row_hops[after]) if after >= 0 else (0, 0)
+            for at in range(paths.hops.indptr[row] + 1, paths.hops.indptr[row + 1]):
+                us += latency_us(delays, paths.hops.values[at - 1], paths.hops.values[at])
+                counters[LINK_COST] += weight * link_cost(structure, paths.hops.values[at - 1], paths.hops.values[at])
+                hops += 1
+                counters[INBOUND] += weight
+            row_us[row], row_hops[row] = us, hops
+            channel_stamp += 1
+            channel = paths.channel[row]
+            entry = paths.hops.values[paths.hops.indptr[row + 1] - 1]
+            if spread == DIRECT:
+                cost = spread_direct(structure, delays, channel, entry, us, hops, arrivals)
+            elif spread == ROOTED:
+                cost = spread_rooted(structure, delays, scratch, channel_stamp, channel, us, hops, arrivals)
+            elif spread == FLOOD:
+                cost, late = spread_flood(structure, delays, scratch, channel_stamp, channel, entry, us, hops, arrivals)
+                counters[DUPLICATE] += weight * late
+            else:
+                cost = spread_filtered(structure, paths, delays, scratch, channel_stamp, row, us, hops, arrivals)
+            counters[LINK_COST] += weight * cost
+        in_order = last - first <= 1
+        judge(arrivals, in_order, spread == FILTERED, scratch, stamp, weight, counters, hop_weights, us_weights)

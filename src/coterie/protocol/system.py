@@ -1,0 +1,126 @@
+"""A system: a named way to plan (bulk form) and to run (protocol), built from stages that compose.
+
+A stage is a plain function from the workload and the columns to its left to its own column. `Stages.plan` runs all
+four; `Stages.adopt` keeps what a design has learned (placement, channels, overlay) and only rebuilds the trees for
+another workload, which is how a design is priced on a later window than the one it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+import numpy as np
+
+from coterie.errors import ConfigError
+from coterie.model import Channels, Design, Entries, Overlay, Placement, Trees, Workload
+from coterie.model.design import Upkeep
+from coterie.protocol.node import Node
+from coterie.protocol.wire import Codec, Message
+
+
+class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of a system's parameters; `__post_init__` validates and raises ConfigError."""
+
+
+P = TypeVar("P", bound=Parameters)
+Chosen = TypeVar("Chosen", bound=msgspec.Struct)
+
+
+def attach_as_given(workload: Workload, parameters: Any, seed: int) -> Placement:
+    """The placement of systems that do not place: everybody stays where they are."""
+    return Placement(workload.attachment, workload.node_count)
+
+
+def one_channel_per_topic(workload: Workload, placement: Placement, parameters: Any, seed: int) -> Channels:
+    return Channels.one_per_topic(workload.topic_count)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """The four columns of a design as functions; parameters are the system's own."""
+
+    overlay: Callable[[Workload, Placement, Channels, Any, int], Overlay]
+    trees: Callable[[Workload, Placement, Channels, Overlay, Any, int], tuple[Trees, Entries]]
+    placement: Callable[[Workload, Any, int], Placement] = attach_as_given
+    channels: Callable[[Workload, Placement, Any, int], Channels] = one_channel_per_topic
+    upkeep: Callable[[Any], Upkeep] = lambda parameters: Upkeep()
+
+    def plan(self, system: str, workload: Workload, parameters: Parameters, seed: int) -> Design:
+        placement = self.placement(workload, parameters, seed)
+        channels = self.channels(workload, placement, parameters, seed)
+        overlay = self.overlay(workload, placement, channels, parameters, seed)
+        return self._finish(system, workload, placement, channels, overlay, parameters, seed)
+
+    def adopt(self, design: Design, workload: Workload, parameters: Parameters, seed: int) -> Design:
+        """The same network under another workload; subscribers it never saw stay where they are attached."""
+        if workload.topic_count != design.channels.topics.column_count or workload.node_count != design.node_count:
+            raise ConfigError("workload", workload.name, "the topics and nodes that the design was made for")
+        node_of = workload.attachment.copy()
+        known = min(len(node_of), len(design.placement.node_of))
+        node_of[:known] = design.placement.node_of[:known]
+        placement = Placement(node_of, workload.node_count)
+        return self._finish(design.system, workload, placement, design.channels, design.overlay, parameters, seed)
+
+    def _finish(
+        self,
+        system: str,
+        workload: Workload,
+        placement: Placement,
+        channels: Channels,
+        overlay: Overlay,
+        parameters: Parameters,
+        seed: int,
+    ) -> Design:
+        trees, entries = self.trees(workload, placement, channels, overlay, parameters, seed)
+        settings = {**msgspec.to_builtins(parameters), "seed": seed}
+        return Design(system, placement, channels, overlay, trees, entries, settings, self.upkeep(parameters))
+
+
+@dataclass(frozen=True)
+class System:
+    """One row of the table of systems. Drivers and planners know nothing else of a paper."""
+
+    name: str
+    title: str
+    paper: str
+    parameters: type[Parameters]
+    stages: Stages
+    node: Callable[[int, Any, Random], Node]  # address, parameters, randomness
+    messages: tuple[type[Message], ...]
+
+    def plan(self, workload: Workload, parameters: Parameters | None = None, seed: int = 0) -> Design:
+        return self.stages.plan(self.name, workload, parameters or self.parameters(), seed)
+
+    def adopt(self, design: Design, workload: Workload, parameters: Parameters | None = None, seed: int = 0) -> Design:
+        return self.stages.adopt(design, workload, parameters or self.parameters(), seed)
+
+    def codec(self) -> Codec:
+        return Codec(self.messages)
+
+    def configure(self, settings: Mapping[str, object]) -> Parameters:
+        return configure(self.parameters, settings, f"system {self.name}")
+
+
+def configure(kind: type[Chosen], settings: Mapping[str, object], owner: str) -> Chosen:
+    """Parameters from plain values (strings included); ConfigError names the key and lists what exists."""
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    for key in settings:
+        if key not in fields:
+            known = ", ".join(sorted(fields)) or "it has no parameters"
+            raise ConfigError(key, settings[key], f"{owner} does not know it; known are: {known}")
+    values: dict[str, object] = {}
+    for key, value in settings.items():
+        try:
+            values[key] = msgspec.convert(value, fields[key].type, strict=False)
+        except msgspec.ValidationError as error:
+            raise ConfigError(key, value, f"{owner}: {error}") from None
+    return kind(**values)
+
+
+def node_random(seed: int, address: int) -> Random:
+    """Each node's own randomness: independent between nodes, the same for the same seed anywhere."""
+    return Random(int(np.random.SeedSequence([seed, address]).generate_state(1, np.uint64)[0]))

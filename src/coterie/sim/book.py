@@ -1,0 +1,126 @@
+"""The driver's book: who wants what, what was published, what arrived; checked and counted as it happens.
+
+Everything here is known from outside the nodes, so a system cannot flatter itself: a copy is judged by what the node did
+with it (delivered, discarded, passed on), a delivery by what was owed when the event was published.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from coterie.accounting.tally import Tally
+from coterie.errors import RunError
+from coterie.model.plan import Topic
+from coterie.protocol.events import Event
+from coterie.trace import Traffic
+
+
+@dataclass
+class Published:
+    """One event in the book: when it was published, who is still owed it, who has it, what went wrong on its way."""
+
+    event: Event
+    time_us: int
+    owed: dict[int, int]  # node -> local subscribers that were interested when it was published
+    had: bytearray  # per node: 1 once delivered or discarded there
+    drops: list[tuple[int, int, str]] = field(default_factory=list)  # (source, target, cause)
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A delivery that was owed and never made, and why."""
+
+    event: int
+    topic: Topic
+    node: int
+    reason: str
+
+
+class Book:
+    """Counts and checks. `check` methods raise RunError at the step that breaks a promise."""
+
+    def __init__(self, node_count: int) -> None:
+        self.node_count = node_count
+        self.tally = Tally()
+        self.sent: Counter[Traffic] = Counter()
+        self.wanting: list[dict[Topic, int]] = [{} for _ in range(node_count)]  # node -> topic -> local subscribers
+        self.audience: dict[Topic, dict[int, int]] = {}  # topic -> node -> local subscribers
+        self.events: dict[int, Published] = {}
+
+    # --- interest ---
+
+    def subscribe(self, node: int, topic: Topic) -> bool:
+        """True if this is the node's first subscriber of the topic."""
+        count = self.wanting[node].get(topic, 0) + 1
+        self.wanting[node][topic] = count
+        self.audience.setdefault(topic, {})[node] = count
+        return count == 1
+
+    def unsubscribe(self, node: int, topic: Topic) -> bool:
+        """True if that was the node's last one. Who leaves is owed nothing any more."""
+        count = self.wanting[node].get(topic, 0) - 1
+        assert count >= 0, f"node {node} has no subscriber of {topic} to lose"
+        if count:
+            self.wanting[node][topic] = self.audience[topic][node] = count
+            return False
+        del self.wanting[node][topic]
+        del self.audience[topic][node]
+        for published in self.events.values():
+            if published.event.topic == topic and not published.had[node]:
+                self.tally.owed -= published.owed.pop(node, 0)
+        return True
+
+    # --- events ---
+
+    def publish(self, event: Event, time_us: int) -> None:
+        owed = dict(self.audience.get(event.topic, {}))
+        self.events[event.id] = Published(event, time_us, owed, bytearray(self.node_count))
+        self.tally.owed += sum(owed.values())
+
+    def deliver(self, node: int, event: Event, hops: int, time_us: int) -> None:
+        published = self.events.get(event.id)
+        if published is None:
+            raise RunError(f"node {node} delivered event {event.id}, which nobody published")
+        if event.topic not in self.wanting[node]:
+            raise RunError(f"node {node} delivered event {event.id} on topic {event.topic}, which it does not want")
+        if published.had[node]:
+            raise RunError(f"node {node} delivered event {event.id} on topic {event.topic} twice")
+        published.had[node] = 1
+        weight = published.owed.pop(node, 0)
+        if weight:
+            self.tally.add_delivery(hops, time_us - published.time_us, weight)
+
+    def discard(self, node: int, event: Event) -> None:
+        published = self.events.get(event.id)
+        if published is None:
+            raise RunError(f"node {node} discarded event {event.id}, which nobody published")
+        published.had[node] = 1
+
+    def drop(self, event: Event, source: int, target: int, cause: str) -> None:
+        published = self.events.get(event.id)
+        if published is not None and len(published.drops) < 1000:
+            published.drops.append((source, target, cause))
+
+    def forget_node(self, node: int) -> None:
+        """The node lost its memory: it may deliver again what it had delivered before it crashed."""
+        for published in self.events.values():
+            published.had[node] = 0
+
+    def missing(self) -> list[Missing]:
+        """Everything owed and not delivered, each with the reason."""
+        return [
+            Missing(published.event.id, published.event.topic, node, self._reason(published, node))
+            for published in self.events.values()
+            for node in sorted(published.owed)
+        ]
+
+    def _reason(self, published: Published, node: int) -> str:
+        direct = [drop for drop in published.drops if drop[1] == node]
+        if direct:
+            source, target, cause = direct[0]
+            return f"{cause} on the way from node {source} to node {target}"
+        if published.drops:
+            source, target, cause = published.drops[0]
+            return f"{cause} upstream, from node {source} to node {target}"
+        return "no structure led to the node when the event was published (it was being repaired)"
