@@ -16,10 +16,10 @@ Longs = NDArray[np.int64]
 def rank_of(point: float, upto: Floats, guide: Ints) -> int:
     """The rank whose share of the cumulated popularity `upto` (ascending, last 1.0) holds `point` in [0, 1).
 
-    `guide[g]` is the rank that holds g / len(guide), so that the walk is a step or two. Inverting the sum rather than using an
-    alias table means that a last-bit difference in `upto` between machines practically never shows.
+    `guide[g]` is the rank that holds g / len(guide), so that the walk is a step or two. Inverting the sum rather than
+    using an alias table means that a last-bit difference in `upto` between machines practically never shows.
     """
-    rank = guide[int(point * len(guide))]
+    rank = int(guide[int(point * len(guide))])
     while upto[rank] <= point and rank < len(upto) - 1:
         rank += 1
     return rank
@@ -42,7 +42,7 @@ def fill_guide(upto: Floats) -> Ints:
 def finish_row(
     draw: np.random.Generator, weights: Floats, row_modes: Ints, first: Longs, seen: Ints, stamp: int, left: Ints
 ) -> None:
-    """Fill `left` with the next columns of an exponential race among those not `seen`: the same law as going on drawing."""
+    """Fill `left` from an exponential race among the columns not `seen`: the same law as going on drawing."""
     total = 0
     for mode in row_modes:
         total += first[mode + 1] - first[mode]
@@ -66,9 +66,10 @@ def draw_in_modes(
 ) -> Ints:
     """Distinct columns for every row, each drawn by rank inside a mode drawn evenly from the row's modes.
 
-    modes (rows, per row) int32; mode m holds columns first[m]:first[m + 1], most popular first; upto, guide, weights belong
-    to the longest mode; row r gets indptr[r + 1] - indptr[r] columns, ascending, which its modes must be able to give.
-    O(pairs) while popularity leaves room; a row that keeps meeting what it has is finished by a race over its modes.
+    modes (rows, per row) int32; mode m holds columns first[m]:first[m + 1], most popular first; upto, guide, weights
+    belong to the longest mode; row r gets indptr[r + 1] - indptr[r] columns, ascending, which its modes must be able to
+    give. O(pairs) while popularity leaves room; a row that keeps meeting what it has is finished by a race over its
+    modes.
 
     >>> one = np.zeros((2, 1), np.int32)
     >>> upto = np.array([0.5, 1.0])

@@ -32,9 +32,9 @@ def grow_subscriptions(
 ) -> Longs:
     """Grow the given distinct pairs to `total` by homophily; returns keys peer * topic_count + topic, unsorted.
 
-    A topic by popularity and then one of its peers evenly is one pair evenly. reach[x - 1] is the probability that the tree
-    distance is at most x levels; a topic at distance x differs in bit x - 1 and in any lower bits. Gives up on a draw that
-    repeats a subscription; stops early only where 100 draws in a row per missing pair bring nothing new. O(total).
+    A topic by popularity and then one of its peers evenly is one pair evenly. reach[x - 1] is the probability that the
+    tree distance is at most x levels; a topic at distance x differs in bit x - 1 and in any lower bits. A draw that
+    repeats a subscription is dropped; after 100 draws per wanted pair the growth ends, full or not. O(total).
     """
     size = 16
     while size < 2 * total:

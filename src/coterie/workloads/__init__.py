@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from coterie.errors import ConfigError
-from coterie.model import Workload
-from coterie.workloads import magnet, spidercast
+from coterie.model import Timeline, Workload
+from coterie.workloads import dynatops, magnet, spidercast, tamara
 from coterie.workloads.parameters import Parameters, read_parameters
 
 
@@ -21,13 +21,24 @@ class WorkloadKind:
     paper: str
     parameters: type[Parameters]
     generate: Callable[[Any, int], Workload]
+    timelines: Mapping[str, Callable[[Any, int], Timeline]] = field(default_factory=dict)  # how it may change, by name
 
     def make(self, parameters: Parameters, seed: int) -> Workload:
         return replace(self.generate(parameters, seed), name=self.name)
 
+    def make_timeline(self, parameters: Parameters, seed: int, story: str = "") -> Timeline:
+        """The workload and its changes; the first of its `timelines` where none is named."""
+        if not self.timelines:
+            raise ConfigError("workload", self.name, f"one that changes with time: {', '.join(changing())}")
+        if story and story not in self.timelines:
+            raise ConfigError("story", story, f"one of {', '.join(self.timelines)}")
+        timeline = self.timelines[story or next(iter(self.timelines))](parameters, seed)
+        return replace(timeline, start=replace(timeline.start, name=self.name))
+
 
 def _kinds() -> list[WorkloadKind]:
     magnets, spider = "Magnet", "SpiderCast"
+    tamaras = {"arrivals": tamara.arrivals, "shift": tamara.shift}
     return [
         WorkloadKind("uniform", "every topic alike", spider, spidercast.Uniform, spidercast.popular),
         WorkloadKind("zipf", "popularity i^-alpha", spider, spidercast.Zipf, spidercast.popular),
@@ -37,10 +48,33 @@ def _kinds() -> list[WorkloadKind]:
         WorkloadKind("uncorrelated", "one category for all", magnets, magnet.Uncorrelated, magnet.multimodal),
         WorkloadKind("spatial", "topics of users close by", magnets, magnet.Spatial, magnet.spatial),
         WorkloadKind("hierarchical", "topics close in a tree", magnets, magnet.Hierarchical, magnet.hierarchical),
+        WorkloadKind(
+            "churn",
+            "feeds; nodes come and go",
+            spider,
+            spidercast.Churn,
+            spidercast.popular,
+            {"churn": spidercast.churn},
+        ),
+        WorkloadKind("tamara", "favourite clusters of topics", "Tamara", tamara.Clustered, tamara.clustered, tamaras),
+        WorkloadKind("tamara-uniform", "uniform interests", "Tamara", tamara.Tamara, tamara.uniform, tamaras),
+        WorkloadKind(
+            "dynatops",
+            "users at brokers, Poisson changes",
+            "DYNATOPS",
+            dynatops.Dynatops,
+            dynatops.poisson,
+            {"changes": dynatops.changes},
+        ),
     ]
 
 
 WORKLOADS: dict[str, WorkloadKind] = {kind.name: kind for kind in _kinds()}
+
+
+def changing() -> list[str]:
+    """The names of the workloads that also make timelines."""
+    return [name for name, kind in WORKLOADS.items() if kind.timelines]
 
 
 def kind_of(name: str) -> WorkloadKind:
@@ -53,3 +87,9 @@ def make_workload(name: str, settings: Mapping[str, object], seed: int) -> Workl
     """A workload by name, from settings as a command line has them; what is not set is as in the paper."""
     kind = kind_of(name)
     return kind.make(read_parameters(kind.parameters, settings), seed)
+
+
+def make_timeline(name: str, settings: Mapping[str, object], seed: int, story: str = "") -> Timeline:
+    """A workload that changes with time, by name."""
+    kind = kind_of(name)
+    return kind.make_timeline(read_parameters(kind.parameters, settings), seed, story)

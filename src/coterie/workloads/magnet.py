@@ -1,4 +1,4 @@
-"""Magnet's workloads (section 4): multi-modal, spatial and hierarchical topics, with even or power-law publication rates."""
+"""Magnet's workloads (section 4): multi-modal, spatial and hierarchical topics."""
 
 from __future__ import annotations
 
@@ -169,10 +169,10 @@ class Hierarchical(Sized, frozen=True, kw_only=True):
 
 
 def hierarchical(parameters: Hierarchical, seed: int) -> Workload:
-    """The text's initialisation contradicts itself (alpha_0 = 2 gives topics of about 6 peers, the target is 1.6 topics each).
+    """The text's initialisation contradicts itself (alpha_0 = 2 gives topics of about 6 peers, the target is 1.6 each).
 
-    Taken here: every peer has one home topic, spread evenly over the topics; what the initial fraction leaves is drawn by
-    rank, with the rank exponent 1 / (alpha_0 - 1) that belongs to alpha_0.
+    Taken here: every peer has one home topic, spread evenly over the topics; what the initial fraction leaves is drawn
+    by rank, with the rank exponent 1 / (alpha_0 - 1) that belongs to alpha_0.
     """
     draw = stream(seed, INTERESTS)
     count, topics = parameters.subscriber_count, parameters.topics
@@ -202,8 +202,7 @@ def _initial_subscriptions(
     # Twice as many as needed: repeats fall out in the growing.
     ranks = np.searchsorted(upto, draw.random(2 * (initial - count)) * upto[-1], side="right")
     peers = draw.integers(count, size=len(ranks))
-    key = np.concatenate(
-        [np.arange(count) * topics + home, peers * topics + leaf_of_rank[np.minimum(ranks, topics - 1)]]
-    )
+    drawn = peers * topics + leaf_of_rank[np.minimum(ranks, topics - 1)]
+    key = np.concatenate([np.arange(count) * topics + home, drawn])
     first = np.sort(np.unique(key, return_index=True)[1])[:initial]
     return key[first] // topics, key[first] % topics

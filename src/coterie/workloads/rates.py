@@ -9,8 +9,8 @@ from coterie.kernels.drawing import draw_rows_of_columns
 from coterie.model import Publications, Relation
 from coterie.workloads.parameters import PUBLICATIONS, Parameters, stream
 
-# Tamara, Table 1: (lowest, highest, percent of topics) per interval of six minutes. The first bin of the average model is
-# printed "0.6-0.6"; 0.4-0.6 closes the gap to the next bin. The infrequent column adds up to 100.
+# Tamara, Table 1: (lowest, highest, percent of topics) per interval of six minutes. The first bin of the average model
+# is printed "0.6-0.6"; 0.4-0.6 closes the gap to the next bin.
 FREQUENCY_BINS = {
     "average": ((0.4, 0.6, 15), (0.2, 0.4, 5), (0.1, 0.2, 25), (0.02, 0.1, 45), (0.002, 0.02, 10)),
     "frequent": ((1.0, 3.0, 5), (0.5, 1.0, 20), (0.1, 0.5, 50), (0.01, 0.1, 20), (0.001, 0.01, 5)),
@@ -20,7 +20,7 @@ PRINTED_FIRST_BIN = (0.6, 0.6, 15)
 
 
 def publish(parameters: Parameters, interests: Relation, seed: int) -> Publications:
-    """Rates by the parameters' model; publishers drawn from the subscribers of each topic. Unwanted topics stay silent."""
+    """Rates by the parameters' model, publishers from the subscribers of each topic. Unwanted topics stay silent."""
     draw = stream(seed, PUBLICATIONS)
     popularity = np.bincount(interests.columns, minlength=interests.column_count)
     return publishers_of(draw, interests, topic_rates(draw, parameters, popularity), parameters.publishers)
@@ -51,7 +51,7 @@ def by_popularity(popularity: NDArray[np.int64], exponent: float) -> NDArray[np.
 def by_bins(
     draw: np.random.Generator, bins: tuple[tuple[float, float, int], ...], count: int, is_logarithmic: bool = True
 ) -> NDArray[np.float64]:
-    """Rates inside the bins, each with its percentage of the topics (rounded so that the sum is right), in random order."""
+    """Rates inside the bins, each bin with its percentage of the topics, in random order."""
     shares = np.cumsum([percent for _, _, percent in bins])
     chosen = np.searchsorted(shares * count / shares[-1], np.arange(count) + 0.5)
     low, high = (np.array([entry[side] for entry in bins])[chosen] for side in (0, 1))

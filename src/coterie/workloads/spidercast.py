@@ -1,4 +1,4 @@
-"""SpiderCast's workloads (section 3.1): topics drawn by popularity, fixed or varying list sizes, and churn (section 3.8)."""
+"""SpiderCast's workloads (sections 3.1 and 3.8): topics drawn by popularity, lists of varying size, churn."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.model import Relation, Workload
-from coterie.workloads.parameters import ATTACHMENT, INTERESTS, Sized, at_least, one_of, stream, within
+from coterie.model import Change, Relation, Timeline, Workload
+from coterie.workloads.changes import Changes, difference, in_time_order, previous_rows, rows_of
+from coterie.workloads.parameters import ATTACHMENT, CHANGES, INTERESTS, Sized, above, at_least, one_of, stream, within
 from coterie.workloads.popularity import draw_interests, exponential, zipf
-from coterie.workloads.rates import publish
+from coterie.workloads.rates import publish, settled
 
 POPULARITIES = ("zipf", "exponential", "uniform")
 
@@ -82,3 +83,76 @@ def attach(parameters: Sized, seed: int) -> NDArray[np.int32]:
     if not parameters.subscribers:
         return np.arange(parameters.nodes, dtype=np.int32)
     return stream(seed, ATTACHMENT).integers(parameters.nodes, size=parameters.subscribers, dtype=np.int32)
+
+
+class Churn(Popular, frozen=True, kw_only=True):
+    """Section 3.8: nodes come and go, each time with another interest."""
+
+    nodes: int = 1250
+    mean_life_s: float = 100.0  # lambda, mean time connected (100 to 500 s)
+    mean_pause_s: float = 0.0  # mean time away; 0 is lambda / 4
+    duration_s: float = 1000.0
+    crash_share: float = 0.0  # of the departures, those without a good-bye
+    is_renewed: bool = True  # whether a node comes back with another interest
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        above("mean_life_s", self.mean_life_s, 0)
+        at_least("mean_pause_s", self.mean_pause_s, 0)
+        at_least("duration_s", self.duration_s, 0)
+        within("crash_share", self.crash_share, 0, 1)
+        if self.subscribers:
+            raise ConfigError("subscribers", self.subscribers, "0: under churn every node is one subscriber")
+
+
+def churn(parameters: Churn, seed: int) -> Timeline:
+    """Starts in the steady state: nodes that are away at the start leave at time 0.
+
+    A node's new interest is set right before it joins, at the same moment.
+    """
+    draw = stream(seed, CHANGES)
+    start = popular(parameters, seed)
+    time_s, node, is_departure = _comings_and_goings(draw, parameters)
+    kind = np.where(draw.random(len(node)) < parameters.crash_share, Change.CRASH, Change.LEAVE)
+    kind[~is_departure] = Change.JOIN
+    kind[(time_s == 0) & is_departure] = Change.LEAVE
+    parts = [Changes.of(time_s, kind, node)]
+    if parameters.is_renewed:
+        parts.insert(0, _new_interests(draw, parameters, start.interests, time_s[~is_departure], node[~is_departure]))
+    return in_time_order(start, parts)
+
+
+def _comings_and_goings(
+    draw: np.random.Generator, parameters: Churn
+) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.bool_]]:
+    """(time, node, is departure) of every switch until the end, in time order."""
+    pause_s = parameters.mean_pause_s or parameters.mean_life_s / 4
+    is_up = draw.random(parameters.nodes) < parameters.mean_life_s / (parameters.mean_life_s + pause_s)
+    node = np.arange(parameters.nodes, dtype=np.int32)
+    times, nodes, departures = [np.zeros(int((~is_up).sum()))], [node[~is_up]], [np.ones(int((~is_up).sum()), bool)]
+    now_s = np.zeros(parameters.nodes)
+    while len(node):
+        # Exponential stays have no memory, so the first one may be drawn like all others.
+        now_s = now_s + draw.standard_exponential(len(node)) * np.where(is_up, parameters.mean_life_s, pause_s)
+        on = now_s < parameters.duration_s
+        node, now_s, is_up = node[on], settled(now_s[on]), ~is_up[on]
+        times.append(now_s)
+        nodes.append(node)
+        departures.append(~is_up)
+    time_s = np.concatenate(times)
+    order = np.argsort(time_s, kind="stable")
+    return time_s[order], np.concatenate(nodes)[order], np.concatenate(departures)[order]
+
+
+def _new_interests(
+    draw: np.random.Generator,
+    parameters: Churn,
+    first: Relation,
+    time_s: NDArray[np.float64],
+    node: NDArray[np.int32],
+) -> Changes:
+    """The changes that give each joining node a fresh interest instead of its last one."""
+    fresh = interests_of(parameters, draw, len(node))
+    change, join, topic = difference(rows_of(*previous_rows(first, fresh, node)), fresh)
+    by_join = np.argsort(join, kind="stable")
+    return Changes.of(time_s[join[by_join]], change[by_join], node[join[by_join]], topic[by_join])
