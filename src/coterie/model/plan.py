@@ -48,9 +48,8 @@ class Plan:
     predicted: Ledger  # on the window it was learned from
     later: Ledger | None  # on a later window
 
-    def slice_of(design: Design, node: int, version: int = 0) -> Slice:
-    """The part of a design that concerns one node: its position and its links."""
-    return slices(design, [node], version)[0]
+    def slice_of(self, node: int) -> Slice:
+        return slices(self.design, [node], self.version)[0]
 
 
 def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0) -> list[Slice]:
@@ -65,8 +64,6 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
         return tuple(everyone[peer] for peer in overlay.links.row(node).tolist())
 
     return [
-        Slice(
-            version=version, system=design.system, node=node, position=positions[node], neighbours=neighbours(node)
-        )
+        Slice(version=version, system=design.system, node=node, position=positions[node], neighbours=neighbours(node))
         for node in (range(design.node_count) if nodes is None else nodes)
     ]

@@ -1,7 +1,7 @@
 """The driver's book: who wants what, what was published, what arrived; checked and counted as it happens.
 
-Everything here is known from outside the nodes, so a system cannot flatter itself: a copy is judged by what the node did
-with it (delivered, discarded, passed on), a delivery by what was owed when the event was published.
+Everything here is known from outside the nodes, so a system cannot flatter itself: a copy is judged by what the node
+did with it (delivered, discarded, passed on), a delivery by what was owed when the event was published.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ class Book:
         self.wanting: list[dict[Topic, int]] = [{} for _ in range(node_count)]  # node -> topic -> local subscribers
         self.audience: dict[Topic, dict[int, int]] = {}  # topic -> node -> local subscribers
         self.events: dict[int, Published] = {}
+        self._of_topic: dict[Topic, list[Published]] = {}
 
     # --- interest ---
 
@@ -66,8 +67,8 @@ class Book:
             return False
         del self.wanting[node][topic]
         del self.audience[topic][node]
-        for published in self.events.values():
-            if published.event.topic == topic and not published.had[node]:
+        for published in self._of_topic.get(topic, ()):
+            if not published.had[node]:
                 self.tally.owed -= published.owed.pop(node, 0)
         return True
 
@@ -75,7 +76,9 @@ class Book:
 
     def publish(self, event: Event, time_us: int) -> None:
         owed = dict(self.audience.get(event.topic, {}))
-        self.events[event.id] = Published(event, time_us, owed, bytearray(self.node_count))
+        published = Published(event, time_us, owed, bytearray(self.node_count))
+        self.events[event.id] = published
+        self._of_topic.setdefault(event.topic, []).append(published)
         self.tally.owed += sum(owed.values())
 
     def deliver(self, node: int, event: Event, hops: int, time_us: int) -> None:

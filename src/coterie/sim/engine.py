@@ -1,8 +1,8 @@
 """Driver 1: thousands of nodes in virtual time from one seed.
 
-Time is whole microseconds. The heap holds message batches (one entry for all receivers that a message reaches at the same
-moment), timers and planned actions; entries of the same moment keep the order in which they were made. All randomness
-comes from the seed, and nothing iterates over a set, so the same seed gives the same trace anywhere.
+Time is whole microseconds. The heap holds message batches (one entry for all receivers that a message reaches at the
+same moment), timers and planned actions; entries of the same moment keep the order in which they were made. All
+randomness comes from the seed, and nothing iterates over a set, so the same seed gives the same trace anywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from coterie.errors import RunError
 from coterie.model.latency import MICROSECONDS, Latency
 from coterie.model.plan import Slice, Topic
 from coterie.protocol.events import (
-    CancelTimer,
     Deliver,
     Discard,
     Effect,
@@ -58,7 +57,7 @@ MESSAGES, TIMER, ACTION = 0, 1, 2
 
 
 class Simulation:
-    """A network of nodes of one system. Drive it with `start`, `subscribe`, `publish`, `inject`, `run_until`, `settle`."""
+    """A network of nodes of one system; `start` it, `subscribe`, `publish`, `inject` faults, `run_until`, `settle`."""
 
     def __init__(
         self,
@@ -209,23 +208,20 @@ class Simulation:
             self._apply(node, effect)
 
     def _apply(self, node: int, effect: Effect) -> None:
-        kind = type(effect)
-        if kind is Send:
-            self._send(node, effect.to, effect.message)  # type: ignore[union-attr]
-        elif kind is Deliver:
-            event = effect.event  # type: ignore[union-attr]
-            self.book.deliver(node, event, effect.hops, self.now_us)  # type: ignore[union-attr]
+        if isinstance(effect, Send):
+            self._send(node, effect.to, effect.message)
+        elif isinstance(effect, Deliver):
+            event = effect.event
+            self.book.deliver(node, event, effect.hops, self.now_us)
             if self._tracer:
                 self._trace("delivered", node, topic=event.topic, event=event.id)
-        elif kind is Discard:
-            self.book.discard(node, effect.event)  # type: ignore[union-attr]
-        elif kind is SetTimer:
+        elif isinstance(effect, Discard):
+            self.book.discard(node, effect.event)
+        elif isinstance(effect, SetTimer):
             timer_id = next(self._timer_ids)
-            self._timers[node][effect.timer] = timer_id  # type: ignore[union-attr]
-            due_us = self.now_us + round(effect.delay_s * MICROSECONDS)  # type: ignore[union-attr]
-            self._push(due_us, TIMER, node, effect.timer, timer_id)  # type: ignore[union-attr]
+            self._timers[node][effect.timer] = timer_id
+            self._push(self.now_us + round(effect.delay_s * MICROSECONDS), TIMER, node, effect.timer, timer_id)
         else:
-            assert isinstance(effect, CancelTimer)
             self._timers[node].pop(effect.timer, None)
 
     def _send(self, source: int, targets: tuple[int, ...], message: Message) -> None:

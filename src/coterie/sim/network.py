@@ -11,7 +11,7 @@ from coterie.model.latency import CONSTANT, Latency
 
 @dataclass
 class Network:
-    """Latency plus the faults in force. Random loss is silent; a peer that is down or cut off is noticed by the sender."""
+    """Latency plus the faults in force. Random loss is silent; that a peer is down or cut off, its sender notices."""
 
     latency: Latency
     random: Random

@@ -14,6 +14,7 @@ import numpy as np
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Relation, Slice, Spread, Topic, Trees, Workload
 from coterie.model.design import Upkeep
+from coterie.model.ledger import INTERVAL_S
 from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import NodeState, OverlayNode
 from coterie.protocol.seen import Seen
@@ -75,7 +76,7 @@ class FloodingNode(OverlayNode):
 
     def __init__(self, address: int, parameters: FloodingParameters, random: Random) -> None:
         super().__init__(address, random)
-        self._heartbeat_s = 60.0 / parameters.link_heartbeats
+        self._heartbeat_s = INTERVAL_S / parameters.link_heartbeats
         self._peers: tuple[int, ...] = ()
         self._topics: set[Topic] = set()
         self._seen = Seen(parameters.seen_capacity)
