@@ -27,9 +27,7 @@ def slow_table(positions: list[int], node: int, bits: int) -> dict[tuple[int, in
 
 
 def slow_leaves(positions: list[int], node: int, leaves: int) -> tuple[list[int], list[int]]:
-    upwards = sorted(
-        (other for other in range(len(positions)) if other != node), key=lambda o: _gap(positions, node, o)
-    )
+    upwards = sorted(range(len(positions)), key=lambda other: _gap(positions, node, other))[1:]
     return upwards[: leaves // 2], upwards[::-1][: leaves // 2]
 
 

@@ -1,5 +1,7 @@
 """Trees and ways in: unions of paths against sets of edges collected one by one."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -58,7 +60,7 @@ def test_bottom_up_trees_are_reversed_paths(make, positions: np.ndarray, channel
         own = members.row(channel)
         paths = ring.paths(own, np.repeat(keys[channel], len(own)))
         each = [paths.path(i).tolist() for i in range(paths.count)]
-        assert edges(trees, channel) == {pair for path in each for pair in zip(path, path[1:], strict=False)}
+        assert edges(trees, channel) == {pair for path in each for pair in pairwise(path)}
 
 
 @rings
@@ -73,8 +75,8 @@ def test_top_down_trees_are_paths_from_the_root(make, positions: np.ndarray, cha
         own = members.row(channel)
         paths = ring.paths(np.repeat(trees.root[channel], len(own)).astype(np.int32), positions[own])
         each = [paths.path(i).tolist() for i in range(paths.count)]
-        union = {(child, parent) for path in each for parent, child in zip(path, path[1:], strict=False)}
-        if make is PastryRing.of:
+        union = {(child, parent) for path in each for parent, child in pairwise(path)}
+        if isinstance(ring, PastryRing):
             assert edges(trees, channel) <= union
         else:
             assert edges(trees, channel) == union

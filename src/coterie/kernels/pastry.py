@@ -70,7 +70,7 @@ def nearest_by_xor(ascending: Words, low: int, high: int, own: np.uint64) -> int
 @kernel
 def pastry_tables(ascending: Words, order: Index, rows: int, bits: int) -> Table:
     """Slot (row, digit) of a node: of the nodes sharing `row` digits with it and going on with `digit`, the one with
-    the smallest exclusive-or; a choice that depends on nothing but identifiers and favours nobody. n * entries * log^2 n.
+    the smallest exclusive-or; a choice that depends on nothing but identifiers and favours nobody.
     """
     count = len(ascending)
     width = 1 << bits

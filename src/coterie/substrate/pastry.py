@@ -104,10 +104,8 @@ class PastryRouter(RingRouter):
     def refresh_keys(self) -> list[int]:
         """Keys whose owners may belong into a slot of the rows in use: ours with one digit changed."""
         rows = 1 + max((slot >> self.digit_bits for slot in self._slots), default=0)
-        digits = range(1, 1 << self.digit_bits)
-        return [
-            self.position ^ (digit << BITS - self.digit_bits * (row + 1)) for row in range(rows) for digit in digits
-        ]
+        shifts = [BITS - self.digit_bits * (row + 1) for row in range(rows)]
+        return [self.position ^ (change << shift) for shift in shifts for change in range(1, 1 << self.digit_bits)]
 
     def repair_candidates(self, lost: Peer) -> list[Peer]:
         """As any ring does, and then the others in the same row of the table, who share as many digits with us."""

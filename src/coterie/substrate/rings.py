@@ -100,7 +100,8 @@ class Circle:
 
 
 def _around(positions: Words, keys: Words) -> Words:
-    return np.minimum(positions - keys, keys - positions)
+    distance: Words = np.minimum(positions - keys, keys - positions)
+    return distance
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,8 +2,8 @@
 
 A router is told facts (`learn`, `forget`) and asked for decisions (`next_hop`, `state_for`, ...); it sends nothing. It
 keeps the `near` closest peers on each side, and of each slot of its table the peer with the smallest measure. Both
-depend only on which peers it has heard of, not on the order, so a node that hears of all peers ends with exactly the row
-that the bulk form computes, and can drop all others at once.
+depend only on which peers it has heard of, not on the order, so a node that hears of all peers ends with exactly the
+row that the bulk form computes, and can drop all others at once.
 """
 
 from __future__ import annotations
