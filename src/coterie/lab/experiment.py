@@ -1,7 +1,8 @@
 """What an experiment is: points to run, values to measure, and the claims of a paper that those values judge.
 
-An experiment's `run` is a plain top-level function `(point, seed) -> {value name: number}`, so that every (point, seed) can
-be a task of its own anywhere. Claims look at the finished rows; they never run anything. Nobody edits results by hand.
+An experiment's `run` is a plain top-level function `(point, seed) -> {value name: number}`, so that every (point,
+seed) can be a task of its own anywhere. Claims look at the finished rows; they never run anything, and nobody edits
+results by hand.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ class Verdict(StrEnum):
 class Claim:
     """One sentence, cell or curve of a paper.
 
-    `measure` gives one number per seed from the experiment's rows. It is *reproduced* when the mean lies within `tolerance`
-    of `expected`, *partly* within twice that. For a claim about a shape, measure 1.0 where it holds and expect 1.0.
-    `because` says what is known about a claim that does not hold.
+    `measure` gives one number per seed from the experiment's rows. It is *reproduced* when the mean lies within
+    `tolerance` of `expected`, *partly* within twice that. For a claim about a shape, measure 1.0 where it holds and
+    expect 1.0. `because` says what is known about a claim that does not hold.
     """
 
     id: str  # "fig12/degree-10000"; the experiment's paper comes before it
