@@ -10,7 +10,7 @@ MQTT_3 = 4  # the protocol levels on the wire: 3.1.1 is 4
 MQTT_5 = 5
 
 
-class Will(msgspec.Struct, frozen=True):
+class Will(msgspec.Struct, frozen=True, gc=False):
     topic: str
     payload: bytes = b""
     qos: int = 0
@@ -18,7 +18,7 @@ class Will(msgspec.Struct, frozen=True):
     properties: Properties = NO_PROPERTIES
 
 
-class Connect(msgspec.Struct, frozen=True):
+class Connect(msgspec.Struct, frozen=True, gc=False):
     client_id: str = ""
     version: int = MQTT_5
     clean_start: bool = True  # 3.1.1 calls it clean session
@@ -29,7 +29,7 @@ class Connect(msgspec.Struct, frozen=True):
     properties: Properties = NO_PROPERTIES
 
 
-class ConnAck(msgspec.Struct, frozen=True):
+class ConnAck(msgspec.Struct, frozen=True, gc=False):
     """`reason` is always the MQTT 5 code; the codec translates for 3.1.1."""
 
     session_present: bool = False
@@ -37,7 +37,7 @@ class ConnAck(msgspec.Struct, frozen=True):
     properties: Properties = NO_PROPERTIES
 
 
-class Publish(msgspec.Struct, frozen=True):
+class Publish(msgspec.Struct, frozen=True, gc=False):
     """A PUBLISH; `frame` is its encoding as it arrived, kept only where it can be passed on byte for byte.
 
     `frame` is empty unless the packet is QoS 0, not retained, without properties: then every receiver of the same
@@ -54,31 +54,31 @@ class Publish(msgspec.Struct, frozen=True):
     frame: bytes = b""
 
 
-class PubAck(msgspec.Struct, frozen=True):
+class PubAck(msgspec.Struct, frozen=True, gc=False):
     packet_id: int
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 
 
-class PubRec(msgspec.Struct, frozen=True):
+class PubRec(msgspec.Struct, frozen=True, gc=False):
     packet_id: int
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 
 
-class PubRel(msgspec.Struct, frozen=True):
+class PubRel(msgspec.Struct, frozen=True, gc=False):
     packet_id: int
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 
 
-class PubComp(msgspec.Struct, frozen=True):
+class PubComp(msgspec.Struct, frozen=True, gc=False):
     packet_id: int
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 
 
-class Subscription(msgspec.Struct, frozen=True):
+class Subscription(msgspec.Struct, frozen=True, gc=False):
     """One filter with its options; `identifier` is 0 where the client gave none (it travels once per SUBSCRIBE)."""
 
     filter: str
@@ -89,25 +89,25 @@ class Subscription(msgspec.Struct, frozen=True):
     identifier: int = 0
 
 
-class Subscribe(msgspec.Struct, frozen=True):
+class Subscribe(msgspec.Struct, frozen=True, gc=False):
     packet_id: int
     subscriptions: tuple[Subscription, ...]
     properties: Properties = NO_PROPERTIES
 
 
-class SubAck(msgspec.Struct, frozen=True):
+class SubAck(msgspec.Struct, frozen=True, gc=False):
     packet_id: int
     reasons: tuple[int, ...]
     properties: Properties = NO_PROPERTIES
 
 
-class Unsubscribe(msgspec.Struct, frozen=True):
+class Unsubscribe(msgspec.Struct, frozen=True, gc=False):
     packet_id: int
     filters: tuple[str, ...]
     properties: Properties = NO_PROPERTIES
 
 
-class UnsubAck(msgspec.Struct, frozen=True):
+class UnsubAck(msgspec.Struct, frozen=True, gc=False):
     """3.1.1 has no reasons here: they are dropped when written and empty when read."""
 
     packet_id: int
@@ -115,20 +115,20 @@ class UnsubAck(msgspec.Struct, frozen=True):
     properties: Properties = NO_PROPERTIES
 
 
-class PingReq(msgspec.Struct, frozen=True):
+class PingReq(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
-class PingResp(msgspec.Struct, frozen=True):
+class PingResp(msgspec.Struct, frozen=True, gc=False):
     pass
 
 
-class Disconnect(msgspec.Struct, frozen=True):
+class Disconnect(msgspec.Struct, frozen=True, gc=False):
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 
 
-class Auth(msgspec.Struct, frozen=True):
+class Auth(msgspec.Struct, frozen=True, gc=False):
     reason: int = 0
     properties: Properties = NO_PROPERTIES
 

@@ -12,7 +12,7 @@ from coterie.mqtt.reasons import MqttError, Reason
 from coterie.mqtt.wire import VARINT_MAX, Reader, encode_binary, encode_text, encode_varint
 
 
-class Properties(msgspec.Struct, frozen=True, omit_defaults=True):
+class Properties(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """All properties of any packet; absent ones are None (or empty, for the two that may repeat)."""
 
     payload_format: int | None = None

@@ -19,12 +19,19 @@ from coterie.mqtt.wire import encode_text, encode_varint
 
 
 def scan_publishes(
-    data: bytes, pos: int, version: int, names: TopicNames, out: list[Publish], packet_bytes_max: int
-) -> int:
-    """Append the run of common PUBLISH packets that starts at `pos`; return where it ends.
+    data: bytes,
+    pos: int,
+    version: int,
+    names: TopicNames,
+    out: list[Publish],
+    packet_bytes_max: int = 1 << 28,
+    quota: int = 65_535,
+) -> tuple[int, int]:
+    """Append the run of common PUBLISH packets that starts at `pos`; return where it ends and what is left of `quota`.
 
     Stops without an error at anything else: another packet, a property, a new topic name, a packet cut off or too
-    large. The caller goes on with the full codec there. One long function, because a call costs as much as the parse.
+    large, QoS 1 with no quota left. The caller goes on with the full codec there. One long function, because a call
+    costs as much as the parse.
     """
     known = names.names.get
     append = out.append
@@ -51,7 +58,7 @@ def scan_publishes(
             break
         packet_id = 0
         if first == 0x32:
-            if start + 2 > end:
+            if start + 2 > end or quota <= 0:
                 break
             packet_id = data[start] << 8 | data[start + 1]
             if packet_id == 0:
@@ -64,14 +71,15 @@ def scan_publishes(
         if start > end:
             break
         if packet_id:
+            quota -= 1
             append(Publish(topic, data[start:end], 1, False, False, packet_id))
         else:
             append(Publish(topic, data[start:end], 0, False, False, 0, NO_PROPERTIES, data[pos:end]))
         pos = end
-    return pos
+    return pos, quota
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """An application message on its way: what of a PUBLISH is meant for the receivers, whoever they are."""
 
     topic: str

@@ -23,6 +23,7 @@ class RetainedStore:
     def __init__(self, topic_count_max: int = 1_000_000, bytes_max: int = 1 << 30) -> None:
         self.refused_count = 0
         self.bytes = 0
+        self.journal: list[tuple[str, Message | None]] | None = None  # changes for a store: (topic, message or gone)
         self._topic_count_max = topic_count_max
         self._bytes_max = bytes_max
         self._messages: dict[str, Message] = {}
@@ -50,6 +51,7 @@ class RetainedStore:
         self.bytes = grown
         self._messages[topic] = message
         self._branch(topic).message = message
+        self._record(topic, message)
         if message.expires_at_s is not None:
             self._schedule(message.expires_at_s, topic)
         return True
@@ -81,6 +83,10 @@ class RetainedStore:
                 self._remove(topic)
                 gone.append(topic)
         return gone
+
+    def _record(self, topic: str, message: Message | None) -> None:
+        if self.journal is not None:
+            self.journal.append((topic, message))
 
     def _schedule(self, expires_at_s: float, topic: str) -> None:
         heapq.heappush(self._deadlines, (expires_at_s, topic))
@@ -118,6 +124,7 @@ class RetainedStore:
         if message is None:
             return
         self.bytes -= _size(message)
+        self._record(topic, None)
         levels = topic.split("/")
         path = [self._root]
         for level in levels:

@@ -1,0 +1,351 @@
+"""Sessions, subscriptions and retained messages of one node put together, still without I/O.
+
+A driver opens a Connection per socket, feeds it, and hands each fact to the method of the same name here; or calls
+`serve`, which does all of it at once, as a single node without peers would. A node with peers works in between: it
+spreads the interest after `subscribe` and before `confirm`, and passes a message to the network next to `publish`.
+After each turn it commits the journals, then writes and clears the `output` of every session in `dirty` (`flush`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from itertools import count
+from typing import NamedTuple, Protocol
+
+from coterie.mqtt.connection import Connection, Ended, Fact, State
+from coterie.mqtt.fanout import fan_out, fan_out_frame
+from coterie.mqtt.index import SubscriptionIndex
+from coterie.mqtt.options import ServerOptions
+from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Subscription, Unsubscribe
+from coterie.mqtt.publish import Message, SharedPublish, message_of
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.retained import RetainedStore
+from coterie.mqtt.session import Session
+from coterie.mqtt.topics import SHARE_PREFIX, TopicNames
+
+
+class Verdict(NamedTuple):
+    """The answer to a CONNECT; USE_ANOTHER_SERVER and SERVER_MOVED name the server to go to."""
+
+    reason: Reason = Reason.SUCCESS
+    server_reference: str = ""
+    detail: str = ""
+
+
+class Policy(Protocol):
+    """Who may do what. Called on the hot path: answer from memory."""
+
+    def connect(self, packet: Connect) -> Verdict: ...
+    def publish(self, session: Session, topic: str) -> Reason: ...
+    def subscribe(self, session: Session, subscription: Subscription) -> Reason: ...
+
+
+class OpenPolicy:
+    """Everyone may do everything, except subscribe to the filters of a deny list."""
+
+    def __init__(self, denied_filters: tuple[str, ...] = (), denied_reason: Reason = Reason.UNSPECIFIED_ERROR) -> None:
+        self._denied_filters = denied_filters
+        self._denied_reason = denied_reason
+
+    def connect(self, packet: Connect) -> Verdict:
+        return Verdict()
+
+    def publish(self, session: Session, topic: str) -> Reason:
+        return Reason.SUCCESS
+
+    def subscribe(self, session: Session, subscription: Subscription) -> Reason:
+        return self._denied_reason if subscription.filter in self._denied_filters else Reason.SUCCESS
+
+
+class Broker:
+    """See the module. After each call the driver writes that connection's `output`, those of `flush()`, and closes
+    what `take_closing()` returns (a client that reconnects throws out its older connection)."""
+
+    def __init__(
+        self,
+        options: ServerOptions | None = None,
+        policy: Policy | None = None,
+        *,
+        retained: RetainedStore | None = None,
+        client_id_prefix: str = "auto-",
+    ) -> None:
+        self.options = options or ServerOptions()
+        self.policy: Policy = policy or OpenPolicy()
+        self.names = TopicNames()
+        self.index: SubscriptionIndex[Session] = SubscriptionIndex()
+        self.retained = retained or RetainedStore()
+        self.sessions: dict[str, Session] = {}
+        self.dirty: list[Session] = []
+        self.closing: list[tuple[Connection, Ended]] = []
+        self.on_session: Callable[[Session], None] | None = None  # a store hooks a new session's journal here
+        self._client_id_prefix = client_id_prefix
+        self._client_numbers = count(1)
+        self._timers: list[tuple[float, int, Connection | Session]] = []
+        self._timer_numbers = count()
+
+    def open(self, now_s: float, peer: str = "") -> Connection:
+        connection = Connection(self.options, self.names, now_s, peer)
+        self._watch(connection)
+        return connection
+
+    def serve(self, connection: Connection, data: bytes, now_s: float) -> Ended | None:
+        """Take a chunk and carry out everything in it; returns how the connection ended, if it did."""
+        facts = connection.receive(data, now_s)
+        for fact in facts:
+            if type(fact) is Publish:
+                reason = self.publish(connection, fact, now_s)
+                if fact.qos:
+                    connection.acknowledge(fact, reason)
+                continue
+            ended = self._carry_out(connection, fact, now_s)
+            if ended is not None:
+                return ended
+        # A CONNECT stops the decoding until it is answered; what came behind it is still waiting.
+        if facts and type(facts[-1]) is Connect:
+            return self.serve(connection, b"", now_s)
+        return None
+
+    def _carry_out(self, connection: Connection, fact: Fact, now_s: float) -> Ended | None:
+        match fact:
+            case Connect():
+                return self.connect(connection, fact, self.policy.connect(fact), now_s)
+            case Subscribe():
+                self.confirm(connection, fact, self.subscribe(connection, fact), now_s)
+            case Unsubscribe():
+                self.unsubscribe(connection, fact)
+            case Ended():
+                self.ended(connection, fact, now_s)
+                return fact
+        return None
+
+    def flush(self) -> list[Session]:
+        """The sessions with output to write, each once; starts a new turn."""
+        dirty, self.dirty = self.dirty, []
+        return dirty
+
+    def take_closing(self) -> list[tuple[Connection, Ended]]:
+        """Connections that ended without their driver asking: write what they have left, then close them."""
+        closing, self.closing = self.closing, []
+        return closing
+
+    # -- connecting -------------------------------------------------------------------------------------------------
+
+    def connect(self, connection: Connection, packet: Connect, verdict: Verdict, now_s: float) -> Ended | None:
+        """Answer a CONNECT: refuse it, or find or make its session and take that over from an older connection."""
+        if packet.properties.authentication_method is not None:
+            verdict = Verdict(Reason.BAD_AUTHENTICATION_METHOD, detail="extended authentication is not supported")
+        elif not packet.client_id and packet.version < MQTT_5 and not packet.clean_start:
+            verdict = Verdict(Reason.CLIENT_ID_NOT_VALID, detail="a lasting session needs a client identifier")
+        if verdict.reason is not Reason.SUCCESS:
+            return connection.refuse(verdict.reason, server_reference=verdict.server_reference, detail=verdict.detail)
+        assigned_id = "" if packet.client_id else self._new_client_id()
+        client_id = packet.client_id or assigned_id
+        session = self.sessions.get(client_id)
+        if session is not None:
+            self._take_over(session, packet.clean_start, now_s)
+            session = self.sessions.get(client_id)
+        is_present = session is not None
+        if session is None:
+            session = self._new_session(client_id)
+        session.expiry_s = self._expiry_s(packet)
+        session.will = packet.will
+        connection.accept(session, packet, now_s, session_present=is_present, assigned_id=assigned_id)
+        self._watch(connection)
+        return None
+
+    def _new_client_id(self) -> str:
+        while True:
+            client_id = f"{self._client_id_prefix}{next(self._client_numbers)}"
+            if client_id not in self.sessions:
+                return client_id
+
+    def _new_session(self, client_id: str) -> Session:
+        session = self.sessions[client_id] = Session(client_id, self.options)
+        if self.on_session is not None:
+            self.on_session(session)
+        return session
+
+    def _expiry_s(self, packet: Connect) -> int:
+        longest_s = self.options.session_expiry_s_max
+        if packet.version >= MQTT_5:
+            return min(packet.properties.session_expiry_s or 0, longest_s)
+        return 0 if packet.clean_start else longest_s
+
+    def _take_over(self, session: Session, clean_start: bool, now_s: float) -> None:
+        old = session.connection
+        if old is not None:
+            self.closing.append((old, old.disconnect(Reason.SESSION_TAKEN_OVER)))
+            self._detach(session, True, now_s)
+        if session.client_id not in self.sessions:
+            return
+        if clean_start:
+            self._end_session(session, now_s)
+        elif session.will_due_s is not None and session.will_due_s > now_s:
+            session.will = session.will_due_s = None  # section 3.1.3.2.2: back before the will was due
+
+    # -- publishing -------------------------------------------------------------------------------------------------
+
+    def publish(self, connection: Connection, packet: Publish, now_s: float) -> Reason:
+        """A client's message: check the permission, keep it if retained, deliver it to the local receivers."""
+        session = connection.session
+        assert session is not None
+        reason = self.policy.publish(session, packet.topic)
+        if reason is not Reason.SUCCESS:
+            return reason
+        if packet.frame:
+            match = self.index.matches(packet.topic)
+            fan_out_frame(packet, connection.version, match, session, self.dirty, now_s)
+            return reason
+        message = message_of(packet, now_s, session.client_id)
+        self.deliver(message, now_s, session)
+        return reason
+
+    def deliver(self, message: Message, now_s: float, origin: Session | None = None) -> int:
+        """A message from anywhere (client, will, another node): retained if it says so, then to the local receivers."""
+        if message.retain:
+            self.retained.set(message)
+        return fan_out(SharedPublish(message), self.index.matches(message.topic), origin, self.dirty, now_s)
+
+    # -- subscribing ------------------------------------------------------------------------------------------------
+
+    def subscribe(self, connection: Connection, packet: Subscribe) -> tuple[tuple[int, bool], ...]:
+        """Enter the subscriptions; returns (reason, whether it is new) of each, to be given to `confirm`."""
+        session = connection.session
+        assert session is not None
+        results = []
+        for subscription in packet.subscriptions:
+            reason: int = self.policy.subscribe(session, subscription)
+            is_new = False
+            if reason == Reason.SUCCESS:
+                reason = subscription.qos
+                is_new = session.subscribe(subscription)
+                self.index.subscribe(session, subscription)
+            results.append((reason, is_new))
+        return tuple(results)
+
+    def confirm(
+        self, connection: Connection, packet: Subscribe, results: tuple[tuple[int, bool], ...], now_s: float
+    ) -> None:
+        """SUBACK, then the retained messages that the options ask for."""
+        connection.suback(packet.packet_id, tuple(reason for reason, _ in results))
+        session = connection.session
+        if session is None or connection.state is not State.OPEN:
+            return
+        for subscription, (reason, is_new) in zip(packet.subscriptions, results, strict=True):
+            handling = subscription.retain_handling
+            if reason < 0x80 and (handling == 0 or (handling == 1 and is_new)):
+                self._send_retained(session, subscription, now_s)
+
+    def _send_retained(self, session: Session, subscription: Subscription, now_s: float) -> None:
+        if subscription.filter.startswith(SHARE_PREFIX):
+            return
+        identifiers = (subscription.identifier,) if subscription.identifier else ()
+        for message in self.retained.matching(subscription.filter, now_s):
+            if not (subscription.no_local and message.publisher == session.client_id):
+                session.deliver(SharedPublish(message), min(subscription.qos, message.qos), True, identifiers, now_s)
+
+    def unsubscribe(self, connection: Connection, packet: Unsubscribe) -> None:
+        session = connection.session
+        assert session is not None
+        reasons = []
+        for topic_filter in packet.filters:
+            self.index.unsubscribe(session, topic_filter)
+            existed = session.unsubscribe(topic_filter)
+            reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
+        connection.unsuback(packet.packet_id, tuple(reasons))
+
+    # -- ending -----------------------------------------------------------------------------------------------------
+
+    def ended(self, connection: Connection, ended: Ended, now_s: float) -> None:
+        """The connection is over by a packet, an error, a timer or the driver's `disconnect`."""
+        session = connection.session
+        if session is not None and session.connection is connection:
+            self._detach(session, ended.with_will, now_s)
+
+    def disconnect(
+        self,
+        connection: Connection,
+        reason: Reason,
+        now_s: float,
+        *,
+        server_reference: str = "",
+        with_will: bool = True,
+    ) -> Ended:
+        """End a connection from this side, for instance to send its client to another server."""
+        ended = connection.disconnect(reason, server_reference=server_reference, with_will=with_will)
+        self.ended(connection, ended, now_s)
+        return ended
+
+    def lost(self, connection: Connection, now_s: float) -> None:
+        """The socket closed without a DISCONNECT."""
+        connection.state = State.CLOSED
+        self.ended(connection, Ended(Reason.UNSPECIFIED_ERROR, "the connection was lost"), now_s)
+
+    def _detach(self, session: Session, with_will: bool, now_s: float) -> None:
+        session.detach(now_s, with_will)
+        self._check_session(session, now_s)
+        if self._is_current(session):
+            self._watch(session)
+
+    def _is_current(self, session: Session) -> bool:
+        return self.sessions.get(session.client_id) is session
+
+    def _check_session(self, session: Session, now_s: float) -> None:
+        """Publish a will that is due and end a session whose time is up."""
+        if session.will_due_s is not None and session.will_due_s <= now_s:
+            self._publish_will(session, now_s)
+        if session.expires_at_s is not None and session.expires_at_s <= now_s:
+            self._end_session(session, now_s)
+
+    def _end_session(self, session: Session, now_s: float) -> None:
+        del self.sessions[session.client_id]
+        session.end()
+        for topic_filter in session.subscriptions:
+            self.index.unsubscribe(session, topic_filter)
+        self._publish_will(session, now_s)
+
+    def _publish_will(self, session: Session, now_s: float) -> None:
+        message = session.take_will(now_s)
+        if message is not None and self.policy.publish(session, message.topic) is Reason.SUCCESS:
+            self.deliver(message, now_s)
+
+    def restore(self, session: Session, now_s: float) -> None:
+        """Take in a session that a store kept; its subscriptions work again at once."""
+        self.sessions[session.client_id] = session
+        for subscription in session.subscriptions.values():
+            self.index.subscribe(session, subscription)
+        self._watch(session)
+        self._check_session(session, now_s)
+
+    # -- time -------------------------------------------------------------------------------------------------------
+
+    @property
+    def deadline_s(self) -> float | None:
+        """When `on_time` should be called next, at the latest; it may turn out that there is nothing to do."""
+        moments = [self._timers[0][0]] if self._timers else []
+        if self.retained.deadline_s is not None:
+            moments.append(self.retained.deadline_s)
+        return min(moments) if moments else None
+
+    def on_time(self, now_s: float) -> None:
+        """Silent clients (see `take_closing`), wills that are due, expired sessions and retained messages."""
+        while self._timers and self._timers[0][0] <= now_s:
+            subject = heapq.heappop(self._timers)[2]
+            if isinstance(subject, Connection):
+                ended = subject.on_time(now_s)
+                if ended is not None:
+                    self.ended(subject, ended, now_s)
+                    self.closing.append((subject, ended))
+                else:
+                    self._watch(subject)
+            elif self._is_current(subject) and not subject.is_online:
+                self._check_session(subject, now_s)
+                if self._is_current(subject):
+                    self._watch(subject)
+        self.retained.expire(now_s)
+
+    def _watch(self, subject: Connection | Session) -> None:
+        deadline_s = subject.deadline_s
+        if deadline_s is not None:
+            heapq.heappush(self._timers, (deadline_s, next(self._timer_numbers), subject))

@@ -1,0 +1,393 @@
+"""One client's network connection, server side, without the network: bytes in, facts and bytes out.
+
+`receive` returns what the client asked for as packet records: Connect, Publish, Subscribe, Unsubscribe; pings,
+acknowledgements and releases are dealt with inside. Each fact is answered when the server is ready, which may be later:
+
+    Connect      accept(session, ...) or refuse(reason, server_reference=...); until then nothing more is decoded
+    Publish      acknowledge(publish, reason) once the message is safe; in the order of arrival (section 4.6)
+    Subscribe    suback(packet_id, reasons) once the interest has spread as far as it must
+    Unsubscribe  unsuback(packet_id, reasons)
+    Ended        nothing: `output` may hold last words, then close (half-close and read on for a moment if `linger`)
+
+Bytes to send gather in `output`, a list that the driver joins, writes and clears once per turn of its loop. Time comes
+in with every call; `deadline_s` says when `on_time` wants to be called at the latest.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from coterie.mqtt.encode import PINGRESP_FRAME, encode_acknowledgement, encode_packet
+from coterie.mqtt.options import ServerOptions
+from coterie.mqtt.packets import (
+    MQTT_3,
+    MQTT_5,
+    ConnAck,
+    Connect,
+    Disconnect,
+    Packet,
+    PingReq,
+    PubAck,
+    PubComp,
+    Publish,
+    PubRec,
+    PubRel,
+    SubAck,
+    Subscribe,
+    UnsubAck,
+    Unsubscribe,
+)
+from coterie.mqtt.properties import NO_PROPERTIES, Properties
+from coterie.mqtt.publish import SharedPublish, scan_publishes
+from coterie.mqtt.reasons import MqttError, Reason, UnsupportedVersion
+from coterie.mqtt.session import Session
+from coterie.mqtt.stream import Decoder
+from coterie.mqtt.topics import TopicNames
+
+
+class State(Enum):
+    NEW = "waiting for CONNECT"
+    DECIDING = "waiting for accept or refuse"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """The connection is over. `with_will`: it did not end by a normal DISCONNECT, so the will is due."""
+
+    reason: int
+    detail: str
+    with_will: bool = True
+    linger: bool = False  # a last packet is in `output` that the client should get to read
+
+
+Fact = Connect | Publish | Subscribe | Unsubscribe | Ended
+
+
+class Connection:
+    """See the module. `peer` only names the client in error messages."""
+
+    def __init__(self, options: ServerOptions, names: TopicNames, now_s: float, peer: str = "") -> None:
+        self.options = options
+        self.peer = peer
+        self.owner: object = None  # the driver's own: its transport, say
+        self.state = State.NEW
+        self.session: Session | None = None
+        self.output: list[bytes] = []
+        self.version = 0
+        self.window_max = 65_535  # how many QoS 1 and 2 messages the client takes at once
+        self.keep_alive_s = 0
+        self.is_congested = False
+        self.is_plain = True  # no aliases and no packet size limit: shared frames fit
+        self._names = names
+        self._decoder = Decoder(0, options.packet_bytes_max)
+        self._last_received_s = now_s
+        self._packet_bytes_max = 0
+        self._quota = 65_535  # QoS 1 messages the client may still send before we acknowledge
+        self._receiving: dict[int, None] = {}  # QoS 2 identifiers open on this connection
+        self._aliases_in: dict[int, str] = {}
+        self._aliases_out: dict[str, int] = {}
+        self._alias_out_max = 0
+
+    # -- bytes in ---------------------------------------------------------------------------------------------------
+
+    def receive(self, data: bytes, now_s: float) -> list[Fact]:
+        """Take a chunk; return what it asks for, in order. An error ends the connection and is the last fact."""
+        facts: list[Fact] = []
+        if self.state is State.CLOSED:
+            return facts
+        self._last_received_s = now_s
+        decoder = self._decoder
+        decoder.feed(data)
+        try:
+            while self.state is State.OPEN or self.state is State.NEW:
+                if self.state is State.OPEN and decoder.pos < len(decoder.data):
+                    self._scan(facts)
+                packet = decoder.next_packet()
+                if packet is None:
+                    break
+                self._on_packet(packet, facts, now_s)
+            if self.state is State.DECIDING and decoder.buffered_bytes > self.options.unread_bytes_max:
+                raise MqttError("too much sent before CONNACK", Reason.QUOTA_EXCEEDED)
+        except MqttError as error:
+            facts.append(self._fail(error))
+        return facts
+
+    def _scan(self, facts: list[Fact]) -> None:
+        decoder = self._decoder
+        # list is invariant, but appending a Publish to a list of facts is sound
+        decoder.pos, self._quota = scan_publishes(
+            decoder.data,
+            decoder.pos,
+            self.version,
+            self._names,
+            facts,  # type: ignore[arg-type]
+            decoder.packet_bytes_max,
+            self._quota,
+        )
+
+    def _on_packet(self, packet: Packet, facts: list[Fact], now_s: float) -> None:
+        if self.state is State.NEW:
+            assert isinstance(packet, Connect)  # the decoder lets nothing else pass first
+            self.version = packet.version
+            self.state = State.DECIDING
+            facts.append(packet)
+            return
+        assert self.session is not None
+        match packet:
+            case Publish():
+                self._on_publish(packet, facts)
+            case PubAck() | PubRec() | PubComp():
+                self.session.on_acknowledged(packet, now_s)
+            case PubRel():
+                self._on_release(packet)
+            case PingReq():
+                self.output.append(PINGRESP_FRAME)
+            case Subscribe() | Unsubscribe():
+                facts.append(packet)
+            case Disconnect():
+                facts.append(self._on_disconnect(packet))
+            case _:
+                raise MqttError(f"a client must not send {type(packet).__name__} here", Reason.PROTOCOL_ERROR)
+
+    def _on_publish(self, packet: Publish, facts: list[Fact]) -> None:
+        if packet.properties.subscription_identifiers:
+            raise MqttError("a client must not send subscription identifiers in PUBLISH", Reason.PROTOCOL_ERROR)
+        alias = packet.properties.topic_alias
+        if alias is not None:
+            packet = self._resolve_alias(packet, alias)
+        else:
+            self._names.add(packet.topic.encode())
+        if packet.qos == 1:
+            if self._quota <= 0:
+                raise self._too_many()
+            self._quota -= 1
+        elif packet.qos == 2 and not self._take_exactly_once(packet.packet_id):
+            return
+        facts.append(packet)
+
+    def _take_exactly_once(self, packet_id: int) -> bool:
+        """Whether a QoS 2 message is new; one that was accepted before is only answered again."""
+        assert self.session is not None
+        if packet_id not in self._receiving:
+            if self._quota <= 0:
+                raise self._too_many()
+            self._quota -= 1
+            self._receiving[packet_id] = None
+        if self.session.on_incoming(packet_id):
+            return True
+        if self.session.incoming[packet_id]:
+            self.write_acknowledgement(0x50, packet_id)
+        return False
+
+    def _too_many(self) -> MqttError:
+        return MqttError(
+            f"more than {self.options.receive_maximum} messages without acknowledgement",
+            Reason.RECEIVE_MAXIMUM_EXCEEDED,
+        )
+
+    def _resolve_alias(self, packet: Publish, alias: int) -> Publish:
+        if alias > self.options.topic_alias_maximum:
+            raise MqttError(
+                f"topic alias {alias} is above {self.options.topic_alias_maximum}", Reason.TOPIC_ALIAS_INVALID
+            )
+        properties = packet.properties
+        is_only_alias = properties == Properties(topic_alias=alias)
+        properties = NO_PROPERTIES if is_only_alias else msgspec.structs.replace(properties, topic_alias=None)
+        topic = packet.topic
+        if topic:
+            topic = self._aliases_in[alias] = self._names.add(topic.encode())
+        elif alias in self._aliases_in:
+            topic = self._aliases_in[alias]
+        else:
+            raise MqttError(f"topic alias {alias} was never given a topic", Reason.PROTOCOL_ERROR)
+        return msgspec.structs.replace(packet, topic=topic, properties=properties)
+
+    def _on_release(self, packet: PubRel) -> None:
+        assert self.session is not None
+        found = self.session.on_released(packet.packet_id)
+        if self._receiving.pop(packet.packet_id, 0) is None:
+            self._quota += 1
+        self.write_acknowledgement(0x70, packet.packet_id, 0 if found else Reason.PACKET_ID_NOT_FOUND)
+
+    def _on_disconnect(self, packet: Disconnect) -> Ended:
+        assert self.session is not None
+        expiry_s = packet.properties.session_expiry_s
+        if expiry_s is not None:
+            if expiry_s and not self.session.expiry_s:
+                raise MqttError("DISCONNECT cannot revive a session that ends with it", Reason.PROTOCOL_ERROR)
+            self.session.expiry_s = min(expiry_s, self.options.session_expiry_s_max)
+        self.state = State.CLOSED
+        return Ended(packet.reason, "the client disconnected", with_will=packet.reason != Reason.SUCCESS)
+
+    # -- answers ----------------------------------------------------------------------------------------------------
+
+    def accept(
+        self, session: Session, connect: Connect, now_s: float, *, session_present: bool, assigned_id: str = ""
+    ) -> None:
+        """Answer CONNECT with success and take the session; resends go out behind the CONNACK."""
+        assert self.state is State.DECIDING
+        options, wanted = self.options, connect.properties
+        self.state = State.OPEN
+        self.session = session
+        is_limited = options.keep_alive_s_max and not 0 < connect.keep_alive_s <= options.keep_alive_s_max
+        if self.version >= MQTT_5:
+            self.keep_alive_s = options.keep_alive_s_max if is_limited else connect.keep_alive_s
+            self.window_max = min(wanted.receive_maximum or 65_535, options.inflight_count_max)
+            self._packet_bytes_max = wanted.maximum_packet_size or 0
+            self._alias_out_max = min(wanted.topic_alias_maximum or 0, options.topic_alias_out_maximum)
+            self._quota = options.receive_maximum
+        else:
+            self.keep_alive_s = connect.keep_alive_s
+            self.window_max = options.inflight_count_max
+        self.is_plain = not self._packet_bytes_max and not self._alias_out_max
+        properties = self._announcement(connect, session, assigned_id, bool(is_limited))
+        self._write(ConnAck(session_present, 0, properties))
+        session.attach(self, now_s)
+
+    def _announcement(self, connect: Connect, session: Session, assigned_id: str, is_limited: bool) -> Properties:
+        options, wanted = self.options, connect.properties
+        return Properties(
+            session_expiry_s=session.expiry_s if session.expiry_s != (wanted.session_expiry_s or 0) else None,
+            receive_maximum=options.receive_maximum,
+            maximum_packet_size=options.packet_bytes_max,
+            assigned_client_id=assigned_id or None,
+            topic_alias_maximum=options.topic_alias_maximum,
+            server_keep_alive_s=options.keep_alive_s_max if is_limited else None,
+            response_information=options.response_information or None if wanted.request_response_information else None,
+        )
+
+    def refuse(self, reason: Reason, *, server_reference: str = "", detail: str = "") -> Ended:
+        """Answer CONNECT with a failure and end; USE_ANOTHER_SERVER and SERVER_MOVED carry a server reference."""
+        assert self.state is State.DECIDING
+        properties = Properties(server_reference=server_reference or None, reason_string=detail or None)
+        self._write(ConnAck(False, reason, properties))
+        self.state = State.CLOSED
+        return Ended(reason, detail or "refused", with_will=False, linger=True)
+
+    def acknowledge(self, publish: Publish, reason: int = 0) -> None:
+        """Take responsibility for a received message (or refuse it); nothing to do at QoS 0."""
+        if publish.qos == 1:
+            self._quota += 1
+            self.write_acknowledgement(0x40, publish.packet_id, reason)
+            return
+        session = self.session
+        if publish.qos == 0 or session is None or publish.packet_id not in session.incoming:
+            return
+        # The client may have come back on another connection meanwhile and wait for its answer there.
+        answering = session.connection or self
+        if reason >= 0x80 and answering.version >= MQTT_5:
+            session.on_released(publish.packet_id)
+            if answering._receiving.pop(publish.packet_id, 0) is None:
+                answering._quota += 1
+        else:
+            session.incoming[publish.packet_id] = True
+        answering.write_acknowledgement(0x50, publish.packet_id, reason)
+
+    def suback(self, packet_id: int, reasons: tuple[int, ...]) -> None:
+        self._write(SubAck(packet_id, reasons))
+
+    def unsuback(self, packet_id: int, reasons: tuple[int, ...]) -> None:
+        self._write(UnsubAck(packet_id, reasons))
+
+    def disconnect(
+        self, reason: Reason, *, server_reference: str = "", detail: str = "", with_will: bool = True
+    ) -> Ended:
+        """End the connection from this side; MQTT 5 clients are told why (and where to go), others see a close."""
+        if self.state is State.OPEN and self.version >= MQTT_5:
+            properties = Properties(server_reference=server_reference or None, reason_string=detail or None)
+            self._write(Disconnect(reason, properties))
+        self.state = State.CLOSED
+        return Ended(reason, detail or reason.name.lower(), with_will, linger=bool(self.output))
+
+    def _fail(self, error: MqttError) -> Ended:
+        error.peer = error.peer or self.peer
+        if self.state is State.NEW and isinstance(error, UnsupportedVersion):
+            self.version = MQTT_5 if error.level > MQTT_5 else MQTT_3
+            self.state = State.DECIDING
+        if self.state is State.DECIDING:
+            return self.refuse(error.code, detail=error.reason)
+        return self.disconnect(error.code, detail=error.reason)
+
+    # -- bytes out --------------------------------------------------------------------------------------------------
+
+    def write_publish(
+        self,
+        shared: SharedPublish,
+        qos: int,
+        retain: bool,
+        identifiers: tuple[int, ...],
+        now_s: float,
+        packet_id: int = 0,
+        dup: bool = False,
+    ) -> bool:
+        """Append a PUBLISH; False if it is larger than the client accepts."""
+        version = self.version
+        if self.is_plain and not dup and (not identifiers or version < MQTT_5):
+            if qos:
+                head, tail = shared.split(version, qos, retain, now_s)
+                self.output.append(head + packet_id.to_bytes(2, "big") + tail)
+            else:
+                self.output.append(shared.frame(version, retain, now_s))
+            return True
+        alias, is_known = self._alias(shared.message.topic) if self._alias_out_max else (0, False)
+        packet = shared.tailored(
+            version,
+            qos,
+            retain,
+            dup=dup,
+            packet_id=packet_id,
+            alias=alias,
+            with_topic=not is_known,
+            identifiers=identifiers,
+            now_s=now_s,
+        )
+        if self._packet_bytes_max and len(packet) > self._packet_bytes_max:
+            return False
+        if alias and not is_known:
+            self._aliases_out[shared.message.topic] = alias
+        self.output.append(packet)
+        return True
+
+    def _alias(self, topic: str) -> tuple[int, bool]:
+        """(alias, whether the client knows it); 0 when all aliases are taken: first come, first served."""
+        alias = self._aliases_out.get(topic)
+        if alias is not None:
+            return alias, True
+        taken = len(self._aliases_out)
+        return (taken + 1, False) if taken < self._alias_out_max else (0, False)
+
+    def write_acknowledgement(self, first: int, packet_id: int, reason: int = 0) -> None:
+        if self.state is State.OPEN:
+            self.output.append(encode_acknowledgement(first, packet_id, reason, self.version))
+
+    def _write(self, packet: Packet) -> None:
+        if self.state is not State.CLOSED:
+            self.output.append(encode_packet(packet, self.version))
+
+    # -- time and pressure ------------------------------------------------------------------------------------------
+
+    def set_congested(self, is_congested: bool, now_s: float) -> None:
+        """The driver's write buffer is full (or drained again): QoS 0 is shed and the rest waits in the session."""
+        self.is_congested = is_congested
+        if self.session is not None and self.session.connection is self:
+            self.session.update_plain_version()
+            self.session.pump(now_s)
+
+    @property
+    def deadline_s(self) -> float | None:
+        if self.state is State.OPEN:
+            return self._last_received_s + 1.5 * self.keep_alive_s if self.keep_alive_s else None
+        return None if self.state is State.CLOSED else self._last_received_s + self.options.connect_timeout_s
+
+    def on_time(self, now_s: float) -> Ended | None:
+        """Ends the connection if the client has been silent for too long."""
+        deadline_s = self.deadline_s
+        if deadline_s is None or now_s < deadline_s:
+            return None
+        if self.state is State.OPEN:
+            return self.disconnect(Reason.KEEP_ALIVE_TIMEOUT, detail="no packet within the keep alive time")
+        self.state = State.CLOSED
+        return Ended(Reason.KEEP_ALIVE_TIMEOUT, "no CONNECT in time", with_will=False)

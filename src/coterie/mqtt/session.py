@@ -1,0 +1,352 @@
+"""A client's session on the server: what outlives the connection, and delivery at QoS 1 and 2.
+
+A session holds the subscriptions, the messages on their way to the client, the identifiers of the QoS 2 messages it
+sent, its will and its expiry. `deliver` sends at once while the client's window is open and queues otherwise; the
+queue is bounded, and what it gives up is counted in `shed_count`.
+
+Durability, for a store: every change is reported to `journal` (a list, or None to save the effort) as (kind, value).
+One rule suffices: **commit the journal of a loop turn before writing that turn's output**, because then
+- PUBACK and PUBREC leave after the message and ("incoming", packet id) are safe: an acknowledged message is never lost;
+- PUBCOMP leaves after ("released", packet id): a reused identifier is not mistaken for a duplicate;
+- a PUBLISH at QoS 1 or 2 leaves after ("delivery", Delivery): a resend carries the same identifier;
+- PUBREL leaves after ("progress", Delivery): a message the client has is not sent again;
+- SUBACK leaves after ("subscribe", Subscription), UNSUBACK after ("unsubscribe", filter), CONNACK after ("session",
+  (expiry_s, will, will_due_s, expires_at_s)), which is also reported when the connection goes; ("ended", client id).
+("done", sequence) may be lost in a crash: at QoS 1 the message is sent twice, at QoS 2 only PUBREL is.
+`export` gives the whole state as plain data and `restore` takes it back.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.mqtt.options import NEVER_S, ServerOptions
+from coterie.mqtt.packets import PubAck, PubComp, PubRec, Subscription, Will
+from coterie.mqtt.publish import Message, SharedPublish
+from coterie.mqtt.reasons import MqttError, Reason
+
+if TYPE_CHECKING:
+    from coterie.mqtt.connection import Connection
+
+QUEUED, SENT, RELEASED, DONE = range(4)
+
+
+class Delivery(msgspec.Struct):
+    """One message for this client at QoS 1 or 2. RELEASED: the client has it (PUBREC), only PUBREL is repeated."""
+
+    sequence: int
+    message: Message
+    qos: int
+    retain: bool = False
+    identifiers: tuple[int, ...] = ()
+    packet_id: int = 0
+    state: int = QUEUED
+    on_wire: bool = False  # sent on the present connection, so it counts against the client's window
+
+
+class SessionState(msgspec.Struct, frozen=True):
+    """Everything of a session that must survive a restart; deliveries are in sending order."""
+
+    client_id: str
+    expiry_s: int = 0
+    subscriptions: tuple[Subscription, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    incoming: tuple[int, ...] = ()
+    last_packet_id: int = 0
+    last_sequence: int = 0
+    will: Will | None = None
+    will_due_s: float | None = None
+    expires_at_s: float | None = None
+
+
+class Session:
+    """See the module. Compared by identity, so a session can be the receiver in a `SubscriptionIndex`."""
+
+    def __init__(self, client_id: str, options: ServerOptions) -> None:
+        self.client_id = client_id
+        self.options = options
+        self.expiry_s = 0
+        self.subscriptions: dict[str, Subscription] = {}
+        self.incoming: dict[int, bool] = {}  # QoS 2 identifiers received; True once the message is accepted
+        self.will: Will | None = None
+        self.will_due_s: float | None = None
+        self.expires_at_s: float | None = None
+        self.journal: list[tuple[str, Any]] | None = None
+        self.connection: Connection | None = None
+        self.output: list[bytes] = []  # the connection's, while there is one
+        self.plain_version = 0  # the version whose shared frames may go straight to `output`; 0: use `deliver`
+        self.shed_count = 0  # messages given up: queue full, client not reading, or packet too large for it
+        self.expired_count = 0
+        self._inflight: dict[int, Delivery] = {}
+        self._queue: deque[Delivery] = deque()
+        self._queue_bytes = 0
+        self._window = 0
+        self._last_packet_id = 0
+        self._last_sequence = 0
+
+    @property
+    def is_online(self) -> bool:
+        return self.connection is not None
+
+    @property
+    def queue_count(self) -> int:
+        return len(self._queue)
+
+    @property
+    def inflight_count(self) -> int:
+        return len(self._inflight)
+
+    # -- messages to the client -------------------------------------------------------------------------------------
+
+    def deliver(
+        self, shared: SharedPublish, qos: int, retain: bool, identifiers: tuple[int, ...], now_s: float
+    ) -> bool:
+        """Send or queue one message; False means it was given up (offline at QoS 0, shed, or too large)."""
+        connection = self.connection
+        if qos == 0:
+            if connection is None:
+                return False
+            if connection.is_congested or not connection.write_publish(shared, 0, retain, identifiers, now_s):
+                self.shed_count += 1
+                return False
+            return True
+        self._last_sequence += 1
+        delivery = Delivery(self._last_sequence, shared.message, qos, retain, identifiers)
+        if connection is not None and not self._queue and self._has_window(connection):
+            return self._send(connection, delivery, shared, now_s)
+        return self._enqueue(delivery)
+
+    def _has_window(self, connection: Connection) -> bool:
+        return self._window < connection.window_max and not connection.is_congested and len(self._inflight) < 65_535
+
+    def _enqueue(self, delivery: Delivery) -> bool:
+        size = len(delivery.message.payload)
+        options = self.options
+        while len(self._queue) >= options.queue_count_max or self._queue_bytes + size > options.queue_bytes_max:
+            self.shed_count += 1
+            if options.shed == "newest" or not self._drop_oldest():
+                return False
+        self._queue.append(delivery)
+        self._queue_bytes += size
+        self._record("delivery", delivery)
+        return True
+
+    def _drop_oldest(self) -> bool:
+        """Give up the oldest message that was never sent; one that was has an identifier the client may know."""
+        for index, delivery in enumerate(self._queue):
+            if delivery.state == QUEUED:
+                del self._queue[index]
+                self._queue_bytes -= len(delivery.message.payload)
+                self._record("done", delivery.sequence)
+                return True
+        return False
+
+    def _send(self, connection: Connection, delivery: Delivery, shared: SharedPublish, now_s: float) -> bool:
+        is_new = delivery.packet_id == 0
+        packet_id = self._free_packet_id() if is_new else delivery.packet_id
+        dup = delivery.state == SENT
+        if not connection.write_publish(
+            shared, delivery.qos, delivery.retain, delivery.identifiers, now_s, packet_id, dup
+        ):
+            self.shed_count += 1
+            self._inflight.pop(packet_id, None)
+            self._record("done", delivery.sequence)
+            return False
+        delivery.packet_id = packet_id
+        delivery.state = SENT
+        delivery.on_wire = True
+        self._window += 1
+        if is_new:
+            self._inflight[packet_id] = delivery
+            self._last_packet_id = packet_id
+            self._record("delivery", delivery)
+        return True
+
+    def _free_packet_id(self) -> int:
+        packet_id = self._last_packet_id
+        while True:
+            packet_id = packet_id % 65_535 + 1
+            if packet_id not in self._inflight:
+                return packet_id
+
+    def pump(self, now_s: float) -> None:
+        """Send what waits, oldest first, as far as the window allows."""
+        connection = self.connection
+        while connection is not None and self._queue and self._has_window(connection):
+            delivery = self._queue.popleft()
+            self._queue_bytes -= len(delivery.message.payload)
+            if delivery.state == DONE:
+                continue
+            if delivery.state == RELEASED:
+                delivery.on_wire = True
+                self._window += 1
+                connection.write_acknowledgement(0x62, delivery.packet_id)
+                continue
+            expires_at_s = delivery.message.expires_at_s
+            if delivery.state == QUEUED and expires_at_s is not None and expires_at_s <= now_s:
+                self.expired_count += 1
+                self._record("done", delivery.sequence)
+                continue
+            self._send(connection, delivery, SharedPublish(delivery.message), now_s)
+
+    # -- answers of the client --------------------------------------------------------------------------------------
+
+    def on_acknowledged(self, packet: PubAck | PubRec | PubComp, now_s: float) -> None:
+        delivery = self._inflight.get(packet.packet_id)
+        if type(packet) is PubRec:
+            self._on_received(packet, delivery)
+        elif delivery is not None:
+            if (delivery.qos == 1) is not (type(packet) is PubAck):
+                raise MqttError("an acknowledgement does not fit the message's QoS", Reason.PROTOCOL_ERROR)
+            self._finish(delivery)
+        self.pump(now_s)
+
+    def _on_received(self, packet: PubRec, delivery: Delivery | None) -> None:
+        assert self.connection is not None
+        if delivery is None:
+            self.connection.write_acknowledgement(0x62, packet.packet_id, Reason.PACKET_ID_NOT_FOUND)
+            return
+        if delivery.qos != 2:
+            raise MqttError("PUBREC for a message that is not QoS 2", Reason.PROTOCOL_ERROR)
+        if packet.reason >= 0x80:
+            self._finish(delivery)
+            return
+        delivery.state = RELEASED
+        self._record("progress", delivery)
+        self.connection.write_acknowledgement(0x62, packet.packet_id)
+
+    def _finish(self, delivery: Delivery) -> None:
+        del self._inflight[delivery.packet_id]
+        delivery.state = DONE
+        if delivery.on_wire:
+            self._window -= 1
+        self._record("done", delivery.sequence)
+
+    # -- subscriptions and QoS 2 from the client --------------------------------------------------------------------
+
+    def subscribe(self, subscription: Subscription) -> bool:
+        """Remember a subscription; returns whether its filter is new to the session."""
+        is_new = subscription.filter not in self.subscriptions
+        self.subscriptions[subscription.filter] = subscription
+        self._record("subscribe", subscription)
+        return is_new
+
+    def unsubscribe(self, topic_filter: str) -> bool:
+        if self.subscriptions.pop(topic_filter, None) is None:
+            return False
+        self._record("unsubscribe", topic_filter)
+        return True
+
+    def on_incoming(self, packet_id: int) -> bool:
+        """A QoS 2 PUBLISH arrived; False for a duplicate of one that was taken before."""
+        if packet_id in self.incoming:
+            return False
+        self.incoming[packet_id] = False
+        self._record("incoming", packet_id)
+        return True
+
+    def on_released(self, packet_id: int) -> bool:
+        """PUBREL arrived: the identifier is free again; False if it was not in use."""
+        if self.incoming.pop(packet_id, None) is None:
+            return False
+        self._record("released", packet_id)
+        return True
+
+    # -- connection, will and expiry --------------------------------------------------------------------------------
+
+    def attach(self, connection: Connection, now_s: float) -> None:
+        """A connection took the session: resend what was not acknowledged, in the original order, then the queue."""
+        self.connection = connection
+        self.output = connection.output
+        self.will_due_s = self.expires_at_s = None
+        self._window = 0
+        unfinished = [delivery for delivery in self._queue if delivery.packet_id == 0]
+        for delivery in self._inflight.values():
+            delivery.on_wire = False
+        self._queue = deque([*self._inflight.values(), *unfinished])
+        self._queue_bytes = sum(len(delivery.message.payload) for delivery in self._queue)
+        self.update_plain_version()
+        self._record("session", (self.expiry_s, self.will, None, None))
+        self.pump(now_s)
+
+    def detach(self, now_s: float, with_will: bool) -> None:
+        """The connection is gone: the will and the end of the session become due (section 3.1.3.2.2: the earlier)."""
+        self.connection = None
+        self.output = []
+        self.plain_version = 0
+        if not with_will:
+            self.will = None
+        if self.expiry_s != NEVER_S:
+            self.expires_at_s = now_s + self.expiry_s
+        if self.will is not None:
+            self.will_due_s = now_s + min(self.will.properties.will_delay_s or 0, self.expiry_s)
+        self._record("session", (self.expiry_s, self.will, self.will_due_s, self.expires_at_s))
+
+    def update_plain_version(self) -> None:
+        connection = self.connection
+        is_plain = connection is not None and not connection.is_congested and connection.is_plain
+        self.plain_version = connection.version if connection is not None and is_plain else 0
+
+    def end(self) -> None:
+        """The session is over; a store forgets it."""
+        self._record("ended", self.client_id)
+
+    def take_will(self, now_s: float) -> Message | None:
+        """The will as a message, once."""
+        will, self.will, self.will_due_s = self.will, None, None
+        if will is None:
+            return None
+        properties = msgspec.structs.replace(will.properties, will_delay_s=None)
+        expiry_s = properties.message_expiry_s
+        expires_at_s = None if expiry_s is None else now_s + expiry_s
+        return Message(will.topic, will.payload, will.qos, will.retain, properties, expires_at_s, self.client_id)
+
+    @property
+    def deadline_s(self) -> float | None:
+        due = [moment for moment in (self.will_due_s, self.expires_at_s) if moment is not None]
+        return min(due) if due else None
+
+    # -- state as data ----------------------------------------------------------------------------------------------
+
+    def export(self) -> dict[str, Any]:
+        waiting = [delivery for delivery in self._queue if delivery.packet_id == 0]
+        deliveries = (*self._inflight.values(), *waiting)
+        state = SessionState(
+            self.client_id,
+            self.expiry_s,
+            tuple(self.subscriptions.values()),
+            deliveries,
+            tuple(self.incoming),
+            self._last_packet_id,
+            self._last_sequence,
+            self.will,
+            self.will_due_s,
+            self.expires_at_s,
+        )
+        plain: dict[str, Any] = msgspec.to_builtins(state, builtin_types=(bytes,))
+        return plain
+
+    @staticmethod
+    def restore(plain: dict[str, Any], options: ServerOptions) -> Session:
+        """A session from exported data, offline. Identifiers in `incoming` count as accepted."""
+        state = msgspec.convert(plain, SessionState)
+        session = Session(state.client_id, options)
+        session.expiry_s = state.expiry_s
+        session.subscriptions = {one.filter: one for one in state.subscriptions}
+        session.incoming = dict.fromkeys(state.incoming, True)
+        session.will, session.will_due_s, session.expires_at_s = state.will, state.will_due_s, state.expires_at_s
+        session._last_packet_id, session._last_sequence = state.last_packet_id, state.last_sequence
+        for delivery in state.deliveries:
+            if delivery.packet_id:
+                session._inflight[delivery.packet_id] = delivery
+            else:
+                session._queue.append(delivery)
+                session._queue_bytes += len(delivery.message.payload)
+        return session
+
+    def _record(self, kind: str, value: Any) -> None:
+        if self.journal is not None:
+            self.journal.append((kind, value))
