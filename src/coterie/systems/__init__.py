@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from coterie.errors import ConfigError
 from coterie.protocol.system import System
-from coterie.systems import flooding
+from coterie.systems import flooding, scribe
 
-SYSTEMS: dict[str, System] = {module.SYSTEM.name: module.SYSTEM for module in (flooding,)}
+SYSTEMS: dict[str, System] = {module.SYSTEM.name: module.SYSTEM for module in (flooding, scribe)}
 
 
 def system_named(name: str) -> System:

@@ -1,0 +1,131 @@
+"""The lower tier of every ring-based system: a node that keeps its routing table true while peers come and go.
+
+Each heartbeat a node pings everybody in its table, which tells them where it sits and tells it who cannot be reached. A
+peer that is lost is forgotten, replacements are asked for, and the lost one is probed until it answers again, so that
+two halves of a healed partition find each other. A newcomer asks whoever it knows, then those it hears of, until
+nobody tells it anything new. The tier above routes with `router.next_hop` and hears of losses by `on_neighbour_lost`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from coterie.model import Slice
+from coterie.model.ledger import INTERVAL_S
+from coterie.protocol.events import Timer
+from coterie.protocol.node import OverlayNode
+from coterie.protocol.wire import Message
+from coterie.substrate.router import RingRouter
+from coterie.trace import Traffic
+
+LOST_MAX = 64  # lost peers that are still probed
+ASKED_FOR_REPAIR = 3
+
+
+class Ping(Message, frozen=True):
+    """I am here, at this position."""
+
+    traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
+    position: int
+
+
+class Probe(Message, frozen=True):
+    """I had lost you; are you back?"""
+
+    traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
+    position: int
+
+
+class AskState(Message, frozen=True):
+    """Whom would you know, if you sat at this position?"""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    position: int
+
+
+class TellState(Message, frozen=True):
+    """These peers, at these positions."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    contacts: tuple[tuple[int, int], ...]
+
+
+KEY_ROUTING_MESSAGES: tuple[type[Message], ...] = (Ping, Probe, AskState, TellState)
+
+
+class RingNode(OverlayNode):
+    """A node on a ring. Subclasses make their router and react to losses; hooks they extend call `super()`."""
+
+    router: RingRouter
+
+    def __init__(self, address: int, link_heartbeats: int, random: Random) -> None:
+        super().__init__(address, random)
+        self._link_heartbeat_s = INTERVAL_S / link_heartbeats
+        self._lost: dict[int, int] = {}  # peer -> position, most recent last
+
+    def make_router(self, position: int) -> RingRouter:
+        raise NotImplementedError
+
+    def on_neighbour_lost(self, peer: int) -> None:
+        """The peer cannot be reached; the router has forgotten it already."""
+
+    # --- hooks of the driver ---
+
+    def on_start(self, slice: Slice) -> None:
+        self.router = self.make_router(slice.position)
+        self.router.learn_all((neighbour.node, neighbour.position) for neighbour in slice.neighbours)
+        self._lost = {}
+        self._ping(self.router.announce_targets())
+        if slice.settings.get("join"):
+            self.send_all(self.router.announce_targets(), AskState(slice.position))
+        self.set_timer("links", self._link_heartbeat_s)
+
+    def on_timer(self, timer: Timer) -> None:
+        if timer == "links":
+            self._ping(self.router.announce_targets())
+            self.send_all(self._lost, Probe(self.router.position))
+            self.set_timer("links", self._link_heartbeat_s)
+
+    def on_receive(self, source: int, message: Message) -> None:
+        if isinstance(message, Ping):
+            self._hear(source, message.position)
+        elif isinstance(message, Probe):
+            self._hear(source, message.position)
+            self._ping([source])
+        elif isinstance(message, AskState):
+            self._hear(source, message.position)
+            known = (contact for contact in self.router.state_for(message.position) if contact[0] != source)
+            self.send(source, TellState(tuple(known)))
+        elif isinstance(message, TellState):
+            self._hear_of(message.contacts)
+
+    def on_peer_lost(self, peer: int) -> None:
+        position = dict(self.router.neighbours()).get(peer)
+        if position is not None:
+            self._lost.pop(peer, None)
+            self._lost[peer] = position
+            if len(self._lost) > LOST_MAX:
+                del self._lost[next(iter(self._lost))]
+            candidates = self.router.repair_candidates(peer)[:ASKED_FOR_REPAIR]
+            self.router.forget(peer)
+            self.send_all(candidates, AskState(self.router.position))
+        self.on_neighbour_lost(peer)
+
+    # --- inside ---
+
+    def _ping(self, peers: list[int]) -> None:
+        self.send_all(peers, Ping(self.router.position))
+
+    def _hear(self, peer: int, position: int) -> None:
+        """First-hand word from a peer: it is alive and sits there."""
+        self._lost.pop(peer, None)
+        self.router.learn(peer, position)
+
+    def _hear_of(self, contacts: tuple[tuple[int, int], ...]) -> None:
+        """Take what fits, greet who is new, and ask on: they may know still better ones."""
+        before = set(self.router.announce_targets())
+        self.router.learn_all(contacts, is_hearsay=True)
+        fresh = [peer for peer in self.router.announce_targets() if peer not in before]
+        self._ping(fresh)
+        self.send_all(fresh, AskState(self.router.position))

@@ -1,0 +1,272 @@
+"""Scribe over Pastry: one multicast tree per topic, the union of its subscribers' routes to the topic's root.
+
+Castro, Druschel, Kermarrec, Rowstron, 2002; the baseline of Tamara and Magnet's strawman. Whoever wants a topic sends a
+join towards the topic's key; every node it passes becomes a forwarder, and the first that is one already stops it. Left
+out: proximity in the choice of table entries, and Scribe's access control.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import ClassVar
+
+from coterie.errors import ConfigError
+from coterie.model import Channels, Entries, Overlay, Placement, Slice, Topic, Trees, Workload
+from coterie.model.design import Upkeep
+from coterie.model.ledger import INTERVAL_S
+from coterie.protocol.events import Event, EventMessage, Timer
+from coterie.protocol.node import NodeState
+from coterie.protocol.seen import Seen
+from coterie.protocol.system import Parameters, Stages, System
+from coterie.protocol.wire import Message
+from coterie.substrate.identifiers import node_positions, topic_key, topic_keys
+from coterie.substrate.pastry import DIGIT_BITS, LEAVES, PastryRing, PastryRouter
+from coterie.substrate.trees import bottom_up_trees, entries
+from coterie.systems.key_routing import KEY_ROUTING_MESSAGES, RingNode
+from coterie.trace import Traffic
+
+SILENT_HEARTBEATS = 3.5  # a parent not heard of for so long is asked again
+
+
+class ScribeParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Pastry's b and L, and how often structures are kept alive per interval of 60 s."""
+
+    digit_bits: int = DIGIT_BITS  # b, Pastry section 2.1
+    leaves: int = LEAVES  # |L|, Pastry section 2.1
+    tree_heartbeats: int = 1
+    link_heartbeats: int = 1
+    seen_capacity: int = 4096
+
+    def __post_init__(self) -> None:
+        if self.digit_bits not in (1, 2, 4, 8):
+            raise ConfigError("digit_bits", self.digit_bits, "1, 2, 4 or 8")
+        if self.leaves < 2 or self.leaves % 2:
+            raise ConfigError("leaves", self.leaves, "an even number, at least 2")
+        for key in ("tree_heartbeats", "link_heartbeats", "seen_capacity"):
+            if getattr(self, key) < 1:
+                raise ConfigError(key, getattr(self, key), "at least 1")
+
+
+# --- wire ---
+
+
+class Join(Message, frozen=True):
+    """I want this topic's events from you."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    topic: Topic
+
+
+class Leave(Message, frozen=True):
+    """No longer."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    topic: Topic
+
+
+class Publish(EventMessage, frozen=True):
+    """On its way to the root."""
+
+    traffic: ClassVar[Traffic] = Traffic.INBOUND
+
+
+class Multicast(EventMessage, frozen=True):
+    """On its way down the tree."""
+
+    traffic: ClassVar[Traffic] = Traffic.EVENT
+
+
+class TreeAlive(Message, frozen=True):
+    """I am still your parent in this topic's tree."""
+
+    traffic: ClassVar[Traffic] = Traffic.TREE_KEEPALIVE
+    topic: Topic
+
+
+# --- bulk form ---
+
+
+def pastry_overlay(
+    workload: Workload, placement: Placement, channels: Channels, parameters: ScribeParameters, seed: int
+) -> Overlay:
+    positions = node_positions(workload.node_count, seed)
+    return PastryRing.of(positions, parameters.digit_bits, parameters.leaves).overlay
+
+
+def reverse_paths(
+    workload: Workload,
+    placement: Placement,
+    channels: Channels,
+    overlay: Overlay,
+    parameters: ScribeParameters,
+    seed: int,
+) -> tuple[Trees, Entries]:
+    assert overlay.positions is not None
+    ring = PastryRing.of(overlay.positions, parameters.digit_bits, parameters.leaves)
+    keys = topic_keys(workload.topic_count)
+    members = workload.node_interests(placement.node_of).transposed
+    publications = workload.publications
+    publisher_node = placement.node_of[publications.publisher]
+    return bottom_up_trees(ring, keys, members), entries(ring, publisher_node, publications.topic, keys)
+
+
+# --- protocol ---
+
+
+class Group:
+    """What a node knows of one tree it is on."""
+
+    __slots__ = ("children", "heard_s", "is_member", "key", "parent")
+
+    def __init__(self, topic: Topic, now_s: float) -> None:
+        self.key = topic_key(topic)
+        self.parent: int | None = None
+        self.children: dict[int, None] = {}
+        self.is_member = False
+        self.heard_s = now_s
+
+
+class ScribeNode(RingNode):
+    """Joins towards the root, forwards what comes from the parent, repairs by joining again."""
+
+    def __init__(self, address: int, parameters: ScribeParameters, random: Random) -> None:
+        super().__init__(address, parameters.link_heartbeats, random)
+        self._parameters = parameters
+        self._tree_heartbeat_s = INTERVAL_S / parameters.tree_heartbeats
+        self._groups: dict[Topic, Group] = {}
+        self._seen = Seen(parameters.seen_capacity)
+
+    def make_router(self, position: int) -> PastryRouter:
+        return PastryRouter(self.address, position, self._parameters.digit_bits, self._parameters.leaves)
+
+    def on_start(self, slice: Slice) -> None:
+        super().on_start(slice)
+        self.set_timer("trees", self._tree_heartbeat_s)
+
+    def on_subscribe(self, topic: Topic) -> None:
+        self._on_tree(topic).is_member = True
+
+    def on_unsubscribe(self, topic: Topic) -> None:
+        group = self._groups.get(topic)
+        if group is not None:
+            group.is_member = False
+            self._prune(topic, group)
+
+    def on_publish(self, event: Event) -> None:
+        self._towards_root(event, hops=0)
+
+    def on_receive(self, source: int, message: Message) -> None:
+        if isinstance(message, Multicast):
+            self._from_parent(source, message)
+        elif isinstance(message, Publish):
+            self._towards_root(message.event, message.hops)
+        elif isinstance(message, TreeAlive):
+            group = self._groups.get(message.topic)
+            if group is None or group.parent != source:
+                self.send(source, Leave(message.topic))
+            else:
+                group.heard_s = self.now_s
+        elif isinstance(message, Join):
+            self._on_tree(message.topic).children[source] = None
+        elif isinstance(message, Leave):
+            group = self._groups.get(message.topic)
+            if group is not None:
+                group.children.pop(source, None)
+                self._prune(message.topic, group)
+        else:
+            super().on_receive(source, message)
+
+    def on_timer(self, timer: Timer) -> None:
+        if timer != "trees":
+            super().on_timer(timer)
+            return
+        for topic, group in list(self._groups.items()):
+            self._aim(topic, group)
+            self.send_all(group.children, TreeAlive(topic))
+        self.set_timer("trees", self._tree_heartbeat_s)
+
+    def on_neighbour_lost(self, peer: int) -> None:
+        for topic, group in list(self._groups.items()):
+            group.children.pop(peer, None)
+            if group.parent == peer:
+                group.parent = None
+                self._aim(topic, group)
+            self._prune(topic, group)
+
+    # --- trees ---
+
+    def _on_tree(self, topic: Topic) -> Group:
+        """The group of this topic, joined if this node was not on the tree yet."""
+        group = self._groups.get(topic)
+        if group is None:
+            group = self._groups[topic] = Group(topic, self.now_s)
+            self._aim(topic, group)
+        return group
+
+    def _aim(self, topic: Topic, group: Group) -> None:
+        """Make the next hop towards the root the parent, and ask again a parent that has been silent for too long."""
+        towards = self.router.next_hop(group.key)
+        is_silent = self.now_s - group.heard_s > SILENT_HEARTBEATS * self._tree_heartbeat_s
+        if towards == group.parent and not (is_silent and towards is not None):
+            return
+        if group.parent is not None and group.parent != towards:
+            self.send(group.parent, Leave(topic))
+        group.parent = towards
+        group.heard_s = self.now_s
+        if towards is not None:
+            group.children.pop(towards, None)
+            self.send(towards, Join(topic))
+
+    def _prune(self, topic: Topic, group: Group) -> None:
+        if group.is_member or group.children:
+            return
+        if group.parent is not None:
+            self.send(group.parent, Leave(topic))
+        del self._groups[topic]
+
+    # --- events ---
+
+    def _towards_root(self, event: Event, hops: int) -> None:
+        towards = self.router.next_hop(topic_key(event.topic))
+        if towards is not None:
+            self.send(towards, Publish(event, hops + 1))
+        elif self._seen.add(event.id):
+            group = self._groups.get(event.topic)
+            if group is not None:
+                self._spread(event, hops, group, source=None)
+
+    def _from_parent(self, source: int, message: Multicast) -> None:
+        event = message.event
+        group = self._groups.get(event.topic)
+        if group is None or group.parent != source:
+            self.send(source, Leave(event.topic))
+        if group is not None and self._seen.add(event.id):
+            self._spread(event, message.hops, group, source)
+
+    def _spread(self, event: Event, hops: int, group: Group, source: int | None) -> None:
+        if group.is_member:
+            self.deliver(event, hops)
+        self.send_all((child for child in group.children if child != source), Multicast(event, hops + 1))
+
+    def state(self) -> NodeState:
+        return NodeState(
+            links=tuple(self.router.announce_targets()),
+            parents=tuple((topic, group.parent) for topic, group in self._groups.items() if group.parent is not None),
+            children=tuple((topic, child) for topic, group in self._groups.items() for child in group.children),
+            memberships=tuple(topic for topic, group in self._groups.items() if group.is_member),
+        )
+
+
+SYSTEM = System(
+    name="scribe",
+    title="Scribe: a tree per topic over Pastry",
+    paper="Castro et al., 2002 (baseline)",
+    parameters=ScribeParameters,
+    stages=Stages(
+        overlay=pastry_overlay,
+        trees=reverse_paths,
+        upkeep=lambda parameters: Upkeep(float(parameters.tree_heartbeats), float(parameters.link_heartbeats)),
+    ),
+    node=ScribeNode,
+    messages=(Join, Leave, Publish, Multicast, TreeAlive, *KEY_ROUTING_MESSAGES),
+)
