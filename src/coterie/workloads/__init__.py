@@ -8,7 +8,7 @@ from typing import Any
 
 from coterie.errors import ConfigError
 from coterie.model import Timeline, Workload
-from coterie.workloads import dynatops, magnet, spidercast, tamara
+from coterie.workloads import content, dynatops, magnet, spidercast, tamara
 from coterie.workloads.parameters import Parameters, read_parameters
 
 
@@ -37,7 +37,7 @@ class WorkloadKind:
 
 
 def _kinds() -> list[WorkloadKind]:
-    magnets, spider = "Magnet", "SpiderCast"
+    magnets, spider, trees = "Magnet", "SpiderCast", "content trees"
     tamaras = {"arrivals": tamara.arrivals, "shift": tamara.shift}
     return [
         WorkloadKind("uniform", "every topic alike", spider, spidercast.Uniform, spidercast.popular),
@@ -66,6 +66,9 @@ def _kinds() -> list[WorkloadKind]:
             dynatops.poisson,
             {"changes": dynatops.changes},
         ),
+        WorkloadKind("content", "keywords wanted by neighbours, x = 2 %", trees, content.Keywords, content.keywords),
+        WorkloadKind("content-localized2", "the same, x = 15 %", trees, content.Localized2, content.keywords),
+        WorkloadKind("content-uniform", "the same without locality", trees, content.Everywhere, content.keywords),
     ]
 
 
