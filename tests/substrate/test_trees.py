@@ -12,11 +12,12 @@ from coterie.model import Relation, Spread, Trees
 from coterie.substrate import trees as module
 from coterie.substrate.chord import chord_ring
 from coterie.substrate.identifiers import node_positions, topic_keys
+from coterie.substrate.oscar import oscar_ring
 from coterie.substrate.pastry import PastryRing
 from coterie.substrate.rings import Ring
 from coterie.substrate.trees import bottom_up_trees, entries, path_union, top_down_trees
 
-MAKERS = {"pastry": PastryRing.of, "chord": chord_ring}
+MAKERS = {"pastry": PastryRing.of, "chord": chord_ring, "oscar": lambda positions: oscar_ring(positions, 5)}
 rings = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
 

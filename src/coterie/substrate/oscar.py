@@ -1,0 +1,154 @@
+"""Oscar: a small-world ring for any distribution of positions (Girdzijauskas, Datta and Aberer; Magnet, section 2).
+
+Each node halves what lies ahead of it by medians, again and again, and draws long links from the partitions in between;
+so links fall off with the number of nodes passed, not with the distance of identifiers, and skew does no harm. Messages
+travel clockwise only, over everything a node keeps (CLAIMS, Magnet, reading 1).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.errors import ConfigError
+from coterie.kernels.oscar import TRIES, oscar_links
+from coterie.model import Relation
+from coterie.substrate.chord import ClockwiseRouter
+from coterie.substrate.identifiers import MASK, clockwise, splitmix64
+from coterie.substrate.rings import Circle, ClockwiseRing, Words
+from coterie.substrate.router import Contact, Peer
+
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+@dataclass(frozen=True)
+class OscarShape:
+    """How many links of which kind a node keeps."""
+
+    links: int = 17  # long links; with two ring neighbours this makes the 19 of Magnet, section 5
+    near: int = 1  # ring neighbours on each side
+    samples: int = 0  # for each median; 0 takes the exact one
+    choices: int = 1  # peers drawn for each link, of which the best is kept; 2 is the power of two choices
+    is_balanced: bool = False  # first one link to each partition, rather than each to a random one
+
+    def __post_init__(self) -> None:
+        for key, least in {"links": 0, "near": 1, "samples": 0, "choices": 1}.items():
+            if getattr(self, key) < least:
+                raise ConfigError(key, getattr(self, key), f"at least {least}")
+
+
+def oscar_ring(
+    positions: Words,
+    seed: int,
+    shape: OscarShape | None = None,
+    interests: Relation | None = None,
+    weights: NDArray[np.float64] | None = None,
+) -> ClockwiseRing:
+    """The links of all nodes. With several choices, the most similar in interests (weighted by topic) wins if interests
+    are given, else the one fewest others have linked to."""
+    shape = shape or OscarShape()
+    circle = Circle(positions)
+    if interests is None:
+        topics = np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0)
+    else:
+        topic_weights = np.ones(interests.column_count) if weights is None else weights.astype(np.float64)
+        topics = interests.indptr, interests.columns, topic_weights
+    start = np.uint64(splitmix64(seed & MASK))
+    indptr, links = oscar_links(
+        circle.ascending,
+        circle.order,
+        start,
+        shape.near,
+        shape.links,
+        shape.samples,
+        shape.choices,
+        shape.is_balanced,
+        topics,
+    )
+    return ClockwiseRing(circle, indptr, links, shape.near)
+
+
+class OscarRouter(ClockwiseRouter):
+    """One node's ring neighbours and long links.
+
+    Peers it hears of become long links while there is room; `rewire` draws all of them anew from a sample.
+    """
+
+    def __init__(self, peer: Peer, position: int, shape: OscarShape | None = None) -> None:
+        self.shape = shape or OscarShape()
+        super().__init__(peer, position, self.shape.near)
+
+    def rewire(
+        self, contacts: Iterable[Contact], seed: int, prefer: Callable[[Peer], float] | None = None
+    ) -> list[Contact]:
+        """Draw long links from these peers, with exact medians among them, and keep nothing else but ring neighbours.
+
+        Given all peers, this is the node's row of `oscar_ring` with the same seed and exact medians. Returns the peers
+        that were dropped, who need not be kept in touch with any longer.
+        """
+        before = self.neighbours()
+        at = dict(self._peer_at)
+        at.update((clockwise(self.position, position), peer) for peer, position in contacts if peer != self.peer)
+        at.pop(0, None)
+        distances = sorted(at)
+        kept = _draw_offsets(len(distances) + 1, self.shape, seed, self.position, [at[d] for d in distances], prefer)
+        self._at = [distances[offset - 1] for offset in kept]
+        self._peer_at = {distance: at[distance] for distance in self._at}
+        self._position_of = {peer: (self.position + distance) & MASK for distance, peer in self._peer_at.items()}
+        self._changed()
+        return [contact for contact in before if contact[0] not in self._position_of]
+
+    def _linked(self) -> list[int]:
+        return self._at
+
+    def _slot(self, distance: int) -> None:
+        return None
+
+    def _is_kept(self, distance: int) -> bool:
+        index = bisect_left(self._at, distance)
+        is_near = index < self.near or index >= len(self._at) - self.near
+        return is_near or len(self._at) - 2 * self.near <= self.shape.links
+
+    def _twin(self, peer: Peer, position: int) -> OscarRouter:
+        return OscarRouter(peer, position, self.shape)
+
+
+def _draw_offsets(
+    count: int, shape: OscarShape, seed: int, position: int, peers: list[Peer], prefer: Callable[[Peer], float] | None
+) -> list[int]:
+    """The offsets the kernel draws for a node at this position among `count` nodes, itself included."""
+    state = splitmix64((splitmix64(seed & MASK) ^ position) - _GOLDEN & MASK)
+
+    def below(bound: int) -> int:
+        nonlocal state
+        state = (state + _GOLDEN) & MASK
+        return splitmix64(state - _GOLDEN & MASK) % bound
+
+    kept = [offset for step in range(1, shape.near + 1) for offset in (step, count - step) if 0 < offset < count]
+    used = dict.fromkeys(kept)
+    bounds = _exact_bounds(count)
+    for link in range(min(count - 1, 2 * shape.near + shape.links) - len(used)):
+        for attempt in range(TRIES):
+            is_set = shape.is_balanced and attempt == 0 and link < len(bounds) - 1
+            part = link if is_set else below(len(bounds) - 1)
+            low, high = bounds[part + 1], bounds[part]
+            drawn = [low + below(high - low) for _ in range(shape.choices)]
+            offset = drawn[0] if prefer is None else max(drawn, key=lambda offset: prefer(peers[offset - 1]))
+            if offset not in used:
+                used[offset] = None
+                break
+    return sorted(used)
+
+
+def _exact_bounds(count: int) -> list[int]:
+    bounds = [count]
+    partitions = max(1, (count - 1).bit_length())
+    while len(bounds) < partitions and bounds[-1] > 2:
+        bounds.append(1 + (bounds[-1] - 1) // 2)
+    if bounds[-1] > 1:
+        bounds.append(1)
+    return bounds
