@@ -1,0 +1,229 @@
+"""Workloads and designs as files: one .npz of plain arrays each, described in docs/FORMATS.md.
+
+A file is written beside its place and renamed into it, so a reader sees a whole file or none. Reading trusts nothing:
+whatever is missing, truncated or out of range gives InputError with the file's name and the part that is wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.errors import CoterieError, InputError
+from coterie.model.design import Channels, Design, Entries, Overlay, Placement, Spread, Trees, Upkeep
+from coterie.model.graph import BrokerGraph
+from coterie.model.relation import Relation
+from coterie.model.workload import Content, Publications, Workload
+
+FORMAT_VERSION = 1
+Arrays = dict[str, NDArray[Any]]
+Thing = TypeVar("Thing")
+
+
+def save_workload(workload: Workload, path: Path | str) -> None:
+    arrays: Arrays = {
+        **_relation_out("interests", workload.interests),
+        "publications.publisher": workload.publications.publisher,
+        "publications.topic": workload.publications.topic,
+        "publications.rate": workload.publications.rate,
+        "attachment": workload.attachment,
+    }
+    if workload.coordinates is not None:
+        arrays["coordinates"] = workload.coordinates
+    if workload.modes is not None:
+        arrays["modes"] = workload.modes
+    if workload.graph is not None:
+        graph = workload.graph
+        arrays |= {"graph.source": graph.source, "graph.target": graph.target, "graph.cost": graph.cost}
+    if workload.content is not None:
+        arrays |= _relation_out("content.documents", workload.content.documents)
+        arrays |= _relation_out("content.subscriptions", workload.content.subscriptions)
+    _write(Path(path), "workload", {"name": workload.name, "node_count": workload.node_count}, arrays)
+
+
+def load_workload(path: Path | str) -> Workload:
+    return _read(Path(path), "workload", _workload)
+
+
+def save_design(design: Design, path: Path | str) -> None:
+    trees, entries, overlay = design.trees, design.entries, design.overlay
+    arrays: Arrays = {
+        "placement.node_of": design.placement.node_of,
+        **_relation_out("channels.topics", design.channels.topics),
+        **_relation_out("overlay.links", overlay.links),
+        **_relation_out("trees.members", trees.members),
+        "trees.root": trees.root,
+        "trees.indptr": trees.indptr,
+        "trees.node": trees.node,
+        "trees.parent": trees.parent,
+        "entries.publication": entries.publication,
+        "entries.channel": entries.channel,
+        "entries.after": entries.after,
+        "entries.indptr": entries.indptr,
+        "entries.hops": entries.hops,
+    }
+    if overlay.positions is not None:
+        arrays["overlay.positions"] = overlay.positions
+    if entries.targets is not None:
+        arrays |= _relation_out("entries.targets", entries.targets)
+    about = {
+        "system": design.system,
+        "node_count": design.node_count,
+        "spread": trees.spread.value,
+        "is_complete": overlay.is_complete,
+        "settings": design.settings,
+        "upkeep": {"tree": design.upkeep.tree, "link": design.upkeep.link, "associations": design.upkeep.associations},
+    }
+    _write(Path(path), "design", about, arrays)
+
+
+def load_design(path: Path | str) -> Design:
+    return _read(Path(path), "design", _design)
+
+
+# --- inside ---
+
+
+class _Parts:
+    """The arrays of one open file, checked as they are taken out."""
+
+    def __init__(self, source: str, about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.source = source
+        self.about = about
+        self._arrays = arrays
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def array(self, name: str, dtype: type[np.generic], below: int | None = None, from_: int = 0) -> NDArray[Any]:
+        """A one-dimensional array of this type; if `below` is given, of indices in [from_, below)."""
+        if name not in self._arrays:
+            raise InputError(self.source, f"part {name!r} is missing")
+        found = self._arrays[name]
+        if found.dtype != dtype:
+            raise InputError(self.source, f"part {name!r} holds {found.dtype}, expected {np.dtype(dtype)}")
+        if below is not None and len(found) and (found.min() < from_ or found.max() >= below):
+            raise InputError(self.source, f"part {name!r} has an index outside of [{from_}, {below})")
+        return found
+
+    def relation(self, name: str) -> Relation:
+        width = self.array(f"{name}.column_count", np.int64)
+        if width.shape != (1,) or width[0] < 0:
+            raise InputError(self.source, f"part {name}.column_count must be one number, at least 0")
+        relation = Relation(
+            self.array(f"{name}.indptr", np.int64), self.array(f"{name}.columns", np.int32), int(width[0])
+        )
+        return relation.check(f"{self.source}, {name}")
+
+    def offsets(self, name: str, rows: int, values: int) -> NDArray[Any]:
+        found = self.array(name, np.int64)
+        if len(found) != rows + 1 or found[0] != 0 or found[-1] != values or np.any(np.diff(found) < 0):
+            raise InputError(self.source, f"part {name!r} does not rise from 0 to {values} over {rows} rows")
+        return found
+
+
+def _workload(parts: _Parts) -> Workload:
+    interests = parts.relation("interests")
+    nodes = int(parts.about["node_count"])
+    publications = Publications(
+        parts.array("publications.publisher", np.int32, below=interests.row_count),
+        parts.array("publications.topic", np.int32, below=interests.column_count),
+        parts.array("publications.rate", np.float64),
+    )
+    if not len(publications.publisher) == len(publications.topic) == len(publications.rate):
+        raise InputError(parts.source, "the publication columns differ in length")
+    graph = content = None
+    if "graph.source" in parts:
+        ends = (parts.array("graph.source", np.int32, below=nodes), parts.array("graph.target", np.int32, below=nodes))
+        graph = BrokerGraph(nodes, *ends, parts.array("graph.cost", np.float64))
+    if "content.documents.indptr" in parts:
+        content = Content(parts.relation("content.documents"), parts.relation("content.subscriptions"))
+    return Workload(
+        name=str(parts.about["name"]),
+        interests=interests,
+        publications=publications,
+        attachment=parts.array("attachment", np.int32, below=nodes),
+        node_count=nodes,
+        coordinates=parts.array("coordinates", np.float64) if "coordinates" in parts else None,
+        graph=graph,
+        content=content,
+        modes=parts.array("modes", np.int32) if "modes" in parts else None,
+    )
+
+
+def _design(parts: _Parts) -> Design:
+    about = parts.about
+    nodes = int(about["node_count"])
+    channels = Channels(parts.relation("channels.topics"))
+    node = parts.array("trees.node", np.int32, below=nodes)
+    trees = Trees(
+        Spread(about["spread"]),
+        parts.relation("trees.members"),
+        parts.array("trees.root", np.int32, below=nodes, from_=-1),
+        parts.offsets("trees.indptr", channels.count, len(node)),
+        node,
+        parts.array("trees.parent", np.int32, below=nodes),
+    )
+    publication = parts.array("entries.publication", np.int32)
+    hops = parts.array("entries.hops", np.int32, below=nodes)
+    entries = Entries(
+        publication,
+        parts.array("entries.channel", np.int32, below=channels.count),
+        parts.array("entries.after", np.int32, below=max(len(publication), 1), from_=-1),
+        parts.offsets("entries.indptr", len(publication), len(hops)),
+        hops,
+        parts.relation("entries.targets") if "entries.targets.indptr" in parts else None,
+    )
+    positions = parts.array("overlay.positions", np.uint64) if "overlay.positions" in parts else None
+    overlay = Overlay(parts.relation("overlay.links"), positions, bool(about["is_complete"]))
+    placement = Placement(parts.array("placement.node_of", np.int32, below=nodes), nodes)
+    settings, upkeep = dict(about["settings"]), Upkeep(**about["upkeep"])
+    return Design(str(about["system"]), placement, channels, overlay, trees, entries, settings, upkeep)
+
+
+def _relation_out(name: str, relation: Relation) -> Arrays:
+    return {
+        f"{name}.indptr": relation.indptr,
+        f"{name}.columns": relation.columns,
+        f"{name}.column_count": np.array([relation.column_count], np.int64),
+    }
+
+
+def _write(path: Path, kind: str, about: Mapping[str, object], arrays: Arrays) -> None:
+    header = json.dumps({"format": f"coterie {kind}", "version": FORMAT_VERSION, **about}, sort_keys=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            np.savez_compressed(file, about=np.array(header), **arrays)  # type: ignore[arg-type]
+        beside.replace(path)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be written: {error.strerror}") from None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _read(path: Path, kind: str, build: Callable[[_Parts], Thing]) -> Thing:
+    source = str(path)
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        about = json.loads(str(arrays.pop("about")))
+        if about.get("format") != f"coterie {kind}":
+            raise InputError(source, f"holds a {about.get('format')}, expected a coterie {kind}")
+        if about.get("version") != FORMAT_VERSION:
+            raise InputError(source, f"has format version {about.get('version')}, this program reads {FORMAT_VERSION}")
+        return build(_Parts(source, about, arrays))
+    except CoterieError:
+        raise
+    except FileNotFoundError:
+        raise InputError(source, "there is no such file") from None
+    except OSError as error:
+        raise InputError(source, f"cannot be read: {error.strerror or error}") from None
+    except Exception as error:  # damaged archives fail in many ways: zip, zlib, array headers, JSON
+        raise InputError(source, f"is damaged or not a coterie {kind} file ({error})") from None
