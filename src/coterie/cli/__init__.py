@@ -1,1 +1,1 @@
-
+"""The console: a command people enjoy."""

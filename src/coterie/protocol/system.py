@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -18,16 +18,13 @@ import numpy as np
 from coterie.errors import ConfigError
 from coterie.model import Channels, Design, Entries, Overlay, Placement, Trees, Workload
 from coterie.model.design import Upkeep
+from coterie.model.parameters import configure
 from coterie.protocol.node import Node
 from coterie.protocol.wire import Codec, Message
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Base of a system's parameters; `__post_init__` validates and raises ConfigError."""
-
-
-P = TypeVar("P", bound=Parameters)
-Chosen = TypeVar("Chosen", bound=msgspec.Struct)
 
 
 def attach_as_given(workload: Workload, parameters: Any, seed: int) -> Placement:
@@ -91,6 +88,7 @@ class System:
     stages: Stages
     node: Callable[[int, Any, Random], Node]  # address, parameters, randomness
     messages: tuple[type[Message], ...]
+    fits: Callable[[Workload], bool] = lambda workload: True  # whether it can serve such a workload at all
 
     def plan(self, workload: Workload, parameters: Parameters | None = None, seed: int = 0) -> Design:
         return self.stages.plan(self.name, workload, parameters or self.parameters(), seed)
@@ -103,22 +101,6 @@ class System:
 
     def configure(self, settings: Mapping[str, object]) -> Parameters:
         return configure(self.parameters, settings, f"system {self.name}")
-
-
-def configure(kind: type[Chosen], settings: Mapping[str, object], owner: str) -> Chosen:
-    """Parameters from plain values (strings included); ConfigError names the key and lists what exists."""
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    for key in settings:
-        if key not in fields:
-            known = ", ".join(sorted(fields)) or "it has no parameters"
-            raise ConfigError(key, settings[key], f"{owner} does not know it; known are: {known}")
-    values: dict[str, object] = {}
-    for key, value in settings.items():
-        try:
-            values[key] = msgspec.convert(value, fields[key].type, strict=False)
-        except msgspec.ValidationError as error:
-            raise ConfigError(key, value, f"{owner}: {error}") from None
-    return kind(**values)
 
 
 def node_random(seed: int, address: int) -> Random:

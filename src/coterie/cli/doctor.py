@@ -1,0 +1,67 @@
+"""`coterie doctor`: what this machine has, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+
+import typer
+
+from coterie.cli.choices import Json
+from coterie.cli.console import out, print_json, table
+from coterie.errors import CoterieError
+from coterie.pipeline.java import find_java
+from coterie.workloads.traces import traces_folder
+
+PACKAGES = ("numpy", "numba", "scipy", "pyarrow", "pandas", "pyspark", "msgspec", "uvloop")
+
+
+def doctor_command(as_json: Json = False) -> None:
+    """Check the installation: Python, packages, Java, the kernels, the traces folder."""
+    checks = [_check(name, probe) for name, probe in _probes()]
+    if as_json:
+        print_json({"checks": checks, "healthy": all(check["ok"] for check in checks)})
+    else:
+        rows = [
+            ["ok" if check["ok"] else "[red]problem[/]", str(check["name"]), str(check["found"])] for check in checks
+        ]
+        out.print(table("coterie doctor", ["", "part", "found"], rows, right_from=3))
+    if not all(check["ok"] for check in checks):
+        raise typer.Exit(1)
+
+
+def _probes() -> list[tuple[str, Callable[[], str]]]:
+    packages = [(name, lambda name=name: version(name)) for name in PACKAGES]
+    return [
+        ("python", lambda: f"{platform.python_version()} ({sys.executable})"),
+        *packages,
+        ("java", lambda: str(find_java())),
+        ("kernels", _kernels),
+        ("traces", _traces),
+    ]
+
+
+def _check(name: str, probe: Callable[[], str]) -> dict[str, object]:
+    try:
+        return {"name": name, "ok": True, "found": probe()}
+    except PackageNotFoundError:
+        return {"name": name, "ok": False, "found": "not installed; run 'make setup' or 'pip install coterie'"}
+    except CoterieError as error:
+        return {"name": name, "ok": False, "found": str(error)}
+
+
+def _kernels() -> str:
+    from coterie.accounting.price import price
+    from coterie.systems import SYSTEMS
+    from coterie.workloads import make_workload
+
+    workload = make_workload("uniform", {"nodes": 20, "topics": 5, "subscriptions": 2}, seed=1)
+    ledger = price(SYSTEMS["flooding"].plan(workload), workload)
+    return f"compiled; a test price of {ledger.dissemination.copies:g} copies came out"
+
+
+def _traces() -> str:
+    folder = traces_folder()
+    return str(folder) if folder else "none (set COTERIE_TRACES to use the real traces; nothing else needs them)"
