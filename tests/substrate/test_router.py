@@ -47,30 +47,33 @@ class Network:
     def mourn(self, node: int, lost: int) -> None:
         """Forget a dead peer and ask those who may know for somebody in its place."""
         router = self.routers[node]
-        asked = [peer for peer in router.repair_candidates(lost) if peer in self.routers]
+        asked = router.repair_candidates(lost)
         router.forget(lost)
         for peer in asked:
-            router.learn_all(self.routers[peer].state_for(router.position), is_hearsay=True)
+            if peer in self.routers:
+                self.hear(node, self.routers[peer].state_for(router.position))
+
+    def hear(self, node: int, contacts: list[tuple[int, int]]) -> None:
+        """Learn from others, and greet whom we did not know."""
+        router = self.routers[node]
+        for peer in router.learn_all(contacts, is_hearsay=True):
+            if peer in self.routers:
+                self.routers[peer].learn(node, router.position)
+            else:
+                self.mourn(node, peer)
 
     def join(self, peer: int, position: int, via: int | None) -> None:
-        newcomer = KINDS[self.kind](peer, position)
-        if via is not None:
-            for helper in self.route(via, position):
-                newcomer.learn_all(self.routers[helper].state_for(position), is_hearsay=True)
-        self.routers[peer] = newcomer
-        for target in newcomer.announce_targets():
-            if target in self.routers:
-                self.routers[target].learn(peer, position)
-            else:
-                self.mourn(peer, target)
+        path = [] if via is None else self.route(via, position)
+        self.routers[peer] = KINDS[self.kind](peer, position)
+        for helper in reversed(path):
+            self.hear(peer, self.routers[helper].state_for(position))
 
     def leave(self, peer: int) -> None:
         leaver = self.routers.pop(peer)
         for target in leaver.announce_targets():
             if target in self.routers:
-                router = self.routers[target]
-                router.forget(peer)
-                router.learn_all(leaver.state_for(router.position), is_hearsay=True)
+                self.routers[target].forget(peer)
+                self.hear(target, leaver.state_for(self.routers[target].position))
 
     def heartbeat(self) -> None:
         """Everybody calls its near peers once: the dead are mourned, the living tell what they know."""
@@ -81,7 +84,7 @@ class Network:
                     self.mourn(node, peer)
                 else:
                     self.routers[peer].learn(node, router.position)
-                    router.learn_all(self.routers[peer].state_for(router.position), is_hearsay=True)
+                    self.hear(node, self.routers[peer].state_for(router.position))
 
     def check(self, keys: list[int]) -> None:
         """From every node, every key reaches its owner; and what a node keeps stays bounded."""

@@ -59,11 +59,14 @@ class RingRouter:
         self._changed()
         return peer in self._position_of
 
-    def learn_all(self, contacts: Iterable[Contact], *, is_hearsay: bool = False) -> None:
-        """Hear of many peers at once, which is faster."""
+    def learn_all(self, contacts: Iterable[Contact], *, is_hearsay: bool = False) -> list[Peer]:
+        """Hear of many peers at once. Returns those newly kept: greet them, for hearsay may name the dead, who take the
+        places of the living, and the living may not have heard of us."""
+        before = dict(self._position_of)
         for peer, position in contacts:
             self._take_in(peer, position, is_hearsay)
         self._changed()
+        return sorted(peer for peer, position in self._position_of.items() if before.get(peer) != position)
 
     def forget(self, peer: Peer) -> bool:
         """The peer has left or does not answer any more; True if it was known."""
