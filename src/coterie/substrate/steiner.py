@@ -57,9 +57,7 @@ class Terrain:
 
     @property
     def is_connected(self) -> bool:
-        distance, _, _ = graphs.nearest_sources(
-            self.links, np.arange(self.graph.node_count) == 0, self.is_uniform
-        )
+        distance, _, _ = graphs.nearest_sources(self.links, np.arange(self.graph.node_count) == 0, self.is_uniform)
         return bool(np.all(np.isfinite(distance)))
 
     def steiner(self, terminals: Index, extra_points: int = EXTRA_POINTS) -> Index:
