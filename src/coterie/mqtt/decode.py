@@ -243,7 +243,7 @@ def _auth(reader: Reader, _: int) -> p.Auth:
     if reader.pos == reader.end:
         return p.Auth()
     reason = _reason(reader.u8(), AUTH)
-    return p.Auth(reason, read_properties(reader, AUTH) if reader.pos < reader.end else NO_PROPERTIES)
+    return p.Auth(reason, read_properties(reader, AUTH))
 
 
 _DECODERS: dict[int, Callable[[Reader, int], p.Packet]] = {

@@ -139,17 +139,19 @@ def _unsuback(packet: p.UnsubAck, version: int) -> bytes:
     return frame(UNSUBACK << 4, encode_packet_id(packet.packet_id), properties, bytes(packet.reasons))
 
 
-def _reasoned(packet_type: int) -> Callable[[Any, int], bytes]:
-    def encode(packet: p.Disconnect | p.Auth, version: int) -> bytes:
-        if version < p.MQTT_5:
-            if packet_type == AUTH:
-                raise LocalProtocolError("AUTH needs MQTT 5")
-            return frame(packet_type << 4)
-        if packet.properties == NO_PROPERTIES:
-            return frame(packet_type << 4, bytes((packet.reason,)) if packet.reason else b"")
-        return frame(packet_type << 4, bytes((packet.reason,)), encode_properties(packet.properties, packet_type))
+def _disconnect(packet: p.Disconnect, version: int) -> bytes:
+    if version < p.MQTT_5:
+        return frame(DISCONNECT << 4)
+    if packet.properties == NO_PROPERTIES:
+        return frame(DISCONNECT << 4, bytes((packet.reason,)) if packet.reason else b"")
+    return frame(DISCONNECT << 4, bytes((packet.reason,)), encode_properties(packet.properties, DISCONNECT))
 
-    return encode
+
+def _auth(packet: p.Auth, version: int) -> bytes:
+    if version < p.MQTT_5:
+        raise LocalProtocolError("AUTH needs MQTT 5")
+    # Section 3.15.2 lets only an empty AUTH omit the property length; writing it always is understood by everyone.
+    return frame(AUTH << 4, bytes((packet.reason,)), encode_properties(packet.properties, AUTH))
 
 
 _ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
@@ -166,6 +168,6 @@ _ENCODERS: dict[type, Callable[[Any, int], bytes]] = {
     p.UnsubAck: _unsuback,
     p.PingReq: lambda packet, version: PINGREQ_FRAME,
     p.PingResp: lambda packet, version: PINGRESP_FRAME,
-    p.Disconnect: _reasoned(DISCONNECT),
-    p.Auth: _reasoned(AUTH),
+    p.Disconnect: _disconnect,
+    p.Auth: _auth,
 }

@@ -1,0 +1,133 @@
+"""The inline scan and the shared encoding give exactly what the full codec gives."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.mqtt import packets as p
+from coterie.mqtt.encode import encode_packet
+from coterie.mqtt.properties import Properties
+from coterie.mqtt.publish import Message, SharedPublish, message_of, scan_publishes
+from coterie.mqtt.stream import Decoder
+from coterie.mqtt.topics import TopicNames
+from tests.mqtt.packet_strategies import packets, publishes, topics
+
+VERSIONS = [p.MQTT_3, p.MQTT_5]
+
+
+def without_frame(packet: p.Publish) -> p.Publish:
+    return p.Publish(
+        packet.topic, packet.payload, packet.qos, packet.retain, packet.dup, packet.packet_id, packet.properties
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+@settings(max_examples=100)
+def test_the_scan_agrees_with_the_codec_and_stops_at_what_it_leaves(version: int, data: st.DataObject) -> None:
+    plain = st.builds(p.Publish, topics, st.binary(max_size=300), st.just(0))
+    acknowledged = st.builds(p.Publish, topics, st.binary(max_size=300), st.just(1), packet_id=st.integers(1, 65_535))
+    sent = data.draw(st.lists(st.one_of(plain, acknowledged, packets(version)), max_size=6))
+    raw = b"".join(encode_packet(packet, version) for packet in sent)
+    names = TopicNames()
+    for packet in sent:
+        if isinstance(packet, p.Publish):
+            names.add(packet.topic.encode())
+    out: list[p.Publish] = []
+    pos, quota = scan_publishes(raw, 0, version, names, out, quota=3)
+    assert [without_frame(packet) for packet in out] == sent[: len(out)]
+    assert b"".join(encode_packet(packet, version) for packet in sent[: len(out)]) == raw[:pos]
+    assert quota == 3 - sum(packet.qos for packet in out)
+    for packet in out:
+        assert packet.frame == (b"" if packet.qos else encode_packet(packet, version))
+    rest = sent[len(out) :]
+    if rest and isinstance(rest[0], p.Publish):
+        first = rest[0]
+        is_common = not first.retain and not first.dup and first.properties == Properties()
+        assert first.qos == 2 or not is_common or (first.qos == 1 and quota == 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(raw=st.binary(max_size=60), length=st.integers(0, 255))
+@settings(max_examples=300)
+def test_the_scan_never_takes_what_the_codec_refuses(version: int, raw: bytes, length: int) -> None:
+    names = TopicNames()
+    for name in (b"a", b"b/c", b"\xc3\xa9"):
+        names.add(name)
+    stream = b"\x32" + bytes((length,)) + b"\x00\x01a" + raw + b"\x30\x05\x00\x01a\x00x" * 3
+    out: list[p.Publish] = []
+    scan_publishes(stream, 0, version, names, out)
+    decoder = Decoder(version)
+    decoder.feed(stream)
+    for packet in out:
+        assert decoder.next_packet() == without_frame(packet)
+
+
+def test_a_packet_cut_off_or_too_large_is_left() -> None:
+    names = TopicNames()
+    names.add(b"topic")
+    whole = encode_packet(p.Publish("topic", b"payload"), p.MQTT_5)
+    for size in range(len(whole)):
+        out: list[p.Publish] = []
+        assert scan_publishes(whole[:size], 0, p.MQTT_5, names, out) == (0, 65_535)
+        assert out == []
+    assert scan_publishes(whole, 0, p.MQTT_5, names, [], packet_bytes_max=len(whole) - 1)[0] == 0
+    assert scan_publishes(whole, 0, p.MQTT_5, names, [], packet_bytes_max=len(whole))[0] == len(whole)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+@settings(max_examples=100)
+def test_the_shared_encoding_is_the_codecs(version: int, data: st.DataObject) -> None:
+    """Whatever differs between receivers, the bytes mean the packet that the codec would have written."""
+    packet = data.draw(publishes(version))
+    shared = SharedPublish(message_of(packet, now_s=100.0))
+    properties = shared.message.properties
+    qos, retain, dup = data.draw(st.integers(0, 2)), data.draw(st.booleans()), data.draw(st.booleans())
+    packet_id = data.draw(st.integers(1, 65_535)) if qos else 0
+    expected = p.Publish(packet.topic, packet.payload, qos, retain, False, packet_id, properties)
+    if qos:
+        head, tail = shared.split(version, qos, retain, 100.0)
+        plain = head + packet_id.to_bytes(2, "big") + tail
+    else:
+        plain = shared.frame(version, retain, 100.0)
+    assert decoded(plain, version) == expected
+    if version < p.MQTT_5:
+        assert plain == encode_packet(expected, version)
+        return
+    alias, identifiers = data.draw(st.integers(1, 9)), tuple(data.draw(st.lists(st.integers(1, 9), max_size=2)))
+    special = shared.tailored(
+        version, qos, retain, dup=dup and qos > 0, packet_id=packet_id, alias=alias, with_topic=False,
+        identifiers=identifiers, now_s=100.0,
+    )  # fmt: skip
+    found = decoded(special, version)
+    assert (found.topic, found.dup, found.payload) == ("", dup and qos > 0, packet.payload)
+    assert found.properties.topic_alias == alias
+    assert found.properties.subscription_identifiers == identifiers
+    assert found.properties.user_properties == properties.user_properties
+
+
+def decoded(raw: bytes, version: int) -> p.Publish:
+    decoder = Decoder(version)
+    decoder.feed(raw)
+    packet = decoder.next_packet()
+    assert isinstance(packet, p.Publish)
+    assert decoder.buffered_bytes == 0
+    return packet
+
+
+def test_encodings_are_made_once() -> None:
+    shared = SharedPublish(Message("a/b", b"x" * 100, qos=1))
+    assert shared.frame(4, False, 0.0) is shared.frame(4, False, 1.0)
+    assert shared.split(5, 1, False, 0.0) is shared.split(5, 1, False, 1.0)
+
+
+def test_expiry_counts_down_on_delivery() -> None:
+    packet = p.Publish("a", b"x", 1, packet_id=1, properties=Properties(message_expiry_s=10))
+    shared = SharedPublish(message_of(packet, now_s=1000.0))
+    for now_s, left_s in ((1000.0, 10), (1003.2, 7), (1009.9, 1), (1042.0, 0)):
+        head, tail = shared.split(5, 1, False, now_s)
+        assert decoded(head + b"\0\1" + tail, 5).properties.message_expiry_s == left_s
+        assert decoded(shared.frame(5, False, now_s), 5).properties.message_expiry_s == left_s
