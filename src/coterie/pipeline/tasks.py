@@ -45,7 +45,7 @@ def write_part(table: pa.Table, folder: str | Path, index: int) -> Path:
     target = Path(folder) / part_name(index)
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}-{os.getpid()}")
-    pq.write_table(table, unfinished, compression="zstd", compression_level=1)
+    pq.write_table(table, unfinished, compression="zstd", compression_level=1, dictionary_pagesize_limit=1 << 26)
     unfinished.replace(target)
     return target
 

@@ -1,0 +1,200 @@
+"""Finds input files and looks into their first bytes: compression, format, columns."""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import glob
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coterie.errors import InputError
+from coterie.pipeline.mapping import Source
+
+CHUNK_BYTES = 1 << 22
+MAGIC = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zst"), (b"\x04\x22\x4d\x18", "lz4"))
+SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+DELIMITERS = ",\t;|"
+
+
+class Torn(Exception):
+    """Compressed data that stops or breaks in the middle; what came before it is good."""
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """One file as found. `note` says what is odd about it; a file that cannot be read at all has format ""."""
+
+    path: str
+    format: str
+    compression: str = ""
+    size_bytes: int = 0
+    columns: tuple[str, ...] = ()
+    delimiter: str = ","
+    has_header: bool = False
+    rows: int = 0  # Parquet only: what its footer says
+    note: str = ""
+
+
+def find_files(source: Source) -> list[InputFile]:
+    """Every file of a source, sorted; names that begin with a dot or an underscore are skipped inside folders."""
+    found: dict[str, None] = {}
+    for pattern in source.paths:
+        path = Path(pattern)
+        matches = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+        if not matches:
+            raise InputError(pattern, "no such file, folder or glob match")
+        for match in matches:
+            inside = sorted(p for p in match.rglob("*") if p.is_file()) if match.is_dir() else [match]
+            visible = [p for p in inside if not match.is_dir() or _is_visible(p.relative_to(match))]
+            found.update(dict.fromkeys(str(p) for p in visible))
+    return [look_into(path, source) for path in found]
+
+
+def look_into(path: str, source: Source) -> InputFile:
+    """Read only the beginning (Parquet: the footer)."""
+    size = Path(path).stat().st_size
+    if size == 0:
+        return InputFile(path, "", note="empty file")
+    with open(path, "rb") as file:
+        head = file.read(8)
+    if head[:4] == b"PAR1" or source.format == "parquet" or _by_suffix(path) == "parquet":
+        return _look_into_parquet(path, size)
+    compression = next((name for magic, name in MAGIC if head.startswith(magic)), "")
+    try:
+        first = _first_line(path, compression)
+    except (OSError, Torn) as error:
+        return InputFile(path, "", compression, size, note=f"unreadable: {error}")
+    if not first.strip():
+        return InputFile(path, "", compression, size, note="empty file")
+    text_format = source.format if source.format != "auto" else _by_suffix(path)
+    if not text_format:
+        text_format = "jsonl" if first.lstrip().startswith(b"{") else "csv"
+    if text_format == "jsonl":
+        return InputFile(path, "jsonl", compression, size)
+    return _look_into_csv(path, compression, size, first, source)
+
+
+def read_chunks(path: str, compression: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+    """Decompressed bytes of a file (or of a range of a plain one); raises Torn after the last good bytes."""
+    with open(path, "rb") as file:
+        if compression in ("gz", "bz2"):
+            yield from _unpacked(file, compression)
+        elif compression:
+            yield from _unpacked_by_arrow(path, compression)
+        else:
+            file.seek(start)
+            left = None if stop is None else stop - start
+            while left is None or left > 0:
+                block = file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
+                if not block:
+                    return
+                left = None if left is None else left - len(block)
+                yield block
+
+
+def _unpacked(file: object, compression: str) -> Iterator[bytes]:
+    read = file.read  # type: ignore[attr-defined]
+    fresh = _gzip_decompressor if compression == "gz" else bz2.BZ2Decompressor
+    machine: _Decompressor = fresh()
+    begun = False
+    while block := read(CHUNK_BYTES // 4):
+        while block:
+            if machine.eof:  # files made by appending compressed pieces have several members
+                machine, begun = fresh(), False
+            begun = True
+            try:
+                data = machine.decompress(block)
+            except (zlib.error, OSError) as error:
+                raise Torn(f"broken {compression} data ({error})") from None
+            if data:
+                yield data
+            block = machine.unused_data if machine.eof else b""
+            if block and not block.strip(b"\0"):
+                block = b""
+    if begun and not machine.eof:
+        raise Torn(f"truncated {compression} data")
+
+
+def _gzip_decompressor() -> _Decompressor:
+    return zlib.decompressobj(wbits=31)
+
+
+def _unpacked_by_arrow(path: str, compression: str) -> Iterator[bytes]:
+    codec = {"zst": "zstd", "lz4": "lz4"}[compression]
+    if not pa.Codec.is_available(codec):
+        raise Torn(f"no {codec} codec here: unpack the file first")
+    with pa.input_stream(path, compression=codec) as stream:
+        while True:
+            try:
+                block = stream.read(CHUNK_BYTES)
+            except OSError as error:
+                raise Torn(f"broken or truncated {compression} data ({error})") from None
+            if not block:
+                return
+            yield block
+
+
+def _first_line(path: str, compression: str) -> bytes:
+    """The first line that is not blank, or what there is of it in the first chunk."""
+    try:
+        for chunk in read_chunks(path, compression):
+            stripped = chunk.lstrip(b"\r\n")
+            if stripped:
+                return stripped.split(b"\n", 1)[0].rstrip(b"\r")
+    except Torn:
+        return b""
+    return b""
+
+
+def _look_into_csv(path: str, compression: str, size: int, first: bytes, source: Source) -> InputFile:
+    text = first.decode("utf-8-sig", errors="replace")
+    delimiter = source.delimiter
+    if delimiter == "auto":
+        delimiter = "\t" if ".tsv" in Path(path).name else max(DELIMITERS, key=text.count)
+    if source.header:
+        return InputFile(path, "csv", compression, size, source.header, delimiter)
+    names = tuple(name.strip() for name in next(csv.reader([text], delimiter=delimiter)))
+    return InputFile(path, "csv", compression, size, names, delimiter, has_header=True)
+
+
+def _look_into_parquet(path: str, size: int) -> InputFile:
+    try:
+        footer = pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        return InputFile(path, "", size_bytes=size, note=f"unreadable: {str(error).splitlines()[0]}")
+    note = "" if footer.num_rows else "empty file"
+    return InputFile(
+        path, "parquet", "", size, tuple(footer.schema.to_arrow_schema().names), rows=footer.num_rows, note=note
+    )
+
+
+def _by_suffix(path: str) -> str:
+    suffixes = [suffix for suffix in Path(path).suffixes if suffix not in (".gz", ".bz2", ".zst", ".lz4")]
+    return SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
+
+
+def _is_visible(path: Path) -> bool:
+    return not any(part.startswith((".", "_")) for part in path.parts)

@@ -1,0 +1,160 @@
+"""Finishes one part of a canonical table: sorts it, sets duplicates and senseless values aside, writes both files."""
+
+from __future__ import annotations
+
+import json
+from typing import TypedDict
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from coterie.pipeline.canonical import check_values
+from coterie.pipeline.schemas import TableSchema, table_schema
+from coterie.pipeline.tasks import write_part
+from coterie.pipeline.textread import FAULT_MARK, REPORT_MARK, rendered
+
+CARRIED = "origin bigint, fault string"  # travel with every row from its reader to its writer
+QUARANTINE_FOLDER = "quarantine"
+DUPLICATE = "duplicate row"
+KEY_LIMIT = 1 << 62
+I64 = NDArray[np.int64]
+
+
+class SplitReport(TypedDict):
+    """What a text reader says about its piece of a file."""
+
+    split: int
+    lines: int
+    rows: int
+    note: str
+
+
+class PartReport(TypedDict):
+    """What a part's writer says."""
+
+    part: int
+    kept: int
+    quarantined: int
+    splits: list[SplitReport]
+
+
+def finish_part(
+    batches: list[pa.RecordBatch], table: str, out: str, part: int, latest_us: int, keep_duplicates: bool
+) -> PartReport:
+    """Write the part and its quarantine; the same rows in any order give the same files."""
+    schema = table_schema(table)
+    carried = pa.schema([*schema.arrow, ("origin", pa.int64()), ("fault", pa.string())])
+    rows = pa.Table.from_batches([batch.cast(carried) for batch in batches], carried).combine_chunks()
+    told, rows = _divided(rows, pc.fill_null(pc.starts_with(rows["fault"], REPORT_MARK), False))
+    bad, rows = _divided(rows, pc.is_valid(rows["fault"]))
+    reasons = check_values(rows.select(schema.names), schema, latest_us)
+    senseless, rows = _divided(rows.append_column("reason", reasons), pc.is_valid(reasons))
+    codes = [_codes(rows[name].combine_chunks()) for name in schema.names]
+    order, repeated = _order(codes, rows["origin"].to_numpy(), keep_duplicates)
+    kept = order[~repeated]
+    write_part(_taken(rows, codes, schema, kept), f"{out}/{table}", part)
+    twice = rows.take(pa.array(order[repeated]))
+    count = _write_quarantine(bad, senseless, twice, schema, out, part)
+    splits = [json.loads(text[len(REPORT_MARK) :]) for text in told["fault"].to_pylist()]
+    return PartReport(part=part, kept=len(kept), quarantined=count, splits=splits)
+
+
+def _divided(rows: pa.Table, mask: pa.Array) -> tuple[pa.Table, pa.Table]:
+    if not pc.any(mask, min_count=0).as_py():
+        return rows.slice(0, 0), rows
+    return rows.filter(mask), rows.filter(pc.invert(mask))
+
+
+class _Codes:
+    """A column as whole numbers that sort and compare like its values; null is the smallest."""
+
+    def __init__(self, codes: I64, size: int, names: pa.Array | None = None) -> None:
+        self.codes = codes
+        self.size = size  # codes lie in 0..size; 0 means unknown bounds
+        self.names = names
+
+
+def _codes(values: pa.Array) -> _Codes:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if pa.types.is_list(values.type):
+        values = pc.binary_join(values, "\x1f")
+    if pa.types.is_string(values.type):
+        encoded = values.dictionary_encode()
+        names = encoded.dictionary
+        order = pc.sort_indices(names).to_numpy()
+        rank = np.empty(len(names) + 1, np.int64)
+        rank[order] = np.arange(1, len(names) + 1)
+        rank[-1] = 0
+        indices = pc.fill_null(encoded.indices, len(names)).to_numpy()
+        return _Codes(rank[indices], len(names) + 1, names.take(pa.array(order)))
+    missing = values.null_count > 0
+    if pa.types.is_floating(values.type):
+        numbers = np.ascontiguousarray(pc.fill_null(values, np.nan).to_numpy()).view(np.int64)
+    else:
+        numbers = pc.fill_null(values.cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
+    if len(numbers) and not missing:
+        low, high = int(numbers.min()), int(numbers.max())
+        if high - low < KEY_LIMIT:
+            return _Codes(numbers - low, high - low + 1)
+    return _Codes(numbers, 1 if len(values) == values.null_count else 0)
+
+
+def _order(columns: list[_Codes], origin: I64, keep_duplicates: bool) -> tuple[I64, NDArray[np.bool_]]:
+    """Row numbers sorted by all columns, then origin; and which of them repeat the row before them exactly.
+
+    One 64-bit key holds as many leading columns as fit; only rows that share it are compared in full.
+    """
+    columns = [column for column in columns if column.size != 1]
+    key = np.zeros(len(origin), np.int64)
+    room, folded = 1, 0
+    for column in columns:
+        if not column.size or room * column.size >= KEY_LIMIT:
+            break
+        key = key * column.size + column.codes
+        room *= column.size
+        folded += 1
+    order = np.argsort(key)
+    same = key[order][1:] == key[order][:-1]
+    in_run = np.concatenate([[False], same])[: len(order)] | np.concatenate([same, [False]])[: len(order)]
+    rows = order[in_run]
+    rest = [column.codes[rows] for column in columns[folded:]]
+    order[in_run] = rows[np.lexsort((origin[rows], *reversed(rest), key[rows]))]
+    repeated = np.zeros(len(order), bool)
+    if not keep_duplicates and len(order):
+        repeated[1:] = same
+        for column in columns[folded:]:
+            repeated[1:] &= column.codes[order][1:] == column.codes[order][:-1]
+    return order, repeated
+
+
+def _taken(rows: pa.Table, codes: list[_Codes], schema: TableSchema, order: I64) -> pa.Table:
+    """Text columns leave as dictionaries, which Parquet stores as they are."""
+    columns = []
+    for field, column in zip(schema.fields, codes, strict=True):
+        if field.kind == "text" and column.names is not None:
+            taken = column.codes[order]
+            indices = pa.array((taken - 1).astype(np.int32), mask=taken == 0)
+            columns.append(pa.DictionaryArray.from_arrays(indices, column.names))
+        else:
+            columns.append(rows[field.name].take(pa.array(order)).combine_chunks())
+    return pa.Table.from_arrays(columns, names=schema.names)
+
+
+def _write_quarantine(
+    bad: pa.Table, senseless: pa.Table, twice: pa.Table, schema: TableSchema, out: str, part: int
+) -> int:
+    faults = [text.split(FAULT_MARK, 1) for text in bad["fault"].to_pylist()]
+    reasons = [fault[0] for fault in faults] + senseless["reason"].to_pylist() + [DUPLICATE] * len(twice)
+    values = pa.concat_tables([senseless.select(schema.names), twice.select(schema.names)])
+    texts = [fault[1] for fault in faults] + rendered(values)
+    origins = np.concatenate([table["origin"].to_numpy() for table in (bad, senseless, twice)])
+    order = pa.array(np.argsort(origins, kind="stable"))
+    table = pa.table(
+        {"origin": origins, "reason": pa.array(reasons, pa.string()), "raw": pa.array(texts, pa.string())}
+    ).take(order)
+    if len(table):
+        write_part(table, f"{out}/{QUARANTINE_FOLDER}", part)
+    return len(table)

@@ -1,0 +1,333 @@
+"""Reads CSV and JSON Lines inside a task: vectorised where lines are clean, one by one where they are not.
+
+Every line that is not blank is one row in and gives exactly one row out: canonical values, or a fault with the text.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from coterie.pipeline.canonical import canonicalise
+from coterie.pipeline.files import InputFile, Torn, read_chunks
+from coterie.pipeline.mapping import Source
+from coterie.pipeline.schemas import table_schema
+
+LINE_BITS = 40  # an origin is (split << 40) | line within the split
+RAW_CHARS_MAX = 2000
+FAULT_MARK = "\0"  # between reason and text in a fault
+REPORT_MARK = "\1"  # begins a fault that is no row but a split's report
+
+
+@dataclass(frozen=True)
+class Split:
+    """What one task reads at a time: a whole file, or a byte range of a plain one (lines that begin in it)."""
+
+    index: int
+    file: InputFile
+    file_index: int
+    source: Source
+    start: int = 0
+    stop: int | None = None
+
+
+def read_split(split: Split, latest_us: int) -> Iterator[pa.Table]:
+    """Tables of canonical columns + origin + fault; the last one carries the split's report."""
+    if split.file.format == "parquet":
+        yield from _read_parquet(split, latest_us)
+        return
+    refusal = _refusal(split.file, split.source)
+    line_count, row_count, note = 0, 0, ""
+    blocks = _lines_of(split)
+    while True:
+        try:
+            block = next(blocks)
+        except StopIteration:
+            break
+        except Torn as torn:
+            note = str(torn)
+            break
+        first_line = line_count + 1
+        line_count += block.lines
+        skipped = 1 if split.file.has_header and split.start == 0 and first_line == 1 else 0
+        table = _read_block(split, block, first_line, skipped, refusal, latest_us)
+        row_count += len(table)
+        note = note or block.torn
+        yield table
+    yield _report(split, line_count, row_count, note)
+
+
+def _read_parquet(split: Split, latest_us: int) -> Iterator[pa.Table]:
+    """Parquet whose columns need more than a plain cast, batch by batch; the text of a bad row is its JSON."""
+    fields = table_schema(split.source.table).fields
+    columns = {f.name: split.source.column(f.name) for f in fields if split.source.column(f.name) in split.file.columns}
+    refusal = _refusal(split.file, split.source)
+    seen = 0
+    for batch in pq.ParquetFile(split.file.path).iter_batches(100_000, columns=list(columns.values())):
+        raw = {name: batch.column(column) for name, column in columns.items()}
+        checked = canonicalise(raw, split.source, latest_us)
+        faults = checked.reasons.to_numpy(zero_copy_only=False)
+        if refusal:
+            faults = np.full(batch.num_rows, refusal, object)
+        good = faults == None  # noqa: E711  (element by element)
+        texts = np.full(batch.num_rows, "", object)
+        texts[~good] = rendered(batch.filter(pa.array(~good)))
+        lines = pa.array(texts, pa.string())
+        numbers = np.arange(seen + 1, seen + 1 + batch.num_rows, dtype=np.int64)
+        seen += batch.num_rows
+        yield _assemble(split, checked.table, np.arange(batch.num_rows), good, lines, numbers, faults)
+    assert seen == split.file.rows, f"{split.file.path}: {seen} rows read, footer says {split.file.rows}"
+    yield _report(split, seen, 0, "")  # its rows are counted from the footer
+
+
+def rendered(rows: pa.RecordBatch | pa.Table) -> list[str]:
+    """Every row as JSON text."""
+    return [json.dumps(row, default=str, ensure_ascii=False) for row in rows.to_pylist()]
+
+
+@dataclass(frozen=True)
+class _Block:
+    data: bytes
+    lines: int
+    torn: str = ""  # the last line is cut off by a tear
+
+
+def _lines_of(split: Split) -> Iterator[_Block]:
+    """Blocks of whole lines. A range skips the line that began before it and finishes the one that crosses its end."""
+    file = split.file
+    rest = b""
+    tail = b""
+    torn = ""
+    begin = max(split.start - 1, 0)
+    chunks = read_chunks(file.path, file.compression, begin, split.stop)
+    skipping = split.start > 0
+    while True:
+        try:
+            chunk = next(chunks)
+        except StopIteration:
+            break
+        except Torn as error:
+            torn = str(error)
+            break
+        if skipping:
+            _, newline, chunk = chunk.partition(b"\n")
+            skipping = not newline
+        whole, newline, tail = (rest + chunk).rpartition(b"\n")
+        rest = tail
+        if newline:
+            yield _Block(whole + newline, whole.count(b"\n") + 1)
+    if split.stop is not None and not skipping and rest:
+        rest += _rest_of_line(file.path, split.stop)
+    if rest:
+        yield _Block(rest + b"\n", rest.count(b"\n") + 1, torn)
+    elif torn:
+        raise Torn(torn)
+
+
+def _rest_of_line(path: str, start: int) -> bytes:
+    pieces = []
+    for chunk in read_chunks(path, "", start):
+        line, newline, _ = chunk.partition(b"\n")
+        pieces.append(line)
+        if newline:
+            break
+    return b"".join(pieces)
+
+
+def _read_block(split: Split, block: _Block, first_line: int, skipped: int, refusal: str, latest_us: int) -> pa.Table:
+    lines, bad_encoding = _decoded(block.data)
+    numbers = np.arange(first_line, first_line + len(lines), dtype=np.int64)
+    filled = np.asarray(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))
+    filled[:skipped] = False
+    lines, numbers, bad_encoding = lines.filter(pa.array(filled)), numbers[filled], bad_encoding[filled]
+    faults = np.full(len(lines), None, object)
+    faults[bad_encoding] = "not valid UTF-8"
+    if refusal:
+        faults[:] = refusal
+    if block.torn and len(lines):
+        faults[-1] = f"the file is torn here: {block.torn}"
+    wanted = np.flatnonzero(faults == None)  # noqa: E711  (element by element)
+    parse = _parse_csv if split.file.format == "csv" else _parse_json
+    raw, complaints = parse(lines.take(pa.array(wanted)), split)
+    faults[wanted] = complaints
+    table = canonicalise(raw, split.source, latest_us)
+    sound = wanted[complaints == None]  # noqa: E711
+    faults[sound] = table.reasons.to_numpy(zero_copy_only=False)
+    good = faults == None  # noqa: E711
+    return _assemble(split, table.table, sound, good, lines, numbers, faults)
+
+
+def _assemble(
+    split: Split,
+    table: pa.Table,
+    sound: np.ndarray[tuple[int], np.dtype[np.int64]],
+    good: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    lines: pa.Array,
+    numbers: np.ndarray[tuple[int], np.dtype[np.int64]],
+    faults: np.ndarray[tuple[int], np.dtype[np.object_]],
+) -> pa.Table:
+    kept = table.filter(pa.array(good[sound]))
+    bad = np.flatnonzero(~good)
+    origin = (np.int64(split.index) << LINE_BITS) | numbers
+    texts = lines.take(pa.array(bad)).to_pylist()
+    told = [f"{faults[row]}{FAULT_MARK}{text[:RAW_CHARS_MAX]}" for row, text in zip(bad, texts, strict=True)]
+    empty = pa.table({name: pa.nulls(len(bad), kind) for name, kind in _types(table.schema)}, schema=table.schema)
+    everything = pa.concat_tables([kept, empty])
+    order = np.concatenate([np.flatnonzero(good), bad])
+    everything = everything.append_column("origin", pa.array(origin[order]))
+    return everything.append_column("fault", pa.array([None] * len(kept) + told, pa.string()))
+
+
+def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return list(zip(schema.names, schema.types, strict=True))
+
+
+def _report(split: Split, lines: int, rows: int, note: str) -> pa.Table:
+    schema = table_schema(split.source.table).arrow
+    told = json.dumps({"split": split.index, "lines": lines, "rows": rows, "note": note})
+    table = pa.table({name: pa.nulls(1, kind) for name, kind in _types(schema)}, schema=schema)
+    table = table.append_column("origin", pa.array([np.int64(split.index) << LINE_BITS], pa.int64()))
+    return table.append_column("fault", pa.array([REPORT_MARK + told]))
+
+
+def _refusal(file: InputFile, source: Source) -> str:
+    if file.format == "jsonl":
+        return ""
+    for field in table_schema(source.table).fields:
+        if field.required and source.column(field.name) not in file.columns:
+            return f"the file has no column {source.column(field.name)}"
+    return ""
+
+
+def _decoded(data: bytes) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """Lines as an array without copying, and which of them are not UTF-8 (those come back escaped)."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + 1
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    lines = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:
+        pieces = [data[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
+        bad = np.array([not _is_utf8(piece) for piece in pieces])
+        lines = pa.array([piece.decode("utf-8", "backslashreplace") for piece in pieces], pa.string())
+        return pc.ascii_trim(lines, characters="\r\n\ufeff"), bad
+    if data.startswith(b"\xef\xbb\xbf"):
+        lines = pc.utf8_ltrim(lines, characters="\ufeff")
+    return pc.ascii_rtrim(lines, characters="\r\n"), np.zeros(len(lines), bool)
+
+
+def _is_utf8(piece: bytes) -> bool:
+    try:
+        piece.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+Parsed = tuple[dict[str, pa.Array], np.ndarray[tuple[int], np.dtype[np.object_]]]
+
+
+def _parse_csv(lines: pa.Array, split: Split) -> Parsed:
+    """Raw columns of the lines that have the right number of fields, and complaints about the others."""
+    file = split.file
+    wanted = {
+        field.name: file.columns.index(split.source.column(field.name))
+        for field in table_schema(split.source.table).fields
+        if split.source.column(field.name) in file.columns
+    }
+    complaints = np.full(len(lines), None, object)
+    quoted = np.asarray(pc.match_substring(lines, '"'))
+    plain_rows = np.flatnonzero(~quoted)
+    fields = pc.split_pattern(lines.filter(pa.array(~quoted)), file.delimiter)
+    counts = np.asarray(pc.list_value_length(fields))
+    fits = counts == len(file.columns)
+    for row, count in zip(plain_rows[~fits], counts[~fits], strict=True):
+        complaints[row] = f"{count} fields instead of {len(file.columns)}"
+    plain = {name: pc.list_element(fields.filter(pa.array(fits)), at) for name, at in wanted.items()}
+    rows = [plain_rows[fits]]
+    careful: dict[str, list[str]] = {name: [] for name in wanted}
+    for row in np.flatnonzero(quoted):
+        values = _quoted_fields(lines[row].as_py(), file)
+        if isinstance(values, str):
+            complaints[row] = values
+            continue
+        rows.append(np.array([row]))
+        for name, at in wanted.items():
+            careful[name].append(values[at])
+    order = pa.array(np.argsort(np.concatenate(rows), kind="stable"))
+    both = {name: pa.concat_arrays([plain[name], pa.array(careful[name], pa.string())]) for name in wanted}
+    return {name: column.take(order) for name, column in both.items()}, complaints
+
+
+def _quoted_fields(line: str, file: InputFile) -> list[str] | str:
+    try:
+        values = next(csv.reader([line], delimiter=file.delimiter, strict=True))
+    except csv.Error as error:
+        return f"broken quoting ({error})"
+    return values if len(values) == len(file.columns) else f"{len(values)} fields instead of {len(file.columns)}"
+
+
+_json = msgspec.json.Decoder()
+
+
+def _parse_json(lines: pa.Array, split: Split) -> Parsed:
+    complaints = np.full(len(lines), None, object)
+    records: list[dict[str, object]] = []
+    for row, text in enumerate(lines.to_pylist()):
+        try:
+            record = _json.decode(text)
+        except msgspec.DecodeError as error:
+            complaints[row] = f"broken JSON ({error})"
+            continue
+        if isinstance(record, dict):
+            records.append(record)
+        else:
+            complaints[row] = "not a JSON object"
+    columns: dict[str, pa.Array] = {}
+    schema = table_schema(split.source.table)
+    keep = np.ones(len(records), bool)
+    reasons = np.full(len(records), None, object)
+    for field in schema.fields:
+        name = split.source.column(field.name)
+        values, wrong = _uniform([record.get(name) for record in records], field.kind, split.source.separator)
+        reasons[wrong & keep] = f"{field.name} has the wrong type"
+        keep &= ~wrong
+        columns[field.name] = values
+    complaints[np.flatnonzero(complaints == None)] = reasons  # noqa: E711
+    return {name: values.filter(pa.array(keep)) for name, values in columns.items()}, complaints
+
+
+def _uniform(
+    values: list[object], kind: str, separator: str
+) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
+    """JSON values of one field as one array; numbers become text where both occur."""
+    kinds = set(map(type, values)) - {type(None)}
+    none_wrong = np.zeros(len(values), bool)
+    if kind == "texts":
+        mark = None if separator == " " else separator
+        good = [v is None or isinstance(v, str) or _is_list_of_words(v) for v in values]
+        lists = [v.split(mark) if isinstance(v, str) else v if ok else None for v, ok in zip(values, good, strict=True)]
+        texts = [None if item is None else [str(word) for word in item] for item in lists]  # type: ignore[attr-defined]
+        return pa.array(texts, pa.list_(pa.string())), ~np.array(good, bool)
+    if kinds <= {str}:
+        return pa.array(values, pa.string()), none_wrong
+    if kinds == {int} and all(v is None or -(2**63) <= v < 2**63 for v in values):  # type: ignore[operator]
+        return pa.array(values, pa.int64()), none_wrong
+    if kinds == {float} and kind != "text":
+        return pa.array(values, pa.float64()), none_wrong
+    allowed = (str, int) if kind == "text" else (str, int, float)
+    wrong = np.array([v is not None and (isinstance(v, bool) or not isinstance(v, allowed)) for v in values], bool)
+    texts_only = [None if v is None or bad else str(v) for v, bad in zip(values, wrong, strict=True)]
+    return pa.array(texts_only, pa.string()), wrong
+
+
+def _is_list_of_words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str | int) and not isinstance(item, bool) for item in value)
