@@ -82,6 +82,10 @@ class RingRouter:
 
     # Decisions
 
+    def position_of(self, peer: Peer) -> int | None:
+        """Where a peer we keep sits; None if we do not keep it."""
+        return self._position_of.get(peer)
+
     def neighbours(self) -> list[Contact]:
         """Everybody we keep, by peer."""
         return sorted(self._position_of.items())

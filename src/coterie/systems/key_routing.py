@@ -21,6 +21,7 @@ from coterie.trace import Traffic
 
 LOST_MAX = 64  # lost peers that are still probed
 ASKED_FOR_REPAIR = 3
+REPAIR_DELAY_S = 1.0
 
 
 class Ping(Message, frozen=True):
@@ -63,6 +64,8 @@ class RingNode(OverlayNode):
         super().__init__(address, random)
         self._link_heartbeat_s = INTERVAL_S / link_heartbeats
         self._lost: dict[int, int] = {}  # peer -> position, most recent last
+        self._to_ask: dict[int, None] = {}  # who may know replacements of lost peers
+        self._is_joining = False
 
     def make_router(self, position: int) -> RingRouter:
         raise NotImplementedError
@@ -77,7 +80,8 @@ class RingNode(OverlayNode):
         self.router.learn_all((neighbour.node, neighbour.position) for neighbour in slice.neighbours)
         self._lost = {}
         self._ping(self.router.announce_targets())
-        if slice.settings.get("join"):
+        self._is_joining = bool(slice.settings.get("join"))
+        if self._is_joining:
             self.send_all(self.router.announce_targets(), AskState(slice.position))
         self.set_timer("links", self._link_heartbeat_s)
 
@@ -86,6 +90,10 @@ class RingNode(OverlayNode):
             self._ping(self.router.announce_targets())
             self.send_all(self._lost, Probe(self.router.position))
             self.set_timer("links", self._link_heartbeat_s)
+        elif timer == "repair":
+            known = [peer for peer in self._to_ask if self.router.position_of(peer) is not None]
+            self._to_ask = {}
+            self.send_all(known[:ASKED_FOR_REPAIR], AskState(self.router.position))
 
     def on_receive(self, source: int, message: Message) -> None:
         if isinstance(message, Ping):
@@ -101,15 +109,16 @@ class RingNode(OverlayNode):
             self._hear_of(message.contacts)
 
     def on_peer_lost(self, peer: int) -> None:
-        position = dict(self.router.neighbours()).get(peer)
+        position = self.router.position_of(peer)
         if position is not None:
             self._lost.pop(peer, None)
             self._lost[peer] = position
             if len(self._lost) > LOST_MAX:
                 del self._lost[next(iter(self._lost))]
-            candidates = self.router.repair_candidates(peer)[:ASKED_FOR_REPAIR]
+            if not self._to_ask:
+                self.set_timer("repair", REPAIR_DELAY_S)  # losses come in waves; one round of questions serves them all
+            self._to_ask.update(dict.fromkeys(self.router.repair_candidates(peer)))
             self.router.forget(peer)
-            self.send_all(candidates, AskState(self.router.position))
         self.on_neighbour_lost(peer)
 
     # --- inside ---
@@ -123,9 +132,8 @@ class RingNode(OverlayNode):
         self.router.learn(peer, position)
 
     def _hear_of(self, contacts: tuple[tuple[int, int], ...]) -> None:
-        """Take what fits, greet who is new, and ask on: they may know still better ones."""
-        before = set(self.router.announce_targets())
-        self.router.learn_all(contacts, is_hearsay=True)
-        fresh = [peer for peer in self.router.announce_targets() if peer not in before]
+        """Take what fits and greet who is new; a newcomer also asks them, for they may know still better ones."""
+        fresh = self.router.learn_all(contacts, is_hearsay=True)
         self._ping(fresh)
-        self.send_all(fresh, AskState(self.router.position))
+        if self._is_joining:
+            self.send_all(fresh, AskState(self.router.position))
