@@ -128,6 +128,9 @@ def _start(parameters: Location, moves: Moves, seed: int) -> tuple[Workload, Int
     row = np.repeat(np.arange(people), 1 + parameters.friends)
     cells = np.concatenate([moves.start[:, None], moves.start[followed]], axis=1)
     interests = Relation.from_pairs(row, cells.ravel(), people, len(moves.centres))
+    # Those who ever come to a cell publish there, so that cells entered later have events too.
+    visitor = np.concatenate([np.arange(people), moves.who])
+    visits = Relation.from_pairs(visitor, np.concatenate([moves.start, moves.cell]), people, len(moves.centres))
     site, broker = _brokers(parameters, moves)
     if parameters.placement == "cell":
         attachment = broker[moves.start]
@@ -136,7 +139,7 @@ def _start(parameters: Location, moves: Moves, seed: int) -> tuple[Workload, Int
     workload = Workload(
         name="dynatops-location",
         interests=interests,
-        publications=publish(parameters, interests, seed),
+        publications=publish(parameters, visits, seed),
         attachment=attachment,
         node_count=len(site),
         coordinates=moves.centres[site],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 import numpy as np
@@ -21,6 +21,8 @@ INT32_MAX = 2**31 - 1
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who publishes how often; every paper adds who wants what. Rates are events per interval."""
 
+    rate_models: ClassVar[tuple[str, ...]] = RATE_MODELS
+
     publishers: int = 1  # of a topic, drawn from its subscribers; they share the topic's rate
     rates: str = "constant"  # one of RATE_MODELS; power-law: Magnet 4.2; average, frequent, infrequent: Tamara Table 1
     rate: float = 1.0  # of every topic (constant), or the mean over topics (power-law)
@@ -29,7 +31,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         at_least("publishers", self.publishers, 1)
-        one_of("rates", self.rates, RATE_MODELS)
+        one_of("rates", self.rates, self.rate_models)
         above("rate", self.rate, 0)
         at_least("rate_exponent", self.rate_exponent, 0)
 

@@ -38,13 +38,22 @@ def trace_file(name: str) -> Path:
 
 def trace_table(name: str, columns: Sequence[str]) -> dict[str, NDArray[np.generic]]:
     """Columns of a CSV trace: numbers as numbers, text as dictionary codes (int64, in order of first appearance)."""
+    table = _arrow_table(name, columns)
+    return {name: _plain(table.column(name)) for name in columns}
+
+
+def trace_text(name: str, column: str) -> list[str]:
+    """One column of text as it is, for joining traces by name."""
+    return list(_arrow_table(name, (column,)).column(column).to_pylist())
+
+
+def _arrow_table(name: str, columns: Sequence[str]) -> pa.Table:
     path = trace_file(name)
     options = pa.csv.ConvertOptions(include_columns=list(columns), strings_can_be_null=False)
     try:
-        table = pa.csv.read_csv(path, convert_options=options)
+        return pa.csv.read_csv(path, convert_options=options)
     except (pa.ArrowInvalid, pa.ArrowKeyError, OSError, EOFError) as error:
         raise InputError(str(path), f"is not the CSV it should be ({error})") from error
-    return {name: _plain(table.column(name)) for name in columns}
 
 
 def _plain(column: pa.ChunkedArray) -> NDArray[np.generic]:
