@@ -38,7 +38,7 @@ class Routes(NamedTuple):
 
 @kernel
 def other_end(links: Links, edge: int, node: int) -> int:
-    return links.source[edge] + links.target[edge] - node
+    return int(links.source[edge] + links.target[edge] - node)
 
 
 @kernel
@@ -147,7 +147,8 @@ def nearest_sources(links: Links, is_source: Bool, is_uniform: bool) -> tuple[Fl
             node = queue[head]
             head += 1
         else:
-            reached, node = heappop(heap)
+            reached, nearest = heappop(heap)
+            node = int(nearest)
             if reached > distance[node]:
                 continue
         for at in range(links.indptr[node], links.indptr[node + 1]):

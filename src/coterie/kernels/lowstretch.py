@@ -20,10 +20,9 @@ def low_stretch_forest(links: Links, multiplicity: Float64, sparsity: float, spr
     edges = np.flatnonzero(multiplicity > 0)
     while len(edges) > 0:
         cheapest = links.cost[edges].min()
+        now = edges[links.cost[edges] <= spread * cheapest]
         part_count = renumber(part, len(part))
-        cut_parts(
-            links, multiplicity, edges[links.cost[edges] <= spread * cheapest], part, part_count, sparsity, in_tree
-        )
+        cut_parts(links, multiplicity, now, part, part_count, sparsity, in_tree)
         edges = edges[part[links.source[edges]] != part[links.target[edges]]]
 
 
@@ -42,7 +41,7 @@ def renumber(part: Int32, limit: int) -> int:
 
 @kernel
 def cut_parts(
-    links: Links, multiplicity: Float64, edges: Int32, part: Int32, count: int, sparsity: float, in_tree: Bool
+    links: Links, multiplicity: Float64, edges: Int64, part: Int32, count: int, sparsity: float, in_tree: Bool
 ) -> None:
     """One round: grows balls over the parts from the heaviest ones on and merges each ball into one part."""
     indptr = np.zeros(count + 1, np.int64)
@@ -127,7 +126,7 @@ def grow_ball(
 @kernel
 def far_part(links: Links, part: Int32, edge: int, near: int) -> int:
     one, other = part[links.source[edge]], part[links.target[edge]]
-    return other if one == near else one
+    return int(other if one == near else one)
 
 
 @kernel

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
 from coterie.kernels import graphs, steiner
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Index
 
-NODES_MAX = 20_000  # all-pairs paths take 8 bytes a pair
+NODES_MAX = 12_000  # all-pairs paths take 8 bytes a pair
 EXTRA_POINTS = 16
 
 
@@ -75,22 +74,3 @@ class Terrain:
             return 0.0
         rotations = range(min(len(terminals), 3))
         return max(steiner.dual_ascent(self.links, np.roll(terminals, at).astype(np.int32)) for at in rotations)
-
-
-def largest_part(graph: BrokerGraph) -> tuple[BrokerGraph, NDArray[np.int64]]:
-    """The largest connected part, its nodes renumbered, and the old number of each."""
-    boss = np.arange(graph.node_count)
-    while True:
-        lowest = boss.copy()
-        np.minimum.at(lowest, graph.source, boss[graph.target])
-        np.minimum.at(lowest, graph.target, boss[graph.source])
-        lowest = lowest[lowest]
-        if np.array_equal(lowest, boss):
-            break
-        boss = lowest
-    kept = np.flatnonzero(boss == np.argmax(np.bincount(boss, minlength=graph.node_count)))
-    fresh = np.full(graph.node_count, -1)
-    fresh[kept] = np.arange(len(kept))
-    inside = fresh[graph.source] >= 0
-    part = BrokerGraph.of(len(kept), fresh[graph.source[inside]], fresh[graph.target[inside]], graph.cost[inside])
-    return part, kept

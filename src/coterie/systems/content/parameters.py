@@ -1,0 +1,61 @@
+"""What can be set about content trees."""
+
+from __future__ import annotations
+
+from coterie.errors import ConfigError
+from coterie.protocol.system import Parameters
+from coterie.systems.content.demand import UNITS
+from coterie.systems.content.trees import SHAPES
+
+ALGORITHMS = ("overlap", "cost", "hybrid", "single", "shortest-paths")
+LEARN_FROM = ("auto", "documents", "interest")
+
+
+class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Defaults are the paper's where it has any."""
+
+    unit: str = "keyword"  # what is grouped: all subscriptions to a keyword (or topic), or all of a node
+    algorithm: str = "overlap"  # MULT is overlap (Algorithm 3), MULT2 is cost (Algorithm 2); SINGLE and SPT likewise
+    shape: str = "low-stretch"  # of a tree (Algorithm 1); heaviest edges, or the better of both
+    learn_from: str = "auto"  # documents where the workload has content, else interest: every topic once
+    sampling: float = 0.03  # p, the share of documents the coordinator sees (section VI; Figure 4)
+    held_out: float = 0.25  # of the sample, to choose the number of groups by; 0: by the documents learned from
+    groups_max: int = 100  # k: trees at most (0: any number); the paper's optimum is at 80 to 100
+    hybrid_groups: int = 200  # where the hybrid of section V hands over from Algorithm 3 to Algorithm 2
+    threshold: float = 0.1  # a new strategy is installed if it saves more than this share (section VI)
+    review_s: float = 600.0  # how often the coordinator computes a new strategy
+    window_s: float = 3600.0  # the sliding window of samples (section III)
+    window_max: int = 20_000  # and how many of them at most
+    coordinator: int = 0  # the node that coordinates
+    degree: int = 8  # of the random broker network that is made where none is given
+    link_heartbeats: int = 1  # per interval and direction of a link
+    seen_capacity: int = 4096
+
+    def __post_init__(self) -> None:
+        for key, allowed in (
+            ("unit", UNITS),
+            ("algorithm", ALGORITHMS),
+            ("shape", SHAPES),
+            ("learn_from", LEARN_FROM),
+        ):
+            if getattr(self, key) not in allowed:
+                raise ConfigError(key, getattr(self, key), f"one of {', '.join(allowed)}")
+        for key, low in (
+            ("groups_max", 0),
+            ("hybrid_groups", 1),
+            ("coordinator", 0),
+            ("degree", 2),
+            ("window_max", 1),
+            ("link_heartbeats", 1),
+            ("seen_capacity", 1),
+        ):
+            if getattr(self, key) < low:
+                raise ConfigError(key, getattr(self, key), f"at least {low}")
+        if not 0 < self.sampling <= 1:
+            raise ConfigError("sampling", self.sampling, "a probability above 0, at most 1")
+        for key in ("held_out", "threshold"):
+            if not 0 <= getattr(self, key) < 1:
+                raise ConfigError(key, getattr(self, key), "a share from 0 to below 1")
+        for key in ("review_s", "window_s"):
+            if not getattr(self, key) > 0:
+                raise ConfigError(key, getattr(self, key), "seconds, more than 0")
