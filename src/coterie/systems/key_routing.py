@@ -128,8 +128,9 @@ class RingNode(OverlayNode):
 
     def _hear(self, peer: int, position: int) -> None:
         """First-hand word from a peer: it is alive and sits there."""
-        self._lost.pop(peer, None)
-        self.router.learn(peer, position)
+        if self.router.position_of(peer) != position:
+            self._lost.pop(peer, None)
+            self.router.learn(peer, position)
 
     def _hear_of(self, contacts: tuple[tuple[int, int], ...]) -> None:
         """Take what fits and greet who is new; a newcomer also asks them, for they may know still better ones."""
