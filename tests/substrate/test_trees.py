@@ -1,5 +1,6 @@
 """Trees and ways in: unions of paths against sets of edges collected one by one."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -18,6 +19,7 @@ from coterie.substrate.rings import Ring
 from coterie.substrate.trees import bottom_up_trees, entries, path_union, top_down_trees
 
 MAKERS = {"pastry": PastryRing.of, "chord": chord_ring, "oscar": lambda positions: oscar_ring(positions, 5)}
+Make = Callable[[np.ndarray], Ring]
 rings = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
 
 
@@ -53,7 +55,7 @@ def edges(trees: Trees, channel: int) -> set[tuple[int, int]]:
 @rings
 @settings(max_examples=40, deadline=None)
 @given(positions=POSITIONS, channels=st.integers(1, 6), seed=st.integers(0, 99))
-def test_bottom_up_trees_are_reversed_paths(make, positions: np.ndarray, channels: int, seed: int) -> None:  # type: ignore[no-untyped-def]
+def test_bottom_up_trees_are_reversed_paths(make: Make, positions: np.ndarray, channels: int, seed: int) -> None:
     ring = make(positions)
     members, keys = some_members(channels, len(positions), seed), topic_keys(channels)
     trees = bottom_up_trees(ring, keys, members)
@@ -68,7 +70,7 @@ def test_bottom_up_trees_are_reversed_paths(make, positions: np.ndarray, channel
 @rings
 @settings(max_examples=40, deadline=None)
 @given(positions=POSITIONS, channels=st.integers(1, 6), seed=st.integers(0, 99))
-def test_top_down_trees_are_paths_from_the_root(make, positions: np.ndarray, channels: int, seed: int) -> None:  # type: ignore[no-untyped-def]
+def test_top_down_trees_are_paths_from_the_root(make: Make, positions: np.ndarray, channels: int, seed: int) -> None:
     ring = make(positions)
     members, keys = some_members(channels, len(positions), seed), topic_keys(channels)
     trees = top_down_trees(ring, keys, members)
@@ -85,7 +87,7 @@ def test_top_down_trees_are_paths_from_the_root(make, positions: np.ndarray, cha
 
 
 @rings
-def test_entries_lead_from_publisher_to_root(make) -> None:  # type: ignore[no-untyped-def]
+def test_entries_lead_from_publisher_to_root(make: Make) -> None:
     ring, keys = make(node_positions(200, 1)), topic_keys(5)
     publisher = np.array([3, 199, int(ring.owners(keys)[2])], np.int32)
     ways = entries(ring, publisher, np.array([0, 4, 2], np.int32), keys)

@@ -5,12 +5,13 @@ keeps the `near` closest peers on each side, and of each slot of its table the p
 depend only on which peers it has heard of, not on the order, so a node that hears of all peers ends with exactly the
 row that the bulk form computes, and can drop all others at once.
 
-How a protocol drives it. Joining: route a request to one's own position through anybody; every node passed answers with
-`state_for`; the newcomer learns that as hearsay and greets whom it keeps (`learn_all` names them), who learn it first
-hand. Leaving: tell `announce_targets`, with `state_for` each of them. Crashes: call the near peers now and then; whoever
-does not answer is forgotten, and `repair_candidates` are asked for their `state_for` us. Near peers know each other both
-ways, so that repairs the ring; table entries are known one way only, so stale ones are found when used: forget, try
-`next_hop` again. While the ring is being repaired two nodes may disagree, so messages need a limit of hops.
+How a protocol drives it. Joining: route a request to one's own position through anybody; every node passed answers
+with `state_for`; the newcomer learns that as hearsay and greets whom it keeps (`learn_all` names them), who learn it
+first hand. Leaving: tell `announce_targets`, with `state_for` each of them. Crashes: call the near peers now and
+then; whoever does not answer is forgotten, and `repair_candidates` are asked for their `state_for` us. Near peers
+know each other both ways, so that repairs the ring; table entries are known one way only, so stale ones are found
+when used: forget, try `next_hop` again. While the ring is being repaired two nodes may disagree, so messages need a
+limit of hops.
 """
 
 from __future__ import annotations
