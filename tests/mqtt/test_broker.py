@@ -121,10 +121,39 @@ def test_silence_is_noticed_after_one_and_a_half_keep_alives() -> None:
     network.wait(0.1)
     assert peer.ended is not None
     assert [packet.reason for packet in peer.take()] == [Reason.KEEP_ALIVE_TIMEOUT]
-    silent = Peer(network, p.MQTT_5)
-    network.peers.append(silent)
-    network.wait(network.broker.options.connect_timeout_s)
-    assert silent.ended is not None
+
+
+def test_a_client_that_only_trickles_gets_no_longer_than_the_others() -> None:
+    network = Network()
+    slow = Peer(network, p.MQTT_5)
+    network.peers.append(slow)
+    for byte in encode_packet(p.Connect("a"))[:10]:
+        slow.send_raw(bytes((byte,)))
+        network.wait(network.broker.options.connect_timeout_s / 10)
+    assert slow.ended is not None
+
+
+def test_clients_that_come_and_go_leave_nothing_behind() -> None:
+    network = Network()
+    lasting = {"session_expiry_s": 1_000_000}
+    for number in range(500):
+        peer = network.peer(f"a{number % 3}", keep_alive_s=60_000, clean_start=number % 2 == 0, properties=lasting)
+        if number % 5:
+            peer.cut()
+        network.peers.clear()
+    assert len(network.broker.sessions) == 3
+    assert len(network.broker._timers) <= 6
+    assert len(network.broker._timers._heap) < 100
+
+
+def test_sessions_and_subscriptions_are_bounded() -> None:
+    network = Network(ServerOptions(session_count_max=1, subscription_count_max=1))
+    peer = network.subscriber("a", "x", "y")
+    assert list(peer.session.subscriptions) == ["x"]
+    peer.send(p.Subscribe(2, (p.Subscription("x", 1), p.Subscription("y", 1))))
+    assert peer.take() == [p.SubAck(2, (1, Reason.QUOTA_EXCEEDED))]
+    assert network.peer("b").take()[0].reason == Reason.QUOTA_EXCEEDED
+    assert network.peer("a").take()[0].reason == Reason.SUCCESS
 
 
 @pytest.mark.parametrize("version", VERSIONS)

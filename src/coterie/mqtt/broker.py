@@ -8,7 +8,6 @@ After each turn it commits the journals, then writes and clears the `output` of 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable
 from itertools import count
 from typing import NamedTuple, Protocol
@@ -22,6 +21,7 @@ from coterie.mqtt.publish import Message, SharedPublish, message_of
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.retained import RetainedStore
 from coterie.mqtt.session import Session
+from coterie.mqtt.timers import Timers
 from coterie.mqtt.topics import SHARE_PREFIX, TopicNames
 
 
@@ -81,8 +81,7 @@ class Broker:
         self.on_session: Callable[[Session], None] | None = None  # a store hooks a new session's journal here
         self._client_id_prefix = client_id_prefix
         self._client_numbers = count(1)
-        self._timers: list[tuple[float, int, Connection | Session]] = []
-        self._timer_numbers = count()
+        self._timers: Timers[Connection | Session] = Timers()
 
     def open(self, now_s: float, peer: str = "") -> Connection:
         connection = Connection(self.options, self.names, now_s, peer)
@@ -137,7 +136,10 @@ class Broker:
             verdict = Verdict(Reason.BAD_AUTHENTICATION_METHOD, detail="extended authentication is not supported")
         elif not packet.client_id and packet.version < MQTT_5 and not packet.clean_start:
             verdict = Verdict(Reason.CLIENT_ID_NOT_VALID, detail="a lasting session needs a client identifier")
+        elif len(self.sessions) >= self.options.session_count_max and packet.client_id not in self.sessions:
+            verdict = Verdict(Reason.QUOTA_EXCEEDED, detail="the server has no room for another session")
         if verdict.reason is not Reason.SUCCESS:
+            self._timers.set(connection, None)
             return connection.refuse(verdict.reason, server_reference=verdict.server_reference, detail=verdict.detail)
         assigned_id = "" if packet.client_id else self._new_client_id()
         client_id = packet.client_id or assigned_id
@@ -151,6 +153,7 @@ class Broker:
         session.expiry_s = self._expiry_s(packet)
         session.will = packet.will
         connection.accept(session, packet, now_s, session_present=is_present, assigned_id=assigned_id)
+        self._timers.set(session, None)
         self._watch(connection)
         return None
 
@@ -176,6 +179,7 @@ class Broker:
         old = session.connection
         if old is not None:
             self.closing.append((old, old.disconnect(Reason.SESSION_TAKEN_OVER)))
+            self._timers.set(old, None)
             self._detach(session, True, now_s)
         if session.client_id not in self.sessions:
             return
@@ -217,6 +221,9 @@ class Broker:
         for subscription in packet.subscriptions:
             reason: int = self.policy.subscribe(session, subscription)
             is_new = False
+            is_full = len(session.subscriptions) >= self.options.subscription_count_max
+            if is_full and subscription.filter not in session.subscriptions:
+                reason = Reason.QUOTA_EXCEEDED
             if reason == Reason.SUCCESS:
                 reason = subscription.qos
                 is_new = session.subscribe(subscription)
@@ -259,6 +266,7 @@ class Broker:
 
     def ended(self, connection: Connection, ended: Ended, now_s: float) -> None:
         """The connection is over by a packet, an error, a timer or the driver's `disconnect`."""
+        self._timers.set(connection, None)
         session = connection.session
         if session is not None and session.connection is connection:
             self._detach(session, ended.with_will, now_s)
@@ -285,22 +293,20 @@ class Broker:
     def _detach(self, session: Session, with_will: bool, now_s: float) -> None:
         session.detach(now_s, with_will)
         self._check_session(session, now_s)
-        if self._is_current(session):
-            self._watch(session)
-
-    def _is_current(self, session: Session) -> bool:
-        return self.sessions.get(session.client_id) is session
 
     def _check_session(self, session: Session, now_s: float) -> None:
-        """Publish a will that is due and end a session whose time is up."""
+        """Publish a will that is due and end an offline session whose time is up, or look again when it is."""
         if session.will_due_s is not None and session.will_due_s <= now_s:
             self._publish_will(session, now_s)
         if session.expires_at_s is not None and session.expires_at_s <= now_s:
             self._end_session(session, now_s)
+        else:
+            self._watch(session)
 
     def _end_session(self, session: Session, now_s: float) -> None:
         del self.sessions[session.client_id]
         session.end()
+        self._timers.set(session, None)
         for topic_filter in session.subscriptions:
             self.index.unsubscribe(session, topic_filter)
         self._publish_will(session, now_s)
@@ -315,7 +321,6 @@ class Broker:
         self.sessions[session.client_id] = session
         for subscription in session.subscriptions.values():
             self.index.subscribe(session, subscription)
-        self._watch(session)
         self._check_session(session, now_s)
 
     # -- time -------------------------------------------------------------------------------------------------------
@@ -323,29 +328,22 @@ class Broker:
     @property
     def deadline_s(self) -> float | None:
         """When `on_time` should be called next, at the latest; it may turn out that there is nothing to do."""
-        moments = [self._timers[0][0]] if self._timers else []
-        if self.retained.deadline_s is not None:
-            moments.append(self.retained.deadline_s)
+        moments = [one for one in (self._timers.deadline_s, self.retained.deadline_s) if one is not None]
         return min(moments) if moments else None
 
     def on_time(self, now_s: float) -> None:
         """Silent clients (see `take_closing`), wills that are due, expired sessions and retained messages."""
-        while self._timers and self._timers[0][0] <= now_s:
-            subject = heapq.heappop(self._timers)[2]
-            if isinstance(subject, Connection):
-                ended = subject.on_time(now_s)
-                if ended is not None:
-                    self.ended(subject, ended, now_s)
-                    self.closing.append((subject, ended))
-                else:
-                    self._watch(subject)
-            elif self._is_current(subject) and not subject.is_online:
+        for subject in self._timers.due(now_s):
+            if isinstance(subject, Session):
                 self._check_session(subject, now_s)
-                if self._is_current(subject):
-                    self._watch(subject)
+                continue
+            ended = subject.on_time(now_s)
+            if ended is None:
+                self._watch(subject)
+            else:
+                self.ended(subject, ended, now_s)
+                self.closing.append((subject, ended))
         self.retained.expire(now_s)
 
     def _watch(self, subject: Connection | Session) -> None:
-        deadline_s = subject.deadline_s
-        if deadline_s is not None:
-            heapq.heappush(self._timers, (deadline_s, next(self._timer_numbers), subject))
+        self._timers.set(subject, subject.deadline_s)

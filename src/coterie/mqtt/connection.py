@@ -83,7 +83,7 @@ class Connection:
         self.is_plain = True  # no aliases and no packet size limit: shared frames fit
         self._names = names
         self._decoder = Decoder(0, options.packet_bytes_max)
-        self._last_received_s = now_s
+        self._opened_s = self._last_received_s = now_s
         self._packet_bytes_max = 0
         self._quota = 65_535  # QoS 1 messages the client may still send before we acknowledge
         self._receiving: dict[int, None] = {}  # QoS 2 identifiers open on this connection
@@ -380,7 +380,7 @@ class Connection:
     def deadline_s(self) -> float | None:
         if self.state is State.OPEN:
             return self._last_received_s + 1.5 * self.keep_alive_s if self.keep_alive_s else None
-        return None if self.state is State.CLOSED else self._last_received_s + self.options.connect_timeout_s
+        return None if self.state is State.CLOSED else self._opened_s + self.options.connect_timeout_s
 
     def on_time(self, now_s: float) -> Ended | None:
         """Ends the connection if the client has been silent for too long."""

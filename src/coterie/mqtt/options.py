@@ -26,6 +26,8 @@ class ServerOptions:
     queue_bytes_max: int = 64 << 20
     shed: Literal["newest", "oldest"] = "newest"  # what a full queue gives up; `Session.shed_count` counts it
     response_information: str = ""
+    session_count_max: int = 1_000_000
+    subscription_count_max: int = 100_000  # per session
     unread_bytes_max: int = 1 << 20  # bytes a client may send while its CONNECT is being decided
 
     def __post_init__(self) -> None:

@@ -6,13 +6,15 @@ queue is bounded, and what it gives up is counted in `shed_count`.
 
 Durability, for a store: every change is reported to `journal` (a list, or None to save the effort) as (kind, value).
 One rule suffices: **commit the journal of a loop turn before writing that turn's output**, because then
-- PUBACK and PUBREC leave after the message and ("incoming", packet id) are safe: an acknowledged message is never lost;
+- PUBACK and PUBREC leave after the message and ("incoming", packet id) are safe, in one transaction: an acknowledged
+  message is never lost, and never taken twice;
 - PUBCOMP leaves after ("released", packet id): a reused identifier is not mistaken for a duplicate;
 - a PUBLISH at QoS 1 or 2 leaves after ("delivery", Delivery): a resend carries the same identifier;
 - PUBREL leaves after ("progress", Delivery): a message the client has is not sent again;
 - SUBACK leaves after ("subscribe", Subscription), UNSUBACK after ("unsubscribe", filter), CONNACK after ("session",
   (expiry_s, will, will_due_s, expires_at_s)), which is also reported when the connection goes; ("ended", client id).
 ("done", sequence) may be lost in a crash: at QoS 1 the message is sent twice, at QoS 2 only PUBREL is.
+A Delivery in the journal is the live record: write it down as it is when the turn is committed.
 `export` gives the whole state as plain data and `restore` takes it back.
 """
 
