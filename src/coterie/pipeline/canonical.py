@@ -23,10 +23,9 @@ class Checked(NamedTuple):
     reasons: pa.Array
 
 
-def canonicalise(raw: Mapping[str, pa.Array], source: Source, latest_us: int) -> Checked:
+def canonicalise(raw: Mapping[str, pa.Array], length: int, source: Source, latest_us: int) -> Checked:
     """Raw columns under their canonical names, any type each; absent ones count as empty."""
     schema = table_schema(source.table)
-    length = len(next(iter(raw.values()))) if raw else 0
     reasons = pa.nulls(length, pa.string())
     columns = []
     for field in schema.fields:

@@ -159,13 +159,10 @@ def _unpacked_by_arrow(path: str, compression: str) -> Iterator[bytes]:
 
 def _first_line(path: str, compression: str) -> bytes:
     """The first line that is not blank, or what there is of it in the first chunk."""
-    try:
-        for chunk in read_chunks(path, compression):
-            stripped = chunk.lstrip(b"\r\n")
-            if stripped:
-                return stripped.split(b"\n", 1)[0].rstrip(b"\r")
-    except Torn:
-        return b""
+    for chunk in read_chunks(path, compression):
+        stripped = chunk.lstrip(b"\r\n")
+        if stripped:
+            return stripped.split(b"\n", 1)[0].rstrip(b"\r")
     return b""
 
 

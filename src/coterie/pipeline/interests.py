@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coterie.model.relation import Relation
+from coterie.pipeline.schemas import TIME
 from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array, write_part
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _alive(path: str, period: Period) -> pa.Table:
 
 
 def _moment(time_s: float) -> pa.Scalar:
-    return pa.scalar(round(time_s * 1e6), pa.timestamp("us", "UTC"))
+    return pa.scalar(round(time_s * 1e6), TIME)
 
 
 def _used(column: pa.ChunkedArray) -> pa.Array:

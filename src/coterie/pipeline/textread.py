@@ -73,7 +73,7 @@ def _read_parquet(split: Split, latest_us: int) -> Iterator[pa.Table]:
     seen = 0
     for batch in pq.ParquetFile(split.file.path).iter_batches(100_000, columns=list(columns.values())):
         raw = {name: batch.column(column) for name, column in columns.items()}
-        checked = canonicalise(raw, split.source, latest_us)
+        checked = canonicalise(raw, batch.num_rows, split.source, latest_us)
         faults = checked.reasons.to_numpy(zero_copy_only=False)
         if refusal:
             faults = np.full(batch.num_rows, refusal, object)
@@ -158,8 +158,8 @@ def _read_block(split: Split, block: _Block, first_line: int, skipped: int, refu
     parse = _parse_csv if split.file.format == "csv" else _parse_json
     raw, complaints = parse(lines.take(pa.array(wanted)), split)
     faults[wanted] = complaints
-    table = canonicalise(raw, split.source, latest_us)
     sound = wanted[complaints == None]  # noqa: E711
+    table = canonicalise(raw, len(sound), split.source, latest_us)
     faults[sound] = table.reasons.to_numpy(zero_copy_only=False)
     good = faults == None  # noqa: E711
     return _assemble(split, table.table, sound, good, lines, numbers, faults)

@@ -80,7 +80,9 @@ def _to_us(
 
 def _from_timestamps(values: pa.Array, zone: str) -> pa.Array:
     if values.type.tz is None:
-        values = pc.assume_timezone(values.cast(pa.timestamp("us"), safe=False), zone, "earliest", "earliest")
+        values = pc.assume_timezone(
+            values.cast(pa.timestamp("us"), safe=False), zone, ambiguous="earliest", nonexistent="earliest"
+        )
     return values.cast(TIME, safe=False)
 
 

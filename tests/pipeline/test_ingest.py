@@ -1,0 +1,264 @@
+"""Files in, canonical table and quarantine out, every row accounted for."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie.errors import ConfigError, InputError
+from coterie.pipeline import ingest as ingests
+from coterie.pipeline.mapping import Source
+from coterie.pipeline.schemas import QUARANTINE, table_schema
+
+pytestmark = pytest.mark.spark
+
+NOW_S = 1_700_000_000.0
+EDITS = {"subscriber": "user", "topic": "page", "since": "t"}
+
+
+def run(spark, out, *paths, strict=False, **source):
+    described = Source(tuple(str(path) for path in paths), **{"columns": EDITS, **source})
+    return ingests.ingest(spark, [described], out, strict=strict, now_s=NOW_S)
+
+
+def rows_of(out: Path, table="subscriptions") -> list[tuple]:
+    found = pa.concat_tables([pq.read_table(path) for path in sorted((out / table).glob("*.parquet"))])
+    return sorted(tuple(row.values()) for row in found.to_pylist())
+
+
+def quarantined(out: Path) -> list[tuple[str, int, str, str]]:
+    parts = [pq.read_table(path) for path in sorted((out / "quarantine").glob("*.parquet"))]
+    for part in parts:
+        assert part.schema.names == QUARANTINE.names
+    rows = [row for part in parts for row in part.to_pylist()]
+    return sorted((Path(row["file"]).name, row["line"], row["reason"], row["raw"]) for row in rows)
+
+
+def pairs(out: Path) -> list[tuple[str, str]]:
+    return [(row[0], row[1]) for row in rows_of(out)]
+
+
+def test_clean_csv_becomes_the_canonical_table(spark, tmp_path):
+    (tmp_path / "in.csv").write_text("user,page,t\nann,news,10\nbob,news,2000-01-01T00:00:00Z\n")
+    account = run(spark, tmp_path / "out", tmp_path / "in.csv")
+    assert (account.rows_in, account.kept, account.quarantined) == (2, 2, 0)
+    first = next((tmp_path / "out/subscriptions").glob("*.parquet"))
+    assert pq.read_schema(first).names == table_schema("subscriptions").names
+    assert rows_of(tmp_path / "out") == [
+        ("ann", "news", datetime(1970, 1, 1, 0, 0, 10, tzinfo=UTC), None),
+        ("bob", "news", datetime(2000, 1, 1, tzinfo=UTC), None),
+    ]
+
+
+def test_every_kind_of_bad_line_is_set_aside_with_its_line_and_reason(spark, tmp_path):
+    (tmp_path / "in.csv").write_bytes(
+        b"user,page,t\n"
+        b"ann,news,10\n"  # 2
+        b"\n"
+        b",news,10\n"  # 4
+        b"bob,,10\n"  # 5
+        b"bob,sport,soon\n"  # 6
+        b"bob,sport\n"  # 7
+        b"bob,spo\xffrt,10\n"  # 8
+        b'bob,"spo,10\n'  # 9
+        b"ann,news,10\n"  # 10
+        b"bob,news,1800000000\n"  # 11
+        b'"o\'hara, ann","a ""b""",20\n'  # 12
+        b"bob,sport,10"  # 13
+    )
+    account = run(spark, tmp_path / "out", tmp_path / "in.csv")
+    bad = quarantined(tmp_path / "out")
+    assert [(line, reason) for _, line, reason, _ in bad] == [
+        (4, "subscriber is missing"),
+        (5, "topic is missing"),
+        (6, "since is not a time"),
+        (7, "2 fields instead of 3"),
+        (8, "not valid UTF-8"),
+        (9, "broken quoting (unexpected end of data)"),
+        (10, "duplicate row"),
+        (11, "since lies in the future"),
+    ]
+    assert bad[2][3] == "bob,sport,soon"
+    assert bad[4][3] == "bob,spo\\xffrt,10"
+    assert (account.rows_in, account.kept, account.quarantined) == (11, 3, 8)
+    assert account.reasons["duplicate row"] == 1
+    assert pairs(tmp_path / "out") == [("ann", "news"), ("bob", "sport"), ("o'hara, ann", 'a "b"')]
+
+
+def test_json_lines_with_wrong_types_and_broken_lines(spark, tmp_path):
+    lines = [
+        '{"user": "ann", "page": 7, "t": 10}',
+        '{"user": "ann", "page": "x", "t": "2000-01-01T00:00:00Z"}',
+        '{"user": {"name": "ann"}, "page": "x"}',
+        '{"user": "ann", "page": true}',
+        "[1, 2]",
+        '{"user": "ann",',
+        '{"page": "x"}',
+    ]
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    account = run(spark, tmp_path / "out", tmp_path / "in.jsonl")
+    assert pairs(tmp_path / "out") == [("ann", "7"), ("ann", "x")]
+    assert [(line, reason.split(" (")[0]) for _, line, reason, _ in quarantined(tmp_path / "out")] == [
+        (3, "subscriber has the wrong type"),
+        (4, "topic has the wrong type"),
+        (5, "not a JSON object"),
+        (6, "broken JSON"),
+        (7, "subscriber is missing"),
+    ]
+    assert account.rows_in == 7
+
+
+@pytest.mark.parametrize("pack", ["gz", "bz2", "zst", "members"])
+def test_compressed_files_are_known_by_their_content(spark, tmp_path, pack):
+    data = b"user,page,t\n" + b"".join(b"u%d,p,1\n" % number for number in range(50))
+    packed = {
+        "gz": lambda: gzip.compress(data),
+        "bz2": lambda: bz2.compress(data),
+        "zst": lambda: pa.Codec("zstd").compress(data, asbytes=True),
+        "members": lambda: gzip.compress(data[:100]) + gzip.compress(data[100:]),
+    }[pack]()
+    (tmp_path / "in.csv.packed").write_bytes(packed)
+    assert run(spark, tmp_path / "out", tmp_path / "in.csv.packed").kept == 50
+
+
+@pytest.mark.parametrize("pack", ["gz", "bz2"])
+def test_rows_before_a_tear_are_kept_and_the_tear_is_told(spark, tmp_path, pack):
+    lines = [b"user,page,t\n"] + [b"u%d,page-%d,%d\n" % (n, n * n, n) for n in range(60_000)]
+    pack_it = gzip.compress if pack == "gz" else bz2.compress
+    packed = pack_it(b"".join(lines))
+    (tmp_path / "torn.csv.gz").write_bytes(packed[: len(packed) * 3 // 4])
+    account = run(spark, tmp_path / "out", tmp_path / "torn.csv.gz")
+    assert 10_000 < account.kept < 60_000
+    assert account.files[0].note == f"truncated {pack} data"
+    kept = pairs(tmp_path / "out")
+    assert sorted(kept) == sorted((f"u{n}", f"page-{n * n}") for n in range(account.kept))
+    bad = quarantined(tmp_path / "out")
+    assert len(bad) <= 1
+    if bad:
+        assert bad[0][1] == account.kept + 2
+        assert bad[0][2] == f"the file is torn here: truncated {pack} data"
+
+
+def test_a_folder_of_mixed_schemas_and_odd_files(spark, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.csv").write_text("user,page,t\nann,p,1\n")
+    (folder / "b.csv").write_text("t;page;user\n1;q;ann\n")
+    (folder / "c.csv").write_text("name,place\nann,there\nbob,here\n")
+    (folder / "d.csv").write_bytes(b"")
+    (folder / "e.jsonl").write_text('{"user": "ann", "page": "r", "t": 1}\n')
+    (folder / "f.csv.gz").write_bytes(gzip.compress(b"user,page,t\nann,s,1\n")[:9])
+    (folder / "g.parquet").write_bytes(b"PAR1 but not really")
+    (folder / "_SUCCESS").write_bytes(b"")
+    pq.write_table(pa.table({"user": ["ann"], "page": ["t"], "t": [1]}), folder / "h.parquet")
+    pq.write_table(pa.table({"user": [5], "page": ["u"], "t": ["1970-01-01"]}), folder / "i.parquet")
+    pq.write_table(pa.table({"who": [5, 6]}), folder / "j.parquet")
+    account = run(spark, tmp_path / "out", folder)
+    assert [topic for _, topic in sorted(pairs(tmp_path / "out"), key=lambda p: p[1])] == ["p", "q", "r", "t", "u"]
+    told = {Path(file.path).name: (file.rows, file.quarantined, file.note.split(":")[0]) for file in account.files}
+    assert told == {
+        "a.csv": (1, 0, ""),
+        "b.csv": (1, 0, ""),
+        "c.csv": (2, 2, ""),
+        "d.csv": (0, 0, "empty file"),
+        "e.jsonl": (1, 0, ""),
+        "f.csv.gz": (0, 0, "unreadable"),
+        "g.parquet": (0, 0, "unreadable"),
+        "h.parquet": (1, 0, ""),
+        "i.parquet": (1, 0, ""),
+        "j.parquet": (2, 2, ""),
+    }
+    assert account.reasons == {"the file has no column user": 4}
+
+
+def test_parquet_read_by_spark_reports_file_and_row(spark, tmp_path):
+    folder = tmp_path / "in put"
+    folder.mkdir()
+    times = pa.array([1, 2, 3], pa.timestamp("us", "UTC"))
+    late = pa.array([1_800_000_000], pa.int64())
+    good = {"user": ["a", "b", "a"], "page": ["x", None, "x"]}
+    pq.write_table(pa.table({**good, "t": times}), folder / "one.parquet")
+    pq.write_table(pa.table({"user": ["c"], "page": ["x"], "t": late}), folder / "two.parquet")
+    pq.write_table(pa.table({"user": ["a"], "page": ["x"], "t": times[:1]}), folder / "zzz.parquet")
+    account = run(spark, tmp_path / "out", folder)
+    bad = quarantined(tmp_path / "out")
+    assert [(file, line, reason) for file, line, reason, _ in bad if reason != "duplicate row"] == [
+        ("one.parquet", 2, "topic is missing"),
+        ("two.parquet", 1, "since lies in the future"),
+    ]
+    assert json.loads(bad[0][3])["subscriber"] in ("a", "b")
+    assert account.reasons["duplicate row"] == 1
+    assert (account.rows_in, account.kept) == (5, 2)
+
+
+def test_epoch_numbers_mean_the_same_in_text_and_parquet(spark, tmp_path):
+    numbers = [1_600_000_000, 1_600_000_000_000, 1_600_000_000_000_000, -5, 36]
+    (tmp_path / "in.csv").write_text("user,page,t\n" + "".join(f"u{i},p,{n}\n" for i, n in enumerate(numbers)))
+    users = [f"u{i}" for i in range(len(numbers))]
+    pq.write_table(pa.table({"user": users, "page": ["p"] * len(users), "t": numbers}), tmp_path / "in.parquet")
+    run(spark, tmp_path / "a", tmp_path / "in.csv")
+    run(spark, tmp_path / "b", tmp_path / "in.parquet")
+    assert rows_of(tmp_path / "a") == rows_of(tmp_path / "b")
+
+
+def test_the_order_of_files_and_the_cut_into_ranges_do_not_change_the_table(spark, tmp_path, monkeypatch):
+    lines = [f"u{n % 97},t{n % 13},{n % 50}\n" for n in range(3000)] + ["broken\n"]
+    (tmp_path / "in.csv").write_text("user,page,t\n" + "".join(lines))
+    run(spark, tmp_path / "whole", tmp_path / "in.csv")
+    monkeypatch.setattr(ingests, "SPLIT_BYTES", 4999)
+    run(spark, tmp_path / "cut", tmp_path / "in.csv")
+    for folder in ("subscriptions", "quarantine"):
+        assert (tmp_path / "whole" / folder / "part-00000.parquet").read_bytes() == (
+            tmp_path / "cut" / folder / "part-00000.parquet"
+        ).read_bytes()
+    assert quarantined(tmp_path / "cut")[-1][1:3] == (3002, "1 fields instead of 3")
+
+
+def test_strict_stops_at_the_first_bad_line_and_leaves_nothing(spark, tmp_path):
+    (tmp_path / "a.csv").write_text("user,page,t\nann,p,1\n")
+    (tmp_path / "b.csv").write_text("user,page,t\nann,q,1\nann,r,later\nann,,1\n")
+    with pytest.raises(InputError, match=r"b\.csv, line 3: since is not a time"):
+        run(spark, tmp_path / "out", tmp_path / "a.csv", tmp_path / "b.csv", strict=True)
+    assert not (tmp_path / "out/subscriptions").exists()
+    assert run(spark, tmp_path / "out", tmp_path / "a.csv", strict=True).kept == 1
+
+
+def test_duplicates_can_be_kept(spark, tmp_path):
+    (tmp_path / "in.csv").write_text("user,page,t\nann,p,1\nann,p,1\n")
+    source = {"table": "publications", "columns": {"publisher": "user", "topic": "page", "time": "t"}}
+    assert run(spark, tmp_path / "a", tmp_path / "in.csv", duplicates="keep", **source).kept == 2
+    account = run(spark, tmp_path / "b", tmp_path / "in.csv", **source)
+    assert (account.kept, account.reasons) == (1, {"duplicate row": 1})
+    assert rows_of(tmp_path / "b", "publications")[0][3] == 1
+
+
+def test_positions_outside_of_the_globe_and_documents_without_words(spark, tmp_path):
+    (tmp_path / "p.csv").write_text("subscriber,time,lat,lon\na,1,48.2,16.4\na,2,91,0\na,3,0,nan\na,4,x,0\n")
+    account = run(spark, tmp_path / "p", tmp_path / "p.csv", table="positions", columns={})
+    assert account.reasons == {"lat is above 90": 1, "lat is not a number": 1, "lon is not a number": 1}
+    (tmp_path / "d.jsonl").write_text(
+        '{"document": 1, "keywords": ["a", "b"]}\n{"document": 2, "keywords": []}\n{"document": 3, "keywords": "c d"}\n'
+    )
+    account = run(spark, tmp_path / "d", tmp_path / "d.jsonl", table="documents", columns={})
+    assert account.reasons == {"keywords is missing": 1}
+    assert [row[3] for row in rows_of(tmp_path / "d", "documents")] == [["a", "b"], ["c", "d"]]
+
+
+def test_nothing_but_empty_files_gives_an_empty_table(spark, tmp_path):
+    (tmp_path / "in.csv").write_bytes(b"")
+    assert run(spark, tmp_path / "out", tmp_path / "in.csv").rows_in == 0
+    assert rows_of(tmp_path / "out") == []
+
+
+def test_a_path_that_matches_nothing_is_an_input_error(spark, tmp_path):
+    with pytest.raises(InputError, match="no such file"):
+        run(spark, tmp_path / "out", tmp_path / "none*.csv")
+    with pytest.raises(ConfigError, match="one table"):
+        ingests.ingest(spark, [Source(("a",)), Source(("b",), table="nodes")], tmp_path / "out")
