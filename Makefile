@@ -1,0 +1,63 @@
+# Two commands matter to a newcomer: 'make run' and 'make test'. Both do all the set-up they need, without root.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: help run setup dev test check lint lock bench reproduce seeds clean
+
+help:  ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+run: setup  ## the main job on the embedded default
+	$(BIN)/coterie price --workload multimodal --nodes 2000 --topics 200 --subscriptions 20
+
+setup: $(VENV)/.ready  ## the command at .venv/bin/coterie, and a Java for Spark
+
+dev: $(VENV)/.ready-dev
+
+test: dev  ## everything CI runs
+	$(BIN)/ruff format --check --quiet src tests benchmarks
+	$(BIN)/ruff check --quiet src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: dev  ## the quick gate: style, types, layers, unit tests, conformance
+	$(BIN)/ruff format --check --quiet src tests benchmarks
+	$(BIN)/ruff check --quiet src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m pytest -n 2 -m "not spark and not interop and not slow and not traces"
+
+seeds: dev  ## many seeds of every system under faults
+	COTERIE_SEEDS=200 $(BIN)/python -m pytest -n 2 tests/simulation
+
+bench: dev  ## every benchmark, as ratios against a named baseline
+	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
+
+reproduce: setup  ## every claim of the papers in full
+	$(BIN)/coterie reproduce --full
+
+lock: dev  ## renew the pins (needs uv)
+	sh scripts/lock
+
+clean:  ## forget the environment and all results
+	rm -rf $(VENV) out
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "coterie needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Try: make PYTHON=python3.12 ..."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.ready: requirements.lock pyproject.toml | $(VENV)/bin/python
+	@echo "setting up $(VENV) (once, about two minutes)"
+	$(PIP) install --require-hashes -r requirements.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python scripts/has_java.py 2>/dev/null || $(PIP) install --require-hashes -r requirements-java.lock
+	@$(BIN)/python scripts/has_java.py
+	@touch $@
+
+$(VENV)/.ready-dev: requirements-dev.lock $(VENV)/.ready
+	$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
