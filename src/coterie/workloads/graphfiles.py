@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -52,7 +53,7 @@ def _text_of(source: Source) -> tuple[str, str]:
         return name, content.decode()
     except KeyError as error:
         raise InputError(name, "the archive has no such member") from error
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, EOFError, tarfile.TarError, zlib.error) as error:
         raise InputError(name, f"cannot be read ({error})") from error
     except UnicodeDecodeError as error:
         raise InputError(name, "not text in UTF-8") from error

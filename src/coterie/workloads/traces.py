@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -66,20 +67,24 @@ def _plain(column: pa.ChunkedArray) -> NDArray[np.generic]:
 def word_counts(name: str) -> tuple[Relation, NDArray[np.int64]]:
     """(document -> words, times of each pair) from lines `count word:times word:times ...`."""
     path = trace_file(name)
+    count = 0
     documents: list[int] = []
     words: list[int] = []
     times: list[int] = []
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for at, line in enumerate(lines):
+            for line in lines:
                 _, *fields = line.split()
                 pairs = [field.partition(":") for field in fields]
-                documents.extend([at] * len(pairs))
+                documents.extend([count] * len(pairs))
                 words.extend(int(pair[0]) for pair in pairs)
                 times.extend(int(pair[2]) for pair in pairs)
-    except (OSError, EOFError, ValueError) as error:
+                count += 1
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InputError(str(path), f"is not lines of word:times ({error})") from error
-    count, width = at + 1, max(words) + 1
+    if not words:
+        raise InputError(str(path), "has no words")
+    width = max(words) + 1
     key = np.array(documents, np.int64) * width + np.array(words, np.int64)
     order = np.argsort(key, kind="stable")
     return Relation.from_pairs(documents, words, count, width), np.array(times, np.int64)[order]
