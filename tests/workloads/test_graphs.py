@@ -140,7 +140,11 @@ def test_alt_and_inet_read_the_same_graph(tmp_path: Path, name: str, text: str) 
         ("inet", "", "empty"),
         ("inet", INET[:-6], "truncated"),
         ("inet", INET.replace("\t7", "\t-7"), "length"),
-        ("inet", INET.replace("\t7", "\tnan"), "length"),
+        ("inet", INET.replace("\t7", "\tnan"), "expected numbers"),
+        ("inet", "nan 1\n", "expected numbers"),
+        ("inet", "1e999 1\n", "expected numbers"),
+        ("inet", "1e12 1\n", "truncated"),
+        ("x.alt", ALT.replace("3 4 trans", "inf 4 trans"), "expected numbers"),
         ("inet", "\x00\x01 garbage", "expected numbers"),
     ],
 )

@@ -171,8 +171,10 @@ def _numbers(name: str, lines: list[tuple[int, list[str]]], places: tuple[int, .
     for row, (at, fields) in enumerate(lines):
         try:
             table[row] = [float(fields[place]) for place in places]
-        except (IndexError, ValueError) as error:
-            raise InputError(name, f"expected numbers at fields {places}, found {' '.join(fields)!r}", at) from error
+        except (IndexError, ValueError):
+            table[row] = np.nan
+        if not np.isfinite(table[row]).all():
+            raise InputError(name, f"expected numbers at fields {places}, found {' '.join(fields)!r}", at)
     return table
 
 
@@ -182,7 +184,7 @@ def _numbered(
     if len(vertices) != count or not np.array_equal(vertices[:, 0], np.arange(count)):
         raise InputError(name, f"promises {count} nodes numbered from 0, has {len(vertices)} or other numbers")
     ends = edges[:, :2]
-    if not (np.isfinite(edges).all() and np.isin(ends, np.arange(count)).all() and (edges[:, 2] >= 0).all()):
+    if not (np.isin(ends, np.arange(count)).all() and (edges[:, 2] >= 0).all()):
         raise InputError(name, f"a link does not join two of the nodes 0 to {count - 1} with a length from 0")
     source, target = ends.astype(np.int64).T
     return Network(BrokerGraph.of(count, source, target, edges[:, 2] if is_length else 1.0), vertices[:, 1:].copy())

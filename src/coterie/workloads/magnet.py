@@ -44,7 +44,10 @@ class MultiModal(Sized, frozen=True, kw_only=True):
         within("modes_per_peer", self.modes_per_peer, 1, self.modes)
         at_least("exponent", self.exponent, 0)
         one_of("sizes", self.sizes, SIZES)
-        within("subscriptions", self.subscriptions, 0, self.modes_per_peer * (self.topics // self.modes))
+        room = self.modes_per_peer * (self.topics // self.modes)
+        if not 0 <= self.subscriptions <= room:
+            allowed = f"from 0 to {room}, which {self.modes_per_peer} of {self.modes} modes hold; set fewer modes"
+            raise ConfigError("subscriptions", self.subscriptions, allowed)
 
 
 class Uncorrelated(MultiModal, frozen=True, kw_only=True):
