@@ -13,7 +13,7 @@ from itertools import count
 from typing import NamedTuple, Protocol
 
 from coterie.mqtt.connection import Connection, Ended, Fact, State
-from coterie.mqtt.fanout import fan_out, fan_out_frame
+from coterie.mqtt.fanout import fan_out, fan_out_run, run_of
 from coterie.mqtt.index import SubscriptionIndex
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Subscription, Unsubscribe
@@ -91,12 +91,18 @@ class Broker:
     def serve(self, connection: Connection, data: bytes, now_s: float) -> Ended | None:
         """Take a chunk and carry out everything in it; returns how the connection ended, if it did."""
         facts = connection.receive(data, now_s)
-        for fact in facts:
+        index = 0
+        while index < len(facts):
+            fact = facts[index]
             if type(fact) is Publish:
-                reason = self.publish(connection, fact, now_s)
-                if fact.qos:
-                    connection.acknowledge(fact, reason)
+                run = run_of(facts, index)
+                index += len(run)
+                if fact.frame:
+                    self.publish_run(connection, run, now_s)
+                else:
+                    connection.acknowledge(fact, self.publish(connection, fact, now_s))
                 continue
+            index += 1
             ended = self._carry_out(connection, fact, now_s)
             if ended is not None:
                 return ended
@@ -197,19 +203,24 @@ class Broker:
         reason = self.policy.publish(session, packet.topic)
         if reason is not Reason.SUCCESS:
             return reason
-        if packet.frame:
-            match = self.index.matches(packet.topic)
-            fan_out_frame(packet, connection.version, match, session, self.dirty, now_s)
-            return reason
-        message = message_of(packet, now_s, session.client_id)
-        self.deliver(message, now_s, session)
+        self.deliver(message_of(packet, now_s, session.client_id), now_s, session)
         return reason
+
+    def publish_run(self, connection: Connection, run: list[Publish], now_s: float) -> int:
+        """The short way for messages of one topic that all have a `frame`; returns the deliveries."""
+        session = connection.session
+        assert session is not None
+        topic = run[0].topic
+        if self.policy.publish(session, topic) is not Reason.SUCCESS:
+            return 0
+        return fan_out_run(run, connection.version, self.index.matches(topic), session, self.dirty, now_s)
 
     def deliver(self, message: Message, now_s: float, origin: Session | None = None) -> int:
         """A message from anywhere (client, will, another node): retained if it says so, then to the local receivers."""
         if message.retain:
             self.retained.set(message)
-        return fan_out(SharedPublish(message), self.index.matches(message.topic), origin, self.dirty, now_s)
+        match = self.index.matches(message.topic)
+        return fan_out(SharedPublish(message, match.encoded), match, origin, self.dirty, now_s)
 
     # -- subscribing ------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,7 @@ from coterie.mqtt.properties import (
 from coterie.mqtt.reasons import CONNACK_3_OF_REASON, Reason
 from coterie.mqtt.wire import encode_binary, encode_packet_id, encode_text, encode_varint
 
+_pack_short = struct.Struct(">BBH").pack
 PINGREQ_FRAME = b"\xc0\x00"
 PINGRESP_FRAME = b"\xd0\x00"
 
@@ -94,7 +96,7 @@ def encode_acknowledgement(first: int, packet_id: int, reason: int = 0, version:
     """PUBACK (0x40), PUBREC (0x50), PUBREL (0x62) or PUBCOMP (0x70) without properties, the form that is sent most."""
     if reason and version >= p.MQTT_5:
         return bytes((first, 3, packet_id >> 8, packet_id & 255, reason))
-    return bytes((first, 2, packet_id >> 8, packet_id & 255))
+    return _pack_short(first, 2, packet_id)
 
 
 def _acknowledgement(packet_type: int, flags: int) -> Callable[[Any, int], bytes]:

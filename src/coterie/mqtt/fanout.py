@@ -1,27 +1,46 @@
 """One message to all its local receivers: the loop that a broker spends its time in.
 
-Both functions append to the `output` of every receiver's connection and put a session that had nothing to write before
+Both ways append to the `output` of every receiver's connection and put a session that had nothing to write before
 on `dirty`; the driver writes and clears each of them once at the end of its loop turn.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from coterie.mqtt.connection import Fact
 from coterie.mqtt.index import Match
 from coterie.mqtt.packets import Publish
 from coterie.mqtt.publish import SharedPublish, message_of
 from coterie.mqtt.session import Session
 
 
-def fan_out_frame(
-    publish: Publish, version: int, match: Match[Session], origin: Session, dirty: list[Session], now_s: float
-) -> int:
-    """Pass on a PUBLISH that has a `frame` (plain QoS 0), received in `version` from `origin`; returns the deliveries.
+def run_of(facts: Sequence[Fact], index: int) -> list[Publish]:
+    """The messages from `index` on that can be passed on together; only the first if it has no `frame`."""
+    first = facts[index]
+    assert isinstance(first, Publish)
+    run = [first]
+    if first.frame:
+        topic = first.topic
+        for position in range(index + 1, len(facts)):
+            fact = facts[position]
+            # The scan gives the same object for the same name, so a comparison of identity is enough (and cheap).
+            if type(fact) is not Publish or fact.topic is not topic or not fact.frame:
+                break
+            run.append(fact)
+    return run
 
-    A receiver of the same version with nothing special gets the received bytes themselves. The rest goes the general
-    way, with a message made only if there is such a receiver.
+
+def fan_out_run(
+    run: list[Publish], version: int, match: Match[Session], origin: Session, dirty: list[Session], now_s: float
+) -> int:
+    """Pass on messages of one topic that all have a `frame` (plain QoS 0), as `origin` sent them in a row in `version`.
+
+    A receiver of the same version with nothing special gets the received bytes themselves, the whole run at once. The
+    rest goes the general way, with messages made only if there is such a receiver. Returns the deliveries.
     """
-    frame = publish.frame
-    shared: SharedPublish | None = None
+    frames = run[0].frame if len(run) == 1 else b"".join([publish.frame for publish in run])
+    shared: list[SharedPublish] = []
     delivered = 0
     for receiver in match.receivers:
         session = receiver.receiver
@@ -29,22 +48,31 @@ def fan_out_frame(
             output = session.output
             if not output:
                 dirty.append(session)
-            output.append(frame)
-            delivered += 1
+            output.append(frames)
+            delivered += len(run)
             continue
         if session is origin:
             if receiver.local is None:
                 continue
             receiver = receiver.local
-        if shared is None:
-            shared = SharedPublish(message_of(publish, now_s, origin.client_id), frame, version)
+        shared = shared or _shared(run, version, match, origin, now_s)
         if not session.output:
             dirty.append(session)
-        delivered += session.deliver(shared, 0, False, receiver.identifiers, now_s)
+        for one in shared:
+            delivered += session.deliver(one, 0, False, receiver.identifiers, now_s)
     if match.groups:
-        shared = shared or SharedPublish(message_of(publish, now_s, origin.client_id), frame, version)
-        delivered += _to_groups(shared, match, dirty, now_s)
+        for one in shared or _shared(run, version, match, origin, now_s):
+            delivered += _to_groups(one, match, dirty, now_s)
     return delivered
+
+
+def _shared(
+    run: list[Publish], version: int, match: Match[Session], origin: Session, now_s: float
+) -> list[SharedPublish]:
+    return [
+        SharedPublish(message_of(publish, now_s, origin.client_id), match.encoded, publish.frame, version)
+        for publish in run
+    ]
 
 
 def fan_out(
@@ -56,6 +84,8 @@ def fan_out(
         return 0
     delivered = 0
     message_qos, message_retain = message.qos, message.retain
+    key = 0
+    head = tail = b""
     for receiver in match.receivers:
         session = receiver.receiver
         if session is origin:
@@ -66,6 +96,15 @@ def fan_out(
         if not session.output:
             dirty.append(session)
         retain = message_retain and receiver.retain_as_published
+        version = session.plain_version
+        if qos and version and not receiver.identifiers:
+            # Most receivers look alike, so the two halves of the packet are mostly those of the receiver before.
+            if key != version << 3 | qos << 1 | retain:
+                key = version << 3 | qos << 1 | retain
+                head, tail = shared.split(version, qos, retain, now_s)
+            if session.send_plain(message, qos, retain, head, tail):
+                delivered += 1
+                continue
         delivered += session.deliver(shared, qos, retain, receiver.identifiers, now_s)
     if match.groups:
         delivered += _to_groups(shared, match, dirty, now_s)

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.topics import has_wildcard, split_shared
+from coterie.mqtt.wire import encode_text
 
 R = TypeVar("R", bound=Hashable)
 
@@ -58,10 +59,11 @@ class SharedGroup(Generic[R]):
 class Match(Generic[R]):
     """The answer for one topic; groups are live objects, so the turn moves on between messages."""
 
-    __slots__ = ("groups", "receivers", "topic")
+    __slots__ = ("encoded", "groups", "receivers", "topic")
 
     def __init__(self, topic: str, receivers: tuple[Receiver[R], ...], groups: tuple[SharedGroup[R], ...]) -> None:
         self.topic = topic
+        self.encoded = encode_text(topic)  # as it stands in a packet, for `SharedPublish`
         self.receivers = receivers
         self.groups = groups
 

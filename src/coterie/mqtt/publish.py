@@ -2,8 +2,9 @@
 
 How a node uses it, per chunk read from a socket: `Connection.receive` runs `scan_publishes` over the chunk, which takes
 the common PUBLISH (QoS 0 or 1, not retained, no properties, topic seen before) in a few slices and leaves everything
-else to the full codec; the node asks `SubscriptionIndex.matches` for the receivers and hands both to `fanout.fan_out`,
-which appends ready bytes to each receiver's `output` list; at the end of the loop turn the node writes each list once.
+else to the full codec; the node asks `SubscriptionIndex.matches` for the receivers and hands both to `fanout.fan_out`
+(plain QoS 0 messages of one topic in a row together to `fanout.fan_out_run`), which appends ready bytes to each
+receiver's `output` list; at the end of the loop turn the node writes each list once.
 """
 
 from __future__ import annotations
@@ -103,40 +104,42 @@ def message_of(publish: Publish, now_s: float, publisher: str = "") -> Message:
 
 
 class SharedPublish:
-    """One message and its encodings, each made at most once however many receivers there are."""
+    """One message and its encodings, each made at most once however many receivers there are.
 
-    __slots__ = ("_block", "_frames", "_splits", "_topic", "message")
+    `topic` is the topic with its length in front where it is at hand (a `Match` has it), `frame` the QoS 0 packet as it
+    was received in `version`.
+    """
 
-    def __init__(self, message: Message, frame: bytes = b"", version: int = 0) -> None:
+    __slots__ = ("_block", "_encoded", "_topic", "message")
+
+    def __init__(self, message: Message, topic: bytes = b"", frame: bytes = b"", version: int = 0) -> None:
         self.message = message
-        self._topic: bytes | None = None
-        self._block: bytes | None = None
-        self._frames: dict[int, bytes] = {}
-        self._splits: dict[int, tuple[bytes, bytes]] = {}
+        self._topic = topic or encode_text(message.topic)
+        self._block: bytes | None = b"" if message.properties is NO_PROPERTIES else None
+        # By version, QoS and retain flag: (packet, nothing) at QoS 0, (before, after the packet identifier) above.
+        self._encoded: dict[int, tuple[bytes, bytes]] = {}
         if frame:
-            self._frames[version << 1] = frame
+            self._encoded[version << 3] = frame, b""
 
     def frame(self, version: int, retain: bool, now_s: float) -> bytes:
         """The QoS 0 packet without alias and identifiers; the same bytes for everyone who may get it."""
-        if self.message.expires_at_s is not None:
-            return self.tailored(version, 0, retain, now_s=now_s)
-        key = version << 1 | retain
-        frame = self._frames.get(key)
-        if frame is None:
-            frame = self._frames[key] = self.tailored(version, 0, retain, now_s=now_s)
-        return frame
+        key = version << 3 | retain
+        found = self._encoded.get(key) if self.message.expires_at_s is None else None
+        if found is None:
+            found = self._encoded[key] = self.tailored(version, 0, retain, now_s=now_s), b""
+        return found[0]
 
     def split(self, version: int, qos: int, retain: bool, now_s: float) -> tuple[bytes, bytes]:
         """The bytes before and after the packet identifier of a QoS 1 or 2 packet, first sending."""
-        key = (version << 2 | qos) << 1 | retain
-        found = self._splits.get(key) if self.message.expires_at_s is None else None
+        key = version << 3 | qos << 1 | retain
+        found = self._encoded.get(key) if self.message.expires_at_s is None else None
         if found is None:
-            whole = self.tailored(version, qos, retain, packet_id=1, now_s=now_s)
-            cut = len(whole) - len(self.message.payload) - 2
+            tail = self.message.payload
             if version >= MQTT_5:
-                block = len(self._block or b"") + (5 if self.message.expires_at_s is not None else 0)
-                cut -= block + len(encode_varint(block))
-            found = self._splits[key] = whole[:cut], whole[cut + 2 :]
+                block = self._property_block(0, (), now_s)
+                tail = encode_varint(len(block)) + block + tail
+            length = encode_varint(len(self._topic) + 2 + len(tail))
+            found = self._encoded[key] = bytes((0x30 | qos << 1 | retain,)) + length + self._topic, tail
         return found
 
     def tailored(
@@ -153,16 +156,13 @@ class SharedPublish:
         now_s: float = 0.0,
     ) -> bytes:
         """A packet for one receiver; the topic and the properties of the message are still encoded only once."""
-        message = self.message
-        if self._topic is None:
-            self._topic = encode_text(message.topic)
         parts = [self._topic if with_topic else b"\0\0"]
         if qos:
             parts.append(packet_id.to_bytes(2, "big"))
         if version >= MQTT_5:
             block = self._property_block(alias, identifiers, now_s)
             parts += [encode_varint(len(block)), block]
-        parts.append(message.payload)
+        parts.append(self.message.payload)
         length = sum(map(len, parts))
         return b"".join((bytes((0x30 | dup << 3 | qos << 1 | retain,)), encode_varint(length), *parts))
 

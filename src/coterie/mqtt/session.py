@@ -20,6 +20,7 @@ A Delivery in the journal is the live record: write it down as it is when the tu
 
 from __future__ import annotations
 
+import struct
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +35,10 @@ if TYPE_CHECKING:
     from coterie.mqtt.connection import Connection
 
 QUEUED, SENT, RELEASED, DONE = range(4)
+_pack_u16 = struct.Struct(">H").pack
 
 
-class Delivery(msgspec.Struct):
+class Delivery(msgspec.Struct, gc=False):
     """One message for this client at QoS 1 or 2. RELEASED: the client has it (PUBREC), only PUBREL is repeated."""
 
     sequence: int
@@ -85,7 +87,8 @@ class Session:
         self._inflight: dict[int, Delivery] = {}
         self._queue: deque[Delivery] = deque()
         self._queue_bytes = 0
-        self._window = 0
+        self._window = 0  # how many of them count against the client's receive maximum
+        self._window_max = 0
         self._last_packet_id = 0
         self._last_sequence = 0
 
@@ -121,8 +124,27 @@ class Session:
             return self._send(connection, delivery, shared, now_s)
         return self._enqueue(delivery)
 
+    def send_plain(self, message: Message, qos: int, retain: bool, head: bytes, tail: bytes) -> bool:
+        """The short way for a message at QoS 1 or 2 that is already encoded up to its identifier.
+
+        Only while `plain_version` is that encoding's; False (and nothing done) when `deliver` has to decide.
+        """
+        packet_id = self._last_packet_id + 1
+        inflight = self._inflight
+        if self._queue or self._window >= self._window_max or packet_id > 65_535 or packet_id in inflight:
+            return False
+        self._last_packet_id = packet_id
+        self._last_sequence += 1
+        delivery = Delivery(self._last_sequence, message, qos, retain, (), packet_id, SENT, True)
+        inflight[packet_id] = delivery
+        self._window += 1
+        self.output.append(head + _pack_u16(packet_id) + tail)
+        if self.journal is not None:
+            self.journal.append(("delivery", delivery))
+        return True
+
     def _has_window(self, connection: Connection) -> bool:
-        return self._window < connection.window_max and not connection.is_congested and len(self._inflight) < 65_535
+        return self._window < self._window_max and not connection.is_congested and len(self._inflight) < 65_535
 
     def _enqueue(self, delivery: Delivery) -> bool:
         size = len(delivery.message.payload)
@@ -196,6 +218,20 @@ class Session:
 
     # -- answers of the client --------------------------------------------------------------------------------------
 
+    def on_acknowledged_run(self, data: bytes, pos: int, now_s: float) -> int:
+        """Take the run of short PUBACK packets that starts at `pos`; returns where it ends, for the codec to go on."""
+        inflight = self._inflight
+        end = len(data) - 3
+        while pos < end and data[pos] == 0x40 and data[pos + 1] == 2:
+            delivery = inflight.get(data[pos + 2] << 8 | data[pos + 3])
+            if delivery is None or delivery.qos != 1:
+                break
+            self._finish(delivery)
+            pos += 4
+        if self._queue:
+            self.pump(now_s)
+        return pos
+
     def on_acknowledged(self, packet: PubAck | PubRec | PubComp, now_s: float) -> None:
         delivery = self._inflight.get(packet.packet_id)
         if type(packet) is PubRec:
@@ -264,7 +300,7 @@ class Session:
         self.connection = connection
         self.output = connection.output
         self.will_due_s = self.expires_at_s = None
-        self._window = 0
+        self._window, self._window_max = 0, connection.window_max
         unfinished = [delivery for delivery in self._queue if delivery.packet_id == 0]
         for delivery in self._inflight.values():
             delivery.on_wire = False
