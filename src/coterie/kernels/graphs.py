@@ -30,7 +30,7 @@ class Links(NamedTuple):
 
 
 class Routes(NamedTuple):
-    """distance[s, v] (infinite where there is no way) and via[s, v], the last edge on the way from s to v (-1: none)."""
+    """distance[s, v] (infinite where there is no way) and via[s, v], the last edge from s to v (-1: none)."""
 
     distance: Float32
     via: Int32

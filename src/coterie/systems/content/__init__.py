@@ -1,0 +1,32 @@
+"""Content trees (Majumder, Shrivastava, Rastogi and Srinivasan): groups of subscriptions on low-stretch trees.
+
+Brokers form a given network. Subscriptions that match the same documents share a group, every group has a spanning
+tree of low stretch over what its documents need, and brokers forward only where somebody interested lies beyond. A
+coordinator samples documents and replaces the trees when that saves enough. Left out: nothing of the paper; added are
+the choice of the number of groups on held-out documents, and repair when brokers fail.
+"""
+
+from __future__ import annotations
+
+from coterie.model.design import Upkeep
+from coterie.protocol.system import Stages, System
+from coterie.systems.content.messages import MESSAGES
+from coterie.systems.content.node import ContentNode
+from coterie.systems.content.parameters import ContentParameters
+from coterie.systems.content.plan import given_network, group_subscriptions, route_documents
+
+SYSTEM = System(
+    name="content",
+    title="Content trees",
+    paper="Majumder, Shrivastava, Rastogi, Srinivasan: Scalable Content-Based Routing in Pub/Sub Systems",
+    parameters=ContentParameters,
+    stages=Stages(
+        channels=group_subscriptions,
+        overlay=given_network,
+        trees=route_documents,
+        # Trees run on the links of the network, so one heartbeat per link serves all of them.
+        upkeep=lambda parameters: Upkeep(tree=0.0, link=float(parameters.link_heartbeats)),
+    ),
+    node=ContentNode,
+    messages=MESSAGES,
+)

@@ -249,6 +249,24 @@ def _cheapest(terrain: Terrain, strategy: Strategy, groups: NDArray[np.integer],
     return int(groups[int(np.argmin(costs))])
 
 
+def cheapest_group(terrain: Terrain, demand: Demand, strategy: Strategy, newcomer: int) -> int:
+    """Section VI: the group whose cost rises least when this class of subscriptions joins it.
+
+    Without a document that matches it, the group whose tree connects its hosts most cheaply.
+    """
+    documents = demand.documents_of.row(newcomer)
+    if len(documents) == 0:
+        return _cheapest(terrain, strategy, np.arange(strategy.group_count), demand.hosts.row(newcomer))
+    rises = []
+    for group, tree in enumerate(strategy.trees):
+        label = strategy.label.copy()
+        label[newcomer] = -1
+        before = route_cost(terrain, tree, demand, label, group, documents)
+        label[newcomer] = group
+        rises.append(route_cost(terrain, tree, demand, label, group, documents) - before)
+    return int(np.argmin(rises))
+
+
 def choose(merges: Merges, held_out: Demand | None, groups_max: int, tolerance: float = 1e-9) -> Strategy:
     """The cheapest point of the history: on the documents learned from (as the paper has it), or on held-out ones.
 

@@ -1,0 +1,300 @@
+"""The coordinator of section VI: knows brokers, subscriptions and a sample of documents, and installs strategies.
+
+How it works. Brokers report their links and topics and say every interval that they are there. Whenever the set of
+brokers changes, and periodically if a new strategy would save more than the threshold, it computes one, installs it on
+every broker beside the old one, and tells all to switch when all are ready; documents carry the version they were
+published by, so nothing is lost in between. Subscriptions that come and go amend the tables of the version in force.
+Everything it sends is repeated until it is acknowledged; a broker that cannot be reached is left out of the next
+version. If it restarts, it asks the brokers again; meanwhile they go on as they are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from coterie.model import Topic
+from coterie.model.ledger import INTERVAL_S
+from coterie.protocol.wire import Message
+from coterie.systems.content.messages import (
+    Amend,
+    Entry,
+    Here,
+    Install,
+    Known,
+    Ready,
+    Report,
+    Sample,
+    Suspect,
+    Switch,
+    Tell,
+)
+from coterie.systems.content.parameters import ContentParameters
+from coterie.systems.content.routing import Installed, Outlook, topic_order
+
+REBUILD_S = 2.0  # news that arrive together make one new version
+RETRY_S = 5.0
+SILENCE_S = 3.5 * INTERVAL_S
+
+Table = dict[tuple[int, Topic], Entry]
+
+
+@dataclass
+class Broker:
+    """One broker as the coordinator knows it."""
+
+    life: int
+    number: int
+    neighbours: tuple[int, ...]
+    topics: dict[Topic, None]
+    heard_s: float
+    is_up: bool = True
+    version: int = -1  # applied
+    revision: int = 0  # applied, of that version
+    unsent: dict[tuple[int, Topic], tuple[int, Entry]] = field(default_factory=dict)  # with its revision
+
+
+class Coordinator:
+    """Gets messages and moments, gives messages and alarms; `send` and `alarm` are its node's verbs."""
+
+    def __init__(
+        self,
+        parameters: ContentParameters,
+        send: Callable[[int, Message], None],
+        alarm: Callable[[str, float], None],
+    ) -> None:
+        self._parameters = parameters
+        self._send = send
+        self._alarm = alarm
+        self.brokers: dict[int, Broker] = {}
+        self.active: Installed | None = None
+        self.candidate: Installed | None = None
+        self._tables: dict[int, dict[int, Table]] = {}  # version -> broker -> entries
+        self._revision = 0
+        self._newest = -1
+        self._samples: deque[tuple[float, int, Topic]] = deque(maxlen=parameters.window_max)
+        self._is_rebuilding = False
+        alarm("review", parameters.review_s)
+        alarm("retry", RETRY_S)
+
+    # --- what brokers say ---
+
+    def receive(self, source: int, message: Message, now_s: float) -> None:
+        if isinstance(message, Report):
+            self._report(source, message, now_s)
+        elif isinstance(message, Here):
+            self._here(source, message, now_s)
+        elif isinstance(message, Ready):
+            self._ready(source, message)
+        elif isinstance(message, Suspect):
+            self.lose(message.peer)
+        elif isinstance(message, Sample) and source in self.brokers:
+            self._samples.append((now_s, source, message.topic))
+
+    def _report(self, source: int, report: Report, now_s: float) -> None:
+        self._send(source, Known(report.number))
+        known = self.brokers.get(source)
+        if known is not None and known.life == report.life and report.number <= known.number and known.is_up:
+            known.heard_s = now_s
+            return
+        self._newest = max(self._newest, report.version)
+        topics = dict.fromkeys(topic_order(report.topics))
+        fresh = Broker(report.life, report.number, report.neighbours, topics, now_s)
+        self.brokers[source] = fresh
+        if known is None or not known.is_up or known.neighbours != fresh.neighbours:
+            self._rebuild_soon()
+        elif known.life != report.life:
+            self._install_on(source)
+        else:
+            fresh.version, fresh.revision, fresh.unsent = known.version, known.revision, known.unsent
+        if known is not None:
+            changed = [topic for topic in {**known.topics, **topics} if (topic in known.topics) != (topic in topics)]
+            self._amend(topic_order(changed), now_s)
+
+    def _here(self, source: int, here: Here, now_s: float) -> None:
+        known = self.brokers.get(source)
+        if known is None or not known.is_up or known.life != here.life:
+            self._send(source, Tell())
+            return
+        known.heard_s = now_s
+        if self.active is not None and here.version != self.active.version and known.version >= self.active.version:
+            self._send(source, Switch(self.active.version))
+
+    def _ready(self, source: int, ready: Ready) -> None:
+        known = self.brokers.get(source)
+        if known is None or (ready.version, ready.revision) <= (known.version, known.revision):
+            return
+        known.version, known.revision = ready.version, ready.revision
+        known.unsent = {key: entry for key, entry in known.unsent.items() if entry[0] > ready.revision}
+        if self.candidate is not None and ready.version == self.candidate.version:
+            self._switch_if_ready()
+
+    def lose(self, peer: int) -> None:
+        """The broker is out of reach: the next version does without it."""
+        known = self.brokers.get(peer)
+        if known is not None and known.is_up:
+            known.is_up = False
+            self._rebuild_soon()
+
+    # --- moments ---
+
+    def on_alarm(self, name: str, now_s: float) -> None:
+        if name == "rebuild":
+            self._is_rebuilding = False
+            self._propose(self._outlook(now_s))
+        elif name == "retry":
+            self._retry()
+            self._alarm("retry", RETRY_S)
+        elif name == "review":
+            self._forget_silent(now_s)
+            self._review(now_s)
+            self._alarm("review", self._parameters.review_s)
+        elif name == "interval":
+            self._forget_silent(now_s)
+
+    def _forget_silent(self, now_s: float) -> None:
+        for address in sorted(self.brokers):
+            if now_s - self.brokers[address].heard_s > SILENCE_S:
+                self.lose(address)
+
+    def _rebuild_soon(self) -> None:
+        if not self._is_rebuilding:
+            self._is_rebuilding = True
+            self._alarm("rebuild", REBUILD_S)
+
+    def _outlook(self, now_s: float) -> Outlook:
+        while self._samples and self._samples[0][0] < now_s - self._parameters.window_s:
+            self._samples.popleft()
+        up = {address: broker for address, broker in self.brokers.items() if broker.is_up}
+        return Outlook.of(
+            {address: broker.neighbours for address, broker in up.items()},
+            {address: tuple(broker.topics) for address, broker in up.items()},
+            [(node, topic) for _, node, topic in self._samples],
+            self._parameters.unit,
+        )
+
+    def _review(self, now_s: float) -> None:
+        """Install what saves more than the threshold on the documents of the window."""
+        if self.active is None or self.candidate is not None or self._is_rebuilding or not self._samples:
+            return
+        outlook = self._outlook(now_s)
+        if outlook.addresses != self.active.outlook.addresses:
+            return
+        for address in outlook.addresses:
+            for topic in self.brokers[address].topics:
+                self.active.group_of(address, topic, outlook)
+        proposal = Installed(self._newest + 1, outlook, self._parameters)
+        current = self.active.relabelled(outlook).cost(outlook.terrain, outlook.demand)
+        if current > 0 and (current - proposal.cost(outlook)) / current > self._parameters.threshold:
+            self._install(proposal)
+
+    # --- installing ---
+
+    def _propose(self, outlook: Outlook) -> None:
+        if outlook.addresses:
+            self._install(Installed(self._newest + 1, outlook, self._parameters))
+
+    def _install(self, proposal: Installed) -> None:
+        self._newest = proposal.version
+        self.candidate = proposal
+        outlook = proposal.outlook
+        tables: dict[int, Table] = {address: {} for address in outlook.addresses}
+        for topic in outlook.topics:
+            for (address, group), entry in self._entries(proposal, topic, outlook).items():
+                tables[address][group, topic] = entry
+        kept = [] if self.active is None else [self.active.version]
+        self._tables = {version: self._tables[version] for version in kept} | {proposal.version: tables}
+        for address in outlook.addresses:
+            self.brokers[address].unsent = {}
+            self._install_on(address)
+
+    def _entries(self, installed: Installed, topic: Topic, outlook: Outlook) -> dict[tuple[int, int], Entry]:
+        """(broker, group) -> the entry for one topic."""
+        hosts: dict[int, list[int]] = {}
+        for address in installed.outlook.addresses:
+            if topic in self.brokers[address].topics and self.brokers[address].is_up:
+                hosts.setdefault(installed.group_of(address, topic, outlook), []).append(address)
+        return {
+            (address, group): entry
+            for group, members in sorted(hosts.items())
+            for address, entry in installed.entries(group, topic, members).items()
+        }
+
+    def _install_on(self, address: int) -> None:
+        """Give the broker every version it may meet; the newest is the one it must acknowledge."""
+        for installed in (self.active, self.candidate):
+            if installed is None or address not in self._tables[installed.version]:
+                continue
+            table = self._tables[installed.version][address]
+            branches = tuple(installed.branch(group, address) for group in range(len(installed.parents)))
+            self._send(address, Install(installed.version, self._revision, branches, tuple(table.values())))
+            if installed is self.active:
+                self._send(address, Switch(installed.version))
+
+    def _switch_if_ready(self) -> None:
+        candidate = self.candidate
+        assert candidate is not None
+        for address in candidate.outlook.addresses:
+            if self.brokers[address].is_up and self.brokers[address].version < candidate.version:
+                return
+        self.active, self.candidate = candidate, None
+        self._tables = {candidate.version: self._tables[candidate.version]}
+        for address in candidate.outlook.addresses:
+            self._send(address, Switch(candidate.version))
+
+    def _amend(self, topics: list[Topic], now_s: float) -> None:
+        """Bring the tables of every version up to date with what brokers want now."""
+        if not topics:
+            return
+        self._revision += 1
+        outlook: Outlook | None = None
+        for installed in (self.active, self.candidate):
+            if installed is None:
+                continue
+            outlook = outlook or self._outlook(now_s)
+            for topic in topics:
+                self._amend_topic(installed, topic, outlook)
+        for address in sorted(self.brokers):
+            self._send_amendments(address)
+
+    def _amend_topic(self, installed: Installed, topic: Topic, outlook: Outlook) -> None:
+        wanted = self._entries(installed, topic, outlook)
+        for address, table in self._tables[installed.version].items():
+            for group in range(len(installed.parents)):
+                nothing = Entry(group, topic, (), False)
+                entry = wanted.get((address, group), nothing)
+                if table.get((group, topic), nothing) == entry:
+                    continue
+                table[group, topic] = entry
+                if entry.is_empty:
+                    del table[group, topic]
+                if installed is (self.candidate or self.active):
+                    self.brokers[address].unsent[group, topic] = self._revision, entry
+
+    def _send_amendments(self, address: int) -> None:
+        """What the newest version's tables changed; the version before it is about to be replaced."""
+        broker = self.brokers[address]
+        newest = self.candidate or self.active
+        if newest is None or not broker.unsent or not broker.is_up:
+            return
+        if broker.version < newest.version:
+            self._install_on(address)
+            return
+        entries = tuple(entry for _, entry in broker.unsent.values())
+        self._send(address, Amend(newest.version, self._revision, entries))
+
+    def _retry(self) -> None:
+        newest = self.candidate or self.active
+        if newest is None:
+            return
+        for address in sorted(self.brokers):
+            broker = self.brokers[address]
+            if not broker.is_up or address not in self._tables[newest.version]:
+                continue
+            if broker.version < newest.version:
+                self._install_on(address)
+            else:
+                self._send_amendments(address)
+        if self.candidate is not None:
+            self._switch_if_ready()

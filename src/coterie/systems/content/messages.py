@@ -1,0 +1,146 @@
+"""What brokers and their coordinator say to each other."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from coterie.model import Topic
+from coterie.protocol.events import EventMessage
+from coterie.protocol.wire import Message
+from coterie.trace import Traffic
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """Documents of this topic on this group's tree go over these links, and somebody here may subscribe to them.
+
+    Without links and subscriber the entry is to be forgotten.
+    """
+
+    group: int
+    topic: Topic
+    links: tuple[int, ...]
+    is_host: bool
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.links and not self.is_host
+
+
+class Branch(msgspec.Struct, frozen=True, array_like=True):
+    """A node's place in a group's tree; the root's parent is -1."""
+
+    group: int
+    parent: int
+    children: tuple[int, ...]
+
+
+class Document(EventMessage, frozen=True):
+    """A document on the tree of one group of one version of the strategy: one copy per link and tree."""
+
+    traffic: ClassVar[Traffic] = Traffic.EVENT
+    version: int
+    group: int
+
+
+class Report(Message, frozen=True):
+    """All that the coordinator has to know of a broker. `life` changes when it restarts, `number` with each report."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    life: int
+    number: int
+    version: int
+    neighbours: tuple[int, ...]
+    topics: tuple[Topic, ...]
+
+
+class Known(Message, frozen=True):
+    """The coordinator has this report."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    number: int
+
+
+class Tell(Message, frozen=True):
+    """The coordinator does not know you: report."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+
+class Here(Message, frozen=True):
+    """A broker is alive and routes by this version."""
+
+    traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
+    life: int
+    version: int
+
+
+class Suspect(Message, frozen=True):
+    """A broker could not reach its neighbour."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    peer: int
+
+
+class Install(Message, frozen=True):
+    """The routing tables of a version. It is used for documents marked with it, and for new ones after the switch."""
+
+    traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
+    version: int
+    revision: int
+    branches: tuple[Branch, ...]
+    entries: tuple[Entry, ...]
+
+
+class Amend(Message, frozen=True):
+    """Entries of a version that changed because subscriptions came or went; holds everything not acknowledged yet."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    version: int
+    revision: int
+    entries: tuple[Entry, ...]
+
+
+class Ready(Message, frozen=True):
+    """The broker has applied everything up to this revision of this version."""
+
+    traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
+    version: int
+    revision: int
+
+
+class Switch(Message, frozen=True):
+    """Everybody has this version: publish by it."""
+
+    traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
+    version: int
+
+
+class Sample(Message, frozen=True):
+    """A document published at the sender, drawn with probability p (section VI)."""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    topic: Topic
+
+
+class Alive(Message, frozen=True):
+    """The link between two brokers works; one per link and direction serves all trees."""
+
+    traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Document,
+    Report,
+    Known,
+    Tell,
+    Here,
+    Suspect,
+    Install,
+    Amend,
+    Ready,
+    Switch,
+    Sample,
+    Alive,
+)

@@ -1,0 +1,141 @@
+"""A strategy as the coordinator installs it: trees over broker addresses, and for every topic the links it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coterie.model import Relation, Topic
+from coterie.model.graph import BrokerGraph
+from coterie.substrate.steiner import Terrain
+from coterie.systems.content.demand import Demand
+from coterie.systems.content.grouping import Strategy, cheapest_group
+from coterie.systems.content.messages import Branch, Entry
+from coterie.systems.content.parameters import ContentParameters
+from coterie.systems.content.plan import learn
+
+SAMPLES_MIN = 30  # with fewer documents in the window, what subscriptions say is the better guide
+
+
+def topic_order(topics: Iterable[Topic]) -> list[Topic]:
+    """Numbers first: the order in which a workload has them."""
+    return sorted(topics, key=lambda topic: (isinstance(topic, str), topic))
+
+
+@dataclass(frozen=True, eq=False)
+class Outlook:
+    """What the coordinator knows at one moment: the brokers, their links, their topics, and a sample of documents."""
+
+    addresses: tuple[int, ...]
+    terrain: Terrain
+    topics: tuple[Topic, ...]
+    demand: Demand
+
+    @classmethod
+    def of(
+        cls,
+        neighbours: Mapping[int, Sequence[int]],
+        wanted: Mapping[int, Iterable[Topic]],
+        samples: Sequence[tuple[int, Topic]],
+        unit: str,
+    ) -> Outlook:
+        addresses = tuple(sorted(neighbours))
+        place = {address: index for index, address in enumerate(addresses)}
+        ends = [(place[one], place[other]) for one in addresses for other in neighbours[one] if other in place]
+        graph = BrokerGraph.of(len(addresses), [one for one, _ in ends], [other for _, other in ends])
+        topics = tuple(topic_order({topic for address in addresses for topic in wanted[address]}))
+        number = {topic: index for index, topic in enumerate(topics)}
+        pairs = [(number[topic], place[address]) for address in addresses for topic in wanted[address]]
+        hosts = Relation.from_pairs(*_columns(pairs), len(topics), len(addresses))
+        useful = [(place[node], number[topic]) for node, topic in samples if node in place and topic in number]
+        return cls(addresses, Terrain(graph), topics, _demand(hosts, useful, unit))
+
+    def class_of(self, address: int, topic: Topic, unit: str) -> int:
+        return self.addresses.index(address) if unit == "node" else self.topics.index(topic)
+
+
+def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    return [one for one, _ in pairs], [other for _, other in pairs]
+
+
+def _demand(hosts: Relation, samples: Sequence[tuple[int, int]], unit: str) -> Demand:
+    """Sampled documents, or each topic once from an unknown publisher while there are too few samples."""
+    if len(samples) >= SAMPLES_MIN:
+        publisher, topic = (np.array(column, np.int32) for column in _columns(samples))
+    else:
+        topic = np.arange(hosts.row_count, dtype=np.int32)
+        publisher = np.full(len(topic), -1, np.int32)
+    weight = np.ones(len(topic))
+    if unit == "node":
+        matches = Relation.from_rows([hosts.row(int(one)) for one in topic], hosts.column_count)
+        return Demand(Relation.identity(hosts.column_count), matches, publisher, weight)
+    return Demand(hosts, Relation.from_rows([[int(one)] for one in topic], hosts.row_count), publisher, weight)
+
+
+class Installed:
+    """One version of the strategy over addresses: trees, the group of every (broker, topic), and the tables."""
+
+    def __init__(self, version: int, outlook: Outlook, parameters: ContentParameters) -> None:
+        self.version = version
+        self.unit = parameters.unit
+        self.outlook = outlook
+        self.strategy: Strategy = learn(outlook.terrain, outlook.demand, parameters, seed=0)
+        self.parents: list[dict[int, int]] = []  # group -> node -> parent, parents before children
+        self.children: list[dict[int, list[int]]] = []
+        for tree in self.strategy.trees:
+            parent = {self._address(node): self._address(int(tree.parent[node])) for node in tree.order.tolist()}
+            children: dict[int, list[int]] = {node: [] for node in parent}
+            for node, above in parent.items():
+                if above >= 0:
+                    children[above].append(node)
+            self.parents.append(parent)
+            self.children.append(children)
+        keys = outlook.addresses if self.unit == "node" else outlook.topics
+        self._group: dict[int | Topic, int] = dict(zip(keys, self.strategy.label.tolist(), strict=True))
+
+    def _address(self, node: int) -> int:
+        return self.outlook.addresses[node] if node >= 0 else -1
+
+    def cost(self, outlook: Outlook) -> float:
+        """cost(R) on another sample of the same brokers and subscriptions."""
+        return self.strategy.cost(outlook.terrain, outlook.demand)
+
+    def relabelled(self, outlook: Outlook) -> Strategy:
+        """The same trees for the subscriptions of another moment."""
+        keys = outlook.addresses if self.unit == "node" else outlook.topics
+        return Strategy(np.array([self._group.get(key, -1) for key in keys], np.int32), self.strategy.trees)
+
+    def group_of(self, address: int, topic: Topic, outlook: Outlook) -> int:
+        """The group of a subscription; a new one joins the group where it adds least (section VI)."""
+        key: int | Topic = address if self.unit == "node" else topic
+        if self._group.get(key, -1) < 0:
+            if outlook.addresses != self.outlook.addresses:
+                return 0  # the brokers are changing: a new version is on its way and will place it
+            which = outlook.class_of(address, topic, self.unit)
+            known = self.relabelled(outlook)
+            self._group[key] = cheapest_group(outlook.terrain, outlook.demand, known, which)
+        return self._group[key]
+
+    def branch(self, group: int, node: int) -> Branch:
+        return Branch(group, self.parents[group][node], tuple(self.children[group][node]))
+
+    def entries(self, group: int, topic: Topic, hosts: Sequence[int]) -> dict[int, Entry]:
+        """For every node the tree links beyond which a host lies; nodes with neither link nor host are left out."""
+        parent = self.parents[group]
+        below = dict.fromkeys(parent, 0)
+        is_host = set(hosts)
+        for host in hosts:
+            below[host] += 1
+        for node in reversed(parent):
+            if parent[node] >= 0:
+                below[parent[node]] += below[node]
+        table: dict[int, Entry] = {}
+        for node, above in parent.items():
+            onward = [child for child in self.children[group][node] if below[child]]
+            if above >= 0 and below[node] < len(hosts):
+                onward.insert(0, above)
+            if onward or node in is_host:
+                table[node] = Entry(group, topic, tuple(onward), node in is_host)
+        return table
