@@ -1,0 +1,189 @@
+"""DYNATOPS' user join protocol (Algorithm 1) for whole populations, and what subscription changes do to brokers.
+
+`counts` int32[b, p]: users of each broker that want each topic; `load` int64[b]: subscriptions its users hold. Brokers
+see each other only as of the last update: `seen` uint8[b, p] and `seen_load`; the broker that is asked knows its own
+state as it is. Clusters are CSR: the brokers of cluster c, and `cluster_of` each broker. `held` int32[u, w]: the
+topics of each user, -1 where there are fewer.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.kernels.jit import kernel
+from coterie.kernels.rings import Index, Offset
+
+Bytes = NDArray[np.uint8]
+
+STATIC, SIMILARITY, LOCATION = 0, 1, 2
+SUBSCRIBE, UNSUBSCRIBE, MOVE = 0, 1, 5
+
+
+class Population(NamedTuple):
+    """Who wants what and who sits where; changed in place."""
+
+    held: Index
+    node_of: Index
+    entry: Index  # the broker a user asks first: where it is attached
+    counts: Index
+    load: NDArray[np.int64]
+    seen: Bytes
+    seen_load: NDArray[np.int64]
+
+
+@kernel
+def exchange(population: Population) -> None:
+    """Every broker learns the state of the others: what happens every T_update."""
+    population.seen[:] = population.counts > 0
+    population.seen_load[:] = population.load
+
+
+@kernel
+def choose(population: Population, topics: Index, asked: int, members: Index, load_weight: float, is_live: bool) -> int:
+    """The broker with the largest utility among the members of the asked broker's cluster; of equals the asked one."""
+    counts, load, seen, seen_load = population.counts, population.load, population.seen, population.seen_load
+    total = 0.0
+    wanted = 0
+    for member in members:
+        total += load[member] if is_live or member == asked else seen_load[member]
+    for topic in topics:
+        wanted += topic >= 0
+    best, best_utility = asked, -1e300
+    for turn in range(len(members) + 1):
+        member = asked if turn == 0 else members[turn - 1]
+        is_own = is_live or member == asked
+        shared = 0
+        for topic in topics:
+            if topic >= 0:
+                shared += counts[member, topic] > 0 if is_own else seen[member, topic]
+        own_load = load[member] if is_own else seen_load[member]
+        utility = shared / max(wanted, 1) - load_weight * own_load * len(members) / max(total, 1.0)
+        if utility > best_utility + 1e-12:
+            best, best_utility = member, utility
+    return best
+
+
+@kernel
+def _put(population: Population, topics: Index, broker: int, step: int) -> None:
+    for topic in topics:
+        if topic >= 0:
+            population.counts[broker, topic] += step
+            population.load[broker] += step
+
+
+@kernel
+def join_all(
+    population: Population,
+    order: Index,
+    cluster_indptr: Offset,
+    clusters: Index,
+    cluster_of: Index,
+    load_weight: float,
+    joins_per_update: int,
+) -> None:
+    """Users join one after the other; brokers exchange their state after every so many joins (1: they always know)."""
+    is_live = joins_per_update <= 1
+    for turn in range(len(order)):
+        user = order[turn]
+        if not is_live and turn % joins_per_update == 0:
+            exchange(population)
+        topics = population.held[user]
+        asked = population.node_of[user]
+        is_first = asked < 0
+        if is_first:
+            asked = population.entry[user]
+        cluster = cluster_of[asked]
+        members = clusters[cluster_indptr[cluster] : cluster_indptr[cluster + 1]]
+        broker = choose(population, topics, asked, members, load_weight, is_live)
+        if not is_first:
+            _put(population, topics, asked, -1)
+        _put(population, topics, broker, 1)
+        population.node_of[user] = broker
+
+
+@kernel
+def _change_held(held: Index, kind: int, topic: int) -> None:
+    """Take a topic in or give it up; a user that has no room left must have given one up before."""
+    for place in range(len(held)):
+        if kind == UNSUBSCRIBE and held[place] == topic:
+            held[place] = -1
+            return
+        if kind == SUBSCRIBE and held[place] == topic:
+            return
+    if kind == SUBSCRIBE:
+        for place in range(len(held)):
+            if held[place] < 0:
+                held[place] = topic
+                return
+
+
+@kernel
+def change_all(
+    population: Population,
+    kinds: Bytes,
+    who: Index,
+    what: Index,
+    policy: int,
+    cluster_indptr: Offset,
+    clusters: Index,
+    cluster_of: Index,
+    load_weight: float,
+) -> tuple[int, Index, Index, NDArray[np.int8]]:
+    """Changes of one step, in order, neighbouring ones of one user together; nobody exchanges state in between.
+
+    Returns (handovers, broker, topic, sign): the last three list every subscription a broker took up or gave up.
+    """
+    counts = population.counts
+    width = population.held.shape[1]
+    room = len(who) * 2 * width + 1
+    brokers, topics_changed = np.empty(room, np.int32), np.empty(room, np.int32)
+    signs = np.empty(room, np.int8)
+    used = 0
+    handovers = 0
+    before = np.empty(width, np.int32)
+    start = 0
+    while start < len(who):
+        end = start + 1
+        user = who[start]
+        while end < len(who) and who[end] == user:
+            end += 1
+        held = population.held[user]
+        before[:] = held
+        for i in range(start, end):
+            if kinds[i] == MOVE:
+                population.entry[user] = what[i]
+            else:
+                _change_held(held, kinds[i], what[i])
+        start = end
+        old = population.node_of[user]
+        new = old
+        if policy == LOCATION:
+            new = population.entry[user]
+        elif policy == SIMILARITY:
+            asked = old
+            if cluster_of[population.entry[user]] != cluster_of[old]:
+                asked = population.entry[user]  # it has left the area of its cluster
+            cluster = cluster_of[asked]
+            members = clusters[cluster_indptr[cluster] : cluster_indptr[cluster + 1]]
+            new = choose(population, held, asked, members, load_weight, False)
+        handovers += new != old
+        _put(population, before, old, -1)
+        _put(population, held, new, 1)
+        population.node_of[user] = new
+        for topic in before:
+            if topic >= 0 and counts[old, topic] == 0:
+                brokers[used], topics_changed[used], signs[used] = old, topic, -1
+                used += 1
+        for topic in held:
+            if topic >= 0 and counts[new, topic] == 1 and not (old == new and _has(before, topic)):
+                brokers[used], topics_changed[used], signs[used] = new, topic, 1
+                used += 1
+    return handovers, brokers[:used].copy(), topics_changed[:used].copy(), signs[:used].copy()
+
+
+@kernel
+def _has(topics: Index, topic: int) -> bool:
+    return np.any(topics == topic)

@@ -1,0 +1,47 @@
+"""What DYNATOPS can be told, each with the paper's symbol and section."""
+
+from __future__ import annotations
+
+from coterie.errors import ConfigError
+from coterie.protocol.system import Parameters
+from coterie.systems.dynatops.positions import METHODS, SPACINGS
+
+PLACEMENTS = ("similarity", "given", "hypergraph")
+
+
+class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Defaults are the paper's where it gives any."""
+
+    placement: str = "similarity"  # Algorithm 1; "given": as attached; "hypergraph": ours
+    cluster_size: int = 10  # c, section 4
+    load_weight: float = 1.0  # w_l / |B|, section 4: L_b is about 1 / |B|
+    joins_per_update: int = 1  # T_update while users join at first: joins between two exchanges of state
+    rounds: int = 1  # how often everybody joins; more than once lets early users reconsider
+    imbalance: float = 0.03  # hypergraph placement: how far above the mean load a broker may be
+    positions: str = "paper"  # SSBR-Greedy, section 5.1.1; "hash": consistent hashing; the others: ours
+    spacing: str = "random"  # of node ids on the ring, which the paper does not give
+    delay_weight: float = 1.0  # w_d, eq. 5
+    alpha: float = 0.3  # alpha_pub, eq. 8
+    beta: float = 0.1  # beta, section 5.1
+    free_period_intervals: float = 600.0  # T_free, section 5.1: 10 hours of 60 s intervals
+    update_s: float = 3600.0  # T_update, section 4
+    near: int = 4  # neighbours kept on each side of the ring
+    coordinator: int = 0  # the node that is the reconfiguration manager, section 3.1
+    retry_s: float = 3.0  # how long a request waits for its answer before it is made again
+    seen_capacity: int = 4096
+
+    def __post_init__(self) -> None:
+        for key, allowed in (("placement", PLACEMENTS), ("positions", METHODS), ("spacing", SPACINGS)):
+            if getattr(self, key) not in allowed:
+                raise ConfigError(key, getattr(self, key), f"one of {', '.join(allowed)}")
+        for key in ("cluster_size", "joins_per_update", "rounds", "near", "seen_capacity"):
+            if getattr(self, key) < 1:
+                raise ConfigError(key, getattr(self, key), "at least 1")
+        for key in ("load_weight", "delay_weight", "beta", "imbalance", "coordinator"):
+            if getattr(self, key) < 0:
+                raise ConfigError(key, getattr(self, key), "at least 0")
+        for key in ("free_period_intervals", "update_s", "retry_s"):
+            if getattr(self, key) <= 0:
+                raise ConfigError(key, getattr(self, key), "more than 0")
+        if not 0 < self.alpha <= 1:
+            raise ConfigError("alpha", self.alpha, "above 0 and at most 1")
