@@ -429,6 +429,50 @@ def test_sessions_come_back_from_a_store() -> None:
     assert again.take() == [p.PubRec(77)]
 
 
+def test_a_session_that_was_online_at_the_crash_is_lost_at_the_restart() -> None:
+    network = Network()
+    network.peer("a", will=p.Will("will", b"gone", retain=True), properties={"session_expiry_s": 10})
+    stored = network.broker.sessions["a"].export()
+    restarted = Network()
+    restarted.broker.restore(Session.restore(stored, restarted.broker.options), restarted.now_s)
+    assert [message.payload for message in restarted.broker.retained] == [b"gone"]
+    restarted.wait(10)
+    assert restarted.broker.sessions == {}
+
+
+def test_an_answer_to_a_client_that_has_gone_does_nothing() -> None:
+    network = Network()
+    broker = network.broker
+    connection = broker.open(network.now_s)
+    (connect,) = connection.receive(encode_packet(p.Connect("a")), network.now_s)
+    assert isinstance(connect, p.Connect)
+    broker.lost(connection, network.now_s)
+    assert broker.connect(connection, connect, Verdict(), network.now_s) is not None
+    peer = network.peer("b")
+    broker.disconnect(peer.connection, Reason.ADMINISTRATIVE_ACTION, network.now_s)
+    late = p.Subscribe(1, (p.Subscription("x"),))
+    broker.confirm(peer.connection, late, broker.subscribe(peer.connection, late), network.now_s)
+    assert list(broker.index.filters()) == []
+    assert broker.sessions == {}
+
+
+def test_retained_messages_for_one_subscription_are_bounded() -> None:
+    network = Network(ServerOptions(retained_count_max=3))
+    publisher = network.peer("p")
+    publisher.send(*(p.Publish(f"x/{number}", b"r", retain=True) for number in range(5)))
+    peer = network.subscriber("s", "y")
+    peer.send(p.Subscribe(1, (p.Subscription("x/+"),)))
+    assert len(peer.take(p.Publish)) == 3
+    assert peer.session.shed_count == 2
+
+
+def test_a_goodbye_fits_the_clients_packet_size() -> None:
+    peer = Network().peer("a", properties={"maximum_packet_size": 10})
+    peer.take()
+    peer.send(p.Auth())
+    assert peer.take() == [p.Disconnect(Reason.PROTOCOL_ERROR)]
+
+
 @given(st.lists(st.binary(max_size=60), max_size=4), st.sampled_from(VERSIONS), st.booleans())
 @settings(max_examples=200)
 def test_noise_ends_the_connection_and_nothing_else(chunks: list[bytes], version: int, is_connected: bool) -> None:

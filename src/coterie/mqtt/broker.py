@@ -137,7 +137,12 @@ class Broker:
     # -- connecting -------------------------------------------------------------------------------------------------
 
     def connect(self, connection: Connection, packet: Connect, verdict: Verdict, now_s: float) -> Ended | None:
-        """Answer a CONNECT: refuse it, or find or make its session and take that over from an older connection."""
+        """Answer a CONNECT: refuse it, or find or make its session and take that over from an older connection.
+
+        The verdict may take its time; if the client has gone meanwhile, nothing happens.
+        """
+        if connection.state is not State.DECIDING:
+            return Ended(Reason.UNSPECIFIED_ERROR, "gone before the answer", with_will=False)
         if packet.properties.authentication_method is not None:
             verdict = Verdict(Reason.BAD_AUTHENTICATION_METHOD, detail="extended authentication is not supported")
         elif not packet.client_id and packet.version < MQTT_5 and not packet.clean_start:
@@ -227,7 +232,8 @@ class Broker:
     def subscribe(self, connection: Connection, packet: Subscribe) -> tuple[tuple[int, bool], ...]:
         """Enter the subscriptions; returns (reason, whether it is new) of each, to be given to `confirm`."""
         session = connection.session
-        assert session is not None
+        if session is None or session.connection is not connection:  # it ended before its turn came
+            return ((Reason.UNSPECIFIED_ERROR, False),) * len(packet.subscriptions)
         results = []
         for subscription in packet.subscriptions:
             reason: int = self.policy.subscribe(session, subscription)
@@ -250,6 +256,7 @@ class Broker:
         session = connection.session
         if session is None or connection.state is not State.OPEN:
             return
+        self.dirty.append(session)
         for subscription, (reason, is_new) in zip(packet.subscriptions, results, strict=True):
             handling = subscription.retain_handling
             if reason < 0x80 and (handling == 0 or (handling == 1 and is_new)):
@@ -259,7 +266,9 @@ class Broker:
         if subscription.filter.startswith(SHARE_PREFIX):
             return
         identifiers = (subscription.identifier,) if subscription.identifier else ()
-        for message in self.retained.matching(subscription.filter, now_s):
+        found = self.retained.matching(subscription.filter, now_s)
+        session.shed_count += max(0, len(found) - self.options.retained_count_max)
+        for message in found[: self.options.retained_count_max]:
             if not (subscription.no_local and message.publisher == session.client_id):
                 session.deliver(SharedPublish(message), min(subscription.qos, message.qos), True, identifiers, now_s)
 
@@ -328,7 +337,12 @@ class Broker:
             self.deliver(message, now_s)
 
     def restore(self, session: Session, now_s: float) -> None:
-        """Take in a session that a store kept; its subscriptions work again at once."""
+        """Take in a session that a store kept; its subscriptions work again at once.
+
+        One that was online when its state was written lost its connection now.
+        """
+        if session.will_due_s is None and session.expires_at_s is None:
+            session.detach(now_s, with_will=True)
         self.sessions[session.client_id] = session
         for subscription in session.subscriptions.values():
             self.index.subscribe(session, subscription)

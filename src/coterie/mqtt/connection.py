@@ -303,7 +303,9 @@ class Connection:
         """End the connection from this side; MQTT 5 clients are told why (and where to go), others see a close."""
         if self.state is State.OPEN and self.version >= MQTT_5:
             properties = Properties(server_reference=server_reference or None, reason_string=detail or None)
-            self._write(Disconnect(reason, properties))
+            packet = encode_packet(Disconnect(reason, properties), self.version)
+            is_too_large = 0 < self._packet_bytes_max < len(packet)
+            self.output.append(encode_packet(Disconnect(reason), self.version) if is_too_large else packet)
         self.state = State.CLOSED
         return Ended(reason, detail or reason.name.lower(), with_will, linger=bool(self.output))
 

@@ -28,6 +28,7 @@ class ServerOptions:
     response_information: str = ""
     session_count_max: int = 1_000_000
     subscription_count_max: int = 100_000  # per session
+    retained_count_max: int = 100_000  # messages one subscription is answered with; the rest counts as shed
     unread_bytes_max: int = 1 << 20  # bytes a client may send while its CONNECT is being decided
 
     def __post_init__(self) -> None:
