@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import importlib
+import sys
 
-PRELOADED = ("numpy", "pandas", "pyarrow.compute", "pyarrow.parquet", "coterie.pipeline.similarity")
+PRELOADED = ("numpy", "pandas", "pyarrow.compute", "pyarrow.parquet", "pyspark.worker", "coterie.pipeline.journal")
 KERNEL_MODULES = ("coterie.kernels.cosubscription", "coterie.kernels.minhash", "coterie.kernels.filtermatch")
 
 
-def preload() -> None:
-    """Import the libraries and call every kernel once, so that a forked worker starts with machine code in memory."""
-    for name in PRELOADED:
+def preload(worker: str) -> None:
+    """Import the libraries and call every kernel once, so that a forked worker starts with machine code in memory.
+
+    Spark starts one such process for each kind of worker; those that only plan a data source never meet a kernel.
+    """
+    for name in (*PRELOADED, worker):
         importlib.import_module(name)
-    for name in KERNEL_MODULES:
-        importlib.import_module(name).warm()
+    if worker == "pyspark.worker":
+        for name in KERNEL_MODULES:
+            importlib.import_module(name).warm()
 
 
 if __name__ == "__main__":
     from pyspark import daemon
 
-    preload()
+    preload(sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker")
     daemon.manager()  # type: ignore[no-untyped-call,unused-ignore]
