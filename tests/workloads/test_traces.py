@@ -90,7 +90,7 @@ def test_folder_is_named_by_the_variable(monkeypatch: pytest.MonkeyPatch, tmp_pa
         trace_file("x.csv")
 
 
-@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"who,page\n1,2\n"), gzip.compress(b"")])
+@pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"who,page\n1,2\n", mtime=0), gzip.compress(b"")])
 def test_broken_traces_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes) -> None:
     monkeypatch.setenv("COTERIE_TRACES", str(tmp_path))
     (tmp_path / "wiki_edits_1month.csv.gz").write_bytes(content)
@@ -101,6 +101,6 @@ def test_broken_traces_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
 def test_broken_words_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("COTERIE_TRACES", str(tmp_path))
     for content in (b"3 1:2 x:1\n", b"", b"\n"):
-        (tmp_path / "words.gz").write_bytes(gzip.compress(content))
+        (tmp_path / "words.gz").write_bytes(gzip.compress(content, mtime=0))
         with pytest.raises(InputError, match="words"):
             word_counts("words.gz")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-import click
 import typer
 
 from coterie import __version__
@@ -43,17 +42,15 @@ def options(
 def run() -> None:
     """Errors that are somebody's become one sentence and an exit code; the rest is ours and says so."""
     is_debugging = "--debug" in sys.argv or bool(os.environ.get("COTERIE_DEBUG"))
+    sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # it may stand anywhere
     try:
-        code = app(standalone_mode=False)
+        app()
     except CoterieError as error:
         if is_debugging:
             raise
-        err.print(f"[bold red]error:[/] {click_safe(str(error))}", soft_wrap=True)
+        err.print(f"[bold red]error:[/] {plain(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         err.print("stopped")
         sys.exit(130)
     except BrokenPipeError:
@@ -62,12 +59,11 @@ def run() -> None:
     except Exception as error:
         if is_debugging:
             raise
-        err.print(f"[bold red]internal error:[/] {click_safe(f'{type(error).__name__}: {error}')}", soft_wrap=True)
+        err.print(f"[bold red]internal error:[/] {plain(f'{type(error).__name__}: {error}')}", soft_wrap=True)
         err.print("this is a defect of coterie; run the command again with --debug and report what it prints")
         sys.exit(70)
-    sys.exit(code if isinstance(code, int) else 0)
 
 
-def click_safe(text: str) -> str:
+def plain(text: str) -> str:
     """Text with brackets that rich would otherwise take for markup."""
     return text.replace("[", r"\[")

@@ -8,8 +8,9 @@ from typing import Any
 
 from coterie.errors import ConfigError
 from coterie.model import Timeline, Workload
+from coterie.model.parameters import configure
 from coterie.workloads import articles, content, debian, dynatops, location, magnet, recorded, spidercast, tamara
-from coterie.workloads.parameters import Parameters, read_parameters
+from coterie.workloads.parameters import Parameters
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ def kind_of(name: str) -> WorkloadKind:
 def make_workload(name: str, settings: Mapping[str, object], seed: int) -> Workload:
     """A workload by name, from settings as a command line has them; what is not set is as in the paper."""
     kind = kind_of(name)
-    return kind.make(read_parameters(kind.parameters, settings), seed)
+    return kind.make(configure(kind.parameters, settings, f"workload {name}"), seed)
 
 
 def make_timeline(name: str, settings: Mapping[str, object], seed: int, story: str = "") -> Timeline:
     """A workload that changes with time, by name."""
     kind = kind_of(name)
-    return kind.make_timeline(read_parameters(kind.parameters, settings), seed, story)
+    return kind.make_timeline(configure(kind.parameters, settings, f"workload {name}"), seed, story)

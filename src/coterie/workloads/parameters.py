@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Sequence
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -52,23 +52,6 @@ class Sized(Parameters, frozen=True, kw_only=True):
     @property
     def subscriber_count(self) -> int:
         return self.subscribers or self.nodes
-
-
-Some = TypeVar("Some", bound=Parameters)
-
-
-def read_parameters(kind: type[Some], settings: Mapping[str, object]) -> Some:
-    """Parameters from names and values as a command line or a file has them; ConfigError names what exists."""
-    fields = {field.name: field for field in msgspec.structs.fields(kind)}
-    values: dict[str, Any] = {}
-    for key, value in settings.items():
-        if key not in fields:
-            raise ConfigError(key, value, f"no such parameter here; there are {', '.join(sorted(fields))}")
-        try:
-            values[key] = msgspec.convert(value, fields[key].type, strict=False)
-        except msgspec.ValidationError as error:
-            raise ConfigError(key, value, str(error)) from error
-    return kind(**values)
 
 
 def stream(seed: int, purpose: int) -> np.random.Generator:
