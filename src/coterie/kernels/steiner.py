@@ -133,7 +133,8 @@ def best_steiner(links: Links, routes: Routes, terminals: Int32, extra_max: int)
     near, near_node = np.empty(len(terminals) + extra_max), np.empty(len(terminals) + extra_max, np.int32)
     nodes, edges = np.empty(node_count, np.int32), np.empty(node_count, np.int32)
     points = np.empty(len(terminals) + extra_max, np.int32)
-    points[: len(terminals)] = terminals
+    for at in range(len(terminals)):
+        points[at] = terminals[at]
     best = np.empty(0, np.int32)
     best_cost = np.inf
     stamp = 0

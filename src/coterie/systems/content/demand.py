@@ -70,6 +70,24 @@ class Demand:
         held_out = round(self.document_count * share)
         return self.only(np.sort(order[held_out:])), self.only(np.sort(order[:held_out]))
 
+    def with_prior(self, weight: float) -> Demand:
+        """One more document for every class with hosts, from nobody knows where, of `weight` times the mean weight.
+
+        Subscriptions are known even where no sampled document matches them; this says that one will.
+        """
+        wanted = np.flatnonzero(self.hosts.lengths)
+        if weight <= 0 or len(wanted) == 0:
+            return self
+        indptr = self.matches.indptr[-1] + np.arange(1, len(wanted) + 1)
+        columns = np.concatenate([self.matches.columns, wanted]).astype(np.int32)
+        mean = float(self.weight.mean()) if len(self.weight) else 1.0
+        return replace(
+            self,
+            matches=Relation(np.concatenate([self.matches.indptr, indptr]), columns, self.class_count),
+            publisher=np.concatenate([self.publisher, np.full(len(wanted), -1)]).astype(np.int32),
+            weight=np.concatenate([self.weight, np.full(len(wanted), weight * mean)]),
+        )
+
     def targets(self, label: Index, group: int, document: int) -> Index:
         """Nodes with a matching subscription in the group."""
         wanted = [self.hosts.row(one) for one in self.matches.row(document).tolist() if label[one] == group]

@@ -279,14 +279,14 @@ def choose(merges: Merges, held_out: Demand | None, groups_max: int, tolerance: 
     if held_out is None or held_out.document_count == 0:
         cheapest = allowed[costs[allowed] <= costs[allowed].min() * (1 + tolerance)]
         return merges.strategy(int(cheapest[-1]))
-    best: tuple[float, Strategy] | None = None
+    best = single(merges.terrain, merges.demand, merges.shape)
+    lowest = best.cost(merges.terrain, held_out)
     for merge_count in _candidates(groups, allowed, int(allowed[np.argmin(costs[allowed])])):
         strategy = merges.strategy(merge_count)
         cost = strategy.cost(merges.terrain, held_out)
-        if best is None or cost < best[0]:
-            best = cost, strategy
-    assert best is not None
-    return best[1]
+        if cost < lowest:
+            best, lowest = strategy, cost
+    return best
 
 
 def _candidates(groups: NDArray[np.integer], allowed: NDArray[np.integer], learned: int) -> list[int]:

@@ -19,8 +19,9 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
     shape: str = "low-stretch"  # of a tree (Algorithm 1); heaviest edges, or the better of both
     learn_from: str = "auto"  # documents where the workload has content, else interest: every topic once
     sampling: float = 0.03  # p, the share of documents the coordinator sees (section VI; Figure 4)
+    prior: float = 0.1  # weight of an assumed document per keyword, so that unsampled ones get trees; the paper: 0
     held_out: float = 0.25  # of the sample, to choose the number of groups by; 0: by the documents learned from
-    groups_max: int = 100  # k: trees at most (0: any number); the paper's optimum is at 80 to 100
+    groups_max: int = 0  # k: trees at most (0: any number)
     hybrid_groups: int = 200  # where the hybrid of section V hands over from Algorithm 3 to Algorithm 2
     threshold: float = 0.1  # a new strategy is installed if it saves more than this share (section VI)
     review_s: float = 600.0  # how often the coordinator computes a new strategy
@@ -56,6 +57,8 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
         for key in ("held_out", "threshold"):
             if not 0 <= getattr(self, key) < 1:
                 raise ConfigError(key, getattr(self, key), "a share from 0 to below 1")
+        if not 0 <= self.prior < 1e6:
+            raise ConfigError("prior", self.prior, "a weight, at least 0")
         for key in ("review_s", "window_s"):
             if not getattr(self, key) > 0:
                 raise ConfigError(key, getattr(self, key), "seconds, more than 0")

@@ -53,8 +53,10 @@ def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed:
     if parameters.algorithm == "single":
         return single(terrain, demand, parameters.shape)
     held_out: Demand | None = None
-    if parameters.held_out and np.any(demand.publisher >= 0):
-        demand, held_out = demand.split(parameters.held_out, random)
+    if np.any(demand.publisher >= 0):  # else there is no document yet, only the assumed ones
+        if parameters.held_out:
+            demand, held_out = demand.split(parameters.held_out, random)
+        demand = demand.with_prior(parameters.prior)
     merges = Merges.start(terrain, demand, parameters.shape)
     if parameters.algorithm != "cost":
         merge_by_overlap(merges)
