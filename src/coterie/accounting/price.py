@@ -101,7 +101,8 @@ def local_audience(workload: Workload, node_of: Index) -> tuple[Relation, NDArra
     starts = np.flatnonzero(first)
     counts = np.diff(np.concatenate([starts, [len(key)]]))
     topic, node = np.divmod(key[starts], workload.node_count)
-    return Relation.from_pairs(topic, node, workload.topic_count, workload.node_count), counts
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(topic, minlength=workload.topic_count))])
+    return Relation(indptr.astype(np.int64), node.astype(np.int32), workload.node_count), counts
 
 
 def _grouped(entries: Entries) -> Entries:
