@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError, InputError
-from coterie.pipeline.files import find_files
+from coterie.pipeline.files import InputFile, find_files
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.parquetread import (
     PARQUET_BIT,
@@ -34,7 +34,7 @@ from coterie.pipeline.parquetread import (
     parquet_place,
 )
 from coterie.pipeline.parts import CARRIED, QUARANTINE_FOLDER, PartReport, finish_part
-from coterie.pipeline.schemas import QUARANTINE, TableSchema, table_schema
+from coterie.pipeline.schemas import QUARANTINE, SPARK_TYPES, TableSchema, table_schema
 from coterie.pipeline.tasks import part_files, write_part
 from coterie.pipeline.textread import LINE_BITS, Split, read_split
 
@@ -79,7 +79,7 @@ def ingest(
     strict: bool = False,
     now_s: float | None = None,
 ) -> Account:
-    """Write out/<table>/ and out/quarantine/ from sources that all mean the same table.
+    """Write out/<table>/ and out/quarantine/<table>/ from sources that all mean the same table.
 
     `strict` raises InputError for the first bad row (by file, then line) and leaves nothing behind.
     """
@@ -98,6 +98,23 @@ def ingest(
     if strict:
         _raise_first(out, account)
     return account
+
+
+def write_table(frame: DataFrame, table: str, out: Path, *, keep_duplicates: bool = False) -> Account:
+    """Write out/<table>/ from a frame that was derived from other tables and has the canonical columns already."""
+    from pyspark.sql import functions as sf
+
+    schema = table_schema(table)
+    columns = [sf.col(field.name).cast(SPARK_TYPES[field.kind]).alias(field.name) for field in schema.fields]
+    rows_in = frame.count()
+    # Derived rows have no line in a file; a number that no file has stands for the frame itself.
+    rows = frame.select(*columns, sf.lit(0).cast("bigint").alias("origin"), sf.lit(None).cast("string").alias("fault"))
+    parts = max(1, min(8, rows_in // 200_000), -(-rows_in // ROWS_PER_PART))
+    reports = _write_parts([rows], schema, out, parts, round(time.time() * 1e6), keep_duplicates)
+    derived = InputFile(f"derived {table}", "", rows=rows_in)
+    split = Split(0, derived, 0, Source(("",), table=table))
+    reports[0]["splits"].append({"split": 0, "lines": rows_in, "rows": 0, "note": ""})
+    return _settle(schema, out, [(0, derived, split.source)], [split], {}, reports)
 
 
 def _one_table(sources: Sequence[Source]) -> TableSchema:
@@ -162,7 +179,7 @@ def _write_parts(
     from pyspark import TaskContext
     from pyspark.sql import functions as sf
 
-    for folder in (out / schema.name, out / QUARANTINE_FOLDER):
+    for folder in (out / schema.name, out / QUARANTINE_FOLDER / schema.name):
         shutil.rmtree(folder, ignore_errors=True)
     target = str(out)
     name = schema.name
@@ -213,13 +230,13 @@ def _settle(
     file_of_split = np.array([split.file_index for split in splits], np.int64)
     reasons: Counter[str] = Counter()
     bad: Counter[int] = Counter()
-    for part, path in enumerate(part_files(out / QUARANTINE_FOLDER)):
+    for path in part_files(out / QUARANTINE_FOLDER / schema.name):
         table = pq.read_table(path)
         file_index, line = _whereabouts(table["origin"].to_numpy(), file_of_split, first_line, numbers)
         files = pa.array([placed[index][1].path for index in file_index], pa.string())
         columns = [pa.array([schema.name] * len(table), pa.string()), files, pa.array(line)]
         resolved = pa.Table.from_arrays([*columns, table["reason"], table["raw"]], schema=QUARANTINE)
-        write_part(resolved, out / QUARANTINE_FOLDER, part)
+        write_part(resolved, path.parent, int(path.stem.partition("-")[2]))
         reasons.update(table["reason"].to_pylist())
         bad.update(file_index.tolist())
     kept = sum(report["kept"] for report in reports)
@@ -254,14 +271,14 @@ def _raise_first(out: Path, account: Account) -> None:
     """The first bad row in the order of the files, or else the first file that could not be read to its end."""
     order = {file.path: index for index, file in enumerate(account.files)}
     worst: tuple[int, int, str, str] | None = None
-    for path in part_files(out / QUARANTINE_FOLDER):
+    for path in part_files(out / QUARANTINE_FOLDER / account.table):
         for row in pq.read_table(path, columns=["file", "line", "reason"]).to_pylist():
             here = (order[row["file"]], row["line"], row["file"], row["reason"])
             worst = here if worst is None else min(worst, here)
     torn = next((file for file in account.files if file.note not in ("", "empty file")), None)
     if worst is None and torn is None:
         return
-    for folder in (out / account.table, out / QUARANTINE_FOLDER):
+    for folder in (out / account.table, out / QUARANTINE_FOLDER / account.table):
         shutil.rmtree(folder, ignore_errors=True)
     if worst is not None:
         raise InputError(worst[2], worst[3], worst[1])

@@ -156,5 +156,5 @@ def _write_quarantine(
         {"origin": origins, "reason": pa.array(reasons, pa.string()), "raw": pa.array(texts, pa.string())}
     ).take(order)
     if len(table):
-        write_part(table, f"{out}/{QUARANTINE_FOLDER}", part)
+        write_part(table, f"{out}/{QUARANTINE_FOLDER}/{schema.name}", part)
     return len(table)

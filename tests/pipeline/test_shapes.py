@@ -1,0 +1,149 @@
+"""Known traces and journals become canonical tables with the numbers that were counted from them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from coterie.errors import ConfigError, InputError
+from coterie.model.relation import Relation
+from coterie.pipeline import shapes
+
+TRACES = shapes.traces_folder()
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"no traces in {TRACES}; set COTERIE_TRACES")
+
+
+def table(out, name):
+    return pq.read_table(out / name)
+
+
+def distinct(column) -> int:
+    return len(column.unique())
+
+
+def test_the_folder_of_traces_can_be_set(tmp_path):
+    assert shapes.traces_folder({"COTERIE_TRACES": str(tmp_path)}) == tmp_path
+    with pytest.raises(InputError, match="set COTERIE_TRACES"):
+        shapes.find_trace("debian", tmp_path)
+    with pytest.raises(ConfigError, match="wiki-month"):
+        shapes.find_trace("nothing", tmp_path)
+
+
+def test_shapes_are_recognised_by_name_and_by_header(tmp_path):
+    for name, shape in [
+        ("wiki_edits_1month.csv.gz", "wiki-month"),
+        ("debian12_depends.csv.gz", "debian"),
+        ("checkins_gowalla_1000u.csv.gz", "gowalla"),
+    ]:
+        found = shapes.shape_of(tmp_path / name)
+        assert found is not None
+        assert found.name == shape
+    (tmp_path / "edits.csv").write_text("user,page,t_seconds\n1,2,3\n")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    assert shapes.shape_of(tmp_path / "edits.csv").name == "wiki-month"
+    assert shapes.shape_of(tmp_path / "other.csv") is None
+    with pytest.raises(InputError, match="column mapping"):
+        shapes.read_shape(None, tmp_path / "other.csv", tmp_path)
+
+
+def test_closures_follow_dependencies_through_cycles():
+    needs = Relation.from_rows([[1], [2], [0], [0], []], 5)
+    assert shapes.closure(needs.indptr, needs.columns, np.array([3, 3])) == [0, 1, 2, 3]
+    assert shapes.closure(needs.indptr, needs.columns, np.array([4])) == [4]
+
+
+@pytest.mark.spark
+def test_stays_join_sightings_in_one_cell(spark):
+    def at(hour):
+        return datetime(2020, 1, 1, hour, tzinfo=UTC)
+
+    rows = [("a", at(1), 48.2, 16.4), ("a", at(2), 48.9, 16.1), ("a", at(3), -0.5, -0.5), ("a", at(4), 48.2, 16.4)]
+    positions = spark.createDataFrame(rows, "subscriber string, time timestamp, lat double, lon double")
+    found = sorted(map(tuple, shapes.stays(shapes.cells(positions, 1.0)).collect()), key=lambda row: row[2])
+    assert [(row[1], row[2].hour, row[3] and row[3].hour) for row in found] == [
+        ("cell/48/16", 1, 3),
+        ("cell/-1/-1", 3, 4),
+        ("cell/48/16", 4, None),
+    ]
+
+
+@pytest.mark.spark
+def test_a_journal_folder_is_a_shape(spark, tmp_path):
+    folder = tmp_path / "journal" / "node-a"
+    folder.mkdir(parents=True)
+    lines = [
+        {"t": 1, "kind": "subscribe"},
+        {"t": 2, "kind": "publish", "bytes": 3},
+        {"t": 2, "kind": "publish", "bytes": 3},
+    ]
+    (folder / "000000000001.jsonl").write_text(
+        "".join(json.dumps({**line, "client": "ann", "topic": "x"}) + "\n" for line in lines)
+    )
+    accounts = shapes.read_shape(spark, tmp_path / "journal", tmp_path / "out")
+    assert (accounts["subscriptions"].kept, accounts["publications"].kept) == (1, 2)
+    assert table(tmp_path / "out", "publications")["bytes"].to_pylist() == [3, 3]
+
+
+@pytest.mark.spark
+@pytest.mark.traces
+@needs_traces
+def test_wiki_month_has_the_counted_pairs(spark, tmp_path):
+    accounts = shapes.read_shape(spark, shapes.find_trace("wiki-month"), tmp_path)
+    assert accounts["publications"].kept == 157_474
+    assert accounts["subscriptions"].kept == 18_257
+    subscriptions = table(tmp_path, "subscriptions")
+    assert (distinct(subscriptions["subscriber"]), distinct(subscriptions["topic"])) == (8_227, 1_000)
+
+
+@pytest.mark.spark
+@pytest.mark.traces
+@needs_traces
+def test_check_ins_have_the_counted_cells(spark, tmp_path):
+    accounts = shapes.read_shape(spark, shapes.find_trace("gowalla"), tmp_path)
+    assert accounts["positions"].rows_in == accounts["publications"].kept == 157_251
+    subscriptions = table(tmp_path, "subscriptions")
+    assert (distinct(subscriptions["subscriber"]), distinct(subscriptions["topic"])) == (1_000, 388)
+    ends = subscriptions.filter(pc.is_null(subscriptions["until"]))
+    assert len(ends) == 1_000
+
+
+@pytest.mark.spark
+@pytest.mark.traces
+@needs_traces
+def test_debian_machines_are_drawn_by_seed(spark, tmp_path):
+    drawn = shapes.Choices(subscribers=30, seed=4)
+    first = shapes.read_shape(spark, shapes.find_trace("debian"), tmp_path / "a", drawn)
+    assert first["publications"].kept == 67_127
+    shapes.read_shape(spark, shapes.find_trace("debian"), tmp_path / "b", drawn)
+    assert table(tmp_path / "a", "subscriptions").equals(table(tmp_path / "b", "subscriptions"))
+    interests = table(tmp_path / "a", "subscriptions")
+    assert distinct(interests["subscriber"]) == 30
+    # Nearly everything depends on the C library.
+    libc = [row["subscriber"] for row in interests.to_pylist() if row["topic"] == "glibc"]
+    assert len(libc) > 25
+
+
+@pytest.mark.spark
+@pytest.mark.traces
+@needs_traces
+def test_citeulike_has_documents_with_words(spark, tmp_path):
+    accounts = shapes.read_shape(spark, shapes.find_trace("citeulike"), tmp_path)
+    assert accounts["subscriptions"].kept == 134_860
+    documents = table(tmp_path, "documents")
+    # Documents without a word cannot match anything and are set aside.
+    assert len(documents) + accounts["documents"].quarantined == 25_975
+    lengths = [len(words) for words in documents["keywords"].to_pylist()]
+    assert np.mean(lengths) == pytest.approx(18.9, abs=0.1)
+
+
+def test_a_broken_bag_of_words_names_its_line(tmp_path):
+    with gzip.open(tmp_path / "bow.txt.gz", "wt") as file:
+        file.write("1 0:3\n2 0:1 9:1\n")
+    with pytest.raises(InputError, match=r"line 2: not a line of word:times"):
+        shapes._bags_of_words(tmp_path / "bow.txt.gz", ["a"])
