@@ -136,7 +136,7 @@ def change_cover(nodes: Nodes, task: Task, node: int, peer: int, by: int) -> Non
 def needed(nodes: Nodes, task: Task, node: int, peer: int) -> int:
     """Topics that would fall below K if `node` lost this neighbour; for plain link counts, missing links."""
     if task.choice >= SIMILAR:
-        return max(task.wanted[node] - (task.degree[node] - 1), 0)
+        return int(max(task.wanted[node] - (task.degree[node] - 1), 0))
     left, right = nodes.interest_indptr[node], nodes.interest_indptr[peer]
     left_end, right_end = nodes.interest_indptr[node + 1], nodes.interest_indptr[peer + 1]
     count = 0
@@ -157,7 +157,7 @@ def needed(nodes: Nodes, task: Task, node: int, peer: int) -> int:
 def under_covered(nodes: Nodes, task: Task, node: int) -> int:
     """CALCKUNCOVERED, Figure 3."""
     if task.choice >= SIMILAR:
-        return max(task.wanted[node] - task.degree[node], 0)
+        return int(max(task.wanted[node] - task.degree[node], 0))
     count = 0
     for at in range(nodes.interest_indptr[node], nodes.interest_indptr[node + 1]):
         if task.cover[at] < task.wanted[node]:
@@ -198,7 +198,7 @@ def remove_neighbour(nodes: Nodes, task: Task, node: int, peer: int) -> None:
 def exclude(task: Task, desk: Desk, node: int) -> int:
     """Marks whom the node must not choose: itself, its neighbours, recent refusers. Returns the stamp."""
     desk.stamp[0] += 1
-    stamp = desk.stamp[0]
+    stamp = int(desk.stamp[0])
     desk.mark[node] = stamp
     for at in range(task.start[node], task.start[node] + task.degree[node]):
         desk.mark[task.peer[at]] = stamp
@@ -210,7 +210,7 @@ def exclude(task: Task, desk: Desk, node: int) -> int:
 
 @kernel
 def count_gains(nodes: Nodes, task: Task, desk: Desk, node: int, stamp: int) -> int:
-    """For every candidate the topics it would help with; fills `touched`, returns how many. O(subscribers looked at)."""
+    """For every candidate the topics it would help with; fills `touched`, returns how many. O(subscribers seen)."""
     count = 0
     for at in range(nodes.interest_indptr[node], nodes.interest_indptr[node + 1]):
         if task.choice != SIMILAR and task.cover[at] >= task.wanted[node]:
@@ -314,7 +314,7 @@ def connect(nodes: Nodes, task: Task, node: int, other: int, draw: Words) -> Non
 def disconnect(nodes: Nodes, task: Task, node: int, draw: Words) -> bool:
     """DISCONNECT of Figure 2 with its answer; False if there was nobody to ask."""
     task.target[node] = min(task.limit[node], task.degree[node])
-    best, ties, slot = np.int64(1 << 30), 0, np.int64(-1)
+    best, ties, slot = 1 << 30, 0, -1
     for at in range(task.start[node], task.start[node] + task.degree[node]):
         peer = task.peer[at]
         spare = task.degree[peer] - task.target[peer]

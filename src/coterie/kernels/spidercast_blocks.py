@@ -14,7 +14,7 @@ Int64 = NDArray[np.int64]
 
 @kernel
 def blocks_of(indptr: Int64, edge: Int32) -> tuple[Int64, Int64, Int64]:
-    """Blocks of one graph: (offsets, vertices, number of blocks each vertex lies in). Hopcroft and Tarjan, no recursion.
+    """Blocks of one graph: (offsets, vertices, blocks each vertex lies in). Hopcroft and Tarjan, no recursion.
 
     A vertex in more than one block is a cut vertex. Vertices without edges are in no block.
     """

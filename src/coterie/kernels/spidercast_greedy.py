@@ -49,7 +49,7 @@ class Web(NamedTuple):
     head: Int64
     following: Int64
     end: Int32
-    count: Int64
+    size: Int64
 
 
 class Board(NamedTuple):
@@ -72,11 +72,11 @@ def find(group: Int64, pair: int) -> int:
 
 @kernel
 def add_link(web: Web, one: int, other: int) -> None:
-    at = 2 * web.count[0]
+    at = 2 * web.size[0]
     web.end[at], web.end[at + 1] = other, one
     web.following[at], web.head[one] = web.head[one], at
     web.following[at + 1], web.head[other] = web.head[other], at + 1
-    web.count[0] += 1
+    web.size[0] += 1
 
 
 @kernel

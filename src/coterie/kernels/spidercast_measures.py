@@ -1,4 +1,4 @@
-"""What is measured on an overlay topic by topic: components, exact diameters, top-d intersections, shares for bounds."""
+"""What is measured on an overlay topic by topic: components, exact diameters, intersections, overlaps for bounds."""
 
 from __future__ import annotations
 

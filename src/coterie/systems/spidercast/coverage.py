@@ -124,8 +124,8 @@ def build(interests: Relation, parameters: SpiderCastParameters, seed: int) -> B
 
 
 def _adapt(bulk: Bulk, interests: Relation, parameters: SpiderCastParameters) -> None:
-    """Section 3.3.1: nodes covered with as few as K_g links raise K_r, again while they have fewer links than topics."""
-    greedy, random = bulk.tasks
+    """Section 3.3.1: nodes covered with just K_g links raise K_r, again while they have fewer links than topics."""
+    random = bulk.tasks[1]
     sizes = interests.lengths
     for _ in range(parameters.k_random_max):
         degree = bulk.links().lengths

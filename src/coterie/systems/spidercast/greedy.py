@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from coterie.kernels import spidercast_blocks, spidercast_greedy
 from coterie.model import Relation
+from coterie.systems.spidercast.measures import connectivity
 
 ROUNDS_MAX = 200
 
@@ -29,12 +30,21 @@ def lean(interests: Relation, coverage: int, seed: int) -> Relation:
 
 
 def two_connected(interests: Relation, seed: int) -> Relation:
-    """Every topic stays connected after the crash of any one node: doubly covered first, then leaf blocks tied twice."""
+    """Every topic stays connected after the crash of any one node: covered twice first, then leaf blocks tied twice."""
     builder = _Builder(interests, seed).serve(wanted=2)
     for _ in range(ROUNDS_MAX):
         if not builder.serve_leaf_blocks():
             break
     return builder.links()
+
+
+def joined(interests: Relation, links: Relation, seed: int) -> Relation:
+    """These links and the fewest that greedy merging finds to connect every topic that is in pieces."""
+    if connectivity(links, interests).partitioned_count == 0:
+        return links
+    once = links.rows < links.columns
+    ends = np.stack([links.rows[once], links.columns[once]], axis=1).astype(np.int32)
+    return _Builder(interests, seed, ends).serve(wanted=0).links()
 
 
 class _Builder:
@@ -92,7 +102,7 @@ class _Builder:
     def serve_leaf_blocks(self) -> bool:
         """One link for every leaf block that can have one; False if there was none to serve."""
         links = self.links()
-        before = int(self._web.count[0])
+        before = int(self._web.size[0])
         leaves = spidercast_blocks.leaf_blocks(
             self._by_topic.indptr,
             self._by_topic.columns,
@@ -106,7 +116,7 @@ class _Builder:
         if leaves:
             spidercast_greedy.serve(needs, self._web, self._board, self._draw)
         self._leaf[:] = -1
-        return bool(self._web.count[0] > before)
+        return bool(self._web.size[0] > before)
 
     def prune(self, wanted: int) -> _Builder:
         """A new builder without the links that coverage does not need, those that share fewest topics gone first."""
@@ -118,7 +128,7 @@ class _Builder:
         return _Builder(self._interests, self._seed + 1, ends[keep.astype(bool)])
 
     def _ends(self) -> NDArray[np.int32]:
-        return self._web.end[: 2 * self._web.count[0]].reshape(-1, 2)[:, ::-1]
+        return self._web.end[: 2 * self._web.size[0]].reshape(-1, 2)[:, ::-1]
 
     def links(self) -> Relation:
         ends = self._ends()

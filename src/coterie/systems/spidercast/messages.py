@@ -1,0 +1,138 @@
+"""What SpiderCast's nodes say to each other: Figure 4's messages, heartbeats, gossip, beacons and events."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from coterie.model.plan import Topic
+from coterie.protocol.events import EventMessage
+from coterie.protocol.membership import Descriptor
+from coterie.protocol.wire import Message
+from coterie.trace import Traffic
+
+Standing = tuple[int, int]  # degree and target of one task
+
+
+class Heartbeat(Message, frozen=True):
+    """I am here; this is my standing in the greedy and the random task, and this is what I want (section 2.3)."""
+
+    traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
+
+    greedy: Standing
+    random: Standing
+    interest: tuple[Topic, ...]
+
+
+class Interest(Message, frozen=True):
+    """What I want has changed (section 2.4), told at once so that no event goes astray until the next heartbeat."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+
+    interest: tuple[Topic, ...]
+
+
+class Connect(Message, frozen=True):
+    """Be my neighbour in this task. A repair must be accepted and is kept: it joins two parts of a topic."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+    task: int
+    standing: Standing
+    interest: tuple[Topic, ...]
+    is_repair: bool = False
+
+
+class ConnectOk(Message, frozen=True):
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+    task: int
+    standing: Standing
+    interest: tuple[Topic, ...]
+    is_repair: bool = False
+
+
+class Redirect(Message, frozen=True):
+    """I have enough; `node`, who wants much of what you want, may have room (-1: I know nobody)."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+    task: int
+    node: int
+
+
+class Disconnect(Message, frozen=True):
+    """I can spare our link; can you?"""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+    task: int
+
+
+class DisconnectOk(Message, frozen=True):
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+    task: int
+
+
+class Leave(Message, frozen=True):
+    """We are no neighbours (any more)."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+
+class Exchange(Message, frozen=True):
+    """A handful of what I know, and for each topic I want the lowest member I can reach inside it (its label)."""
+
+    traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
+
+    known: tuple[Descriptor, ...]
+    labels: tuple[tuple[Topic, int], ...]
+    is_reply: bool = False
+
+
+class Beacon(Message, frozen=True):
+    """(topic, lowest member, its count) for topics whose lowest member has just been heard of."""
+
+    traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
+
+    heard: tuple[tuple[Topic, int, int], ...]
+
+
+class Foreign(Message, frozen=True):
+    """To the lowest member of one part of a topic: `node` belongs to another part, link to it."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+    topic: Topic
+    node: int
+
+
+class Flood(EventMessage, frozen=True):
+    """An event inside its topic."""
+
+    traffic: ClassVar[Traffic] = Traffic.EVENT
+
+
+class Enter(EventMessage, frozen=True):
+    """An event from outside on its way to a member; `trail` is where it has been."""
+
+    traffic: ClassVar[Traffic] = Traffic.INBOUND
+
+    trail: tuple[int, ...]
+
+
+MESSAGES = (
+    Heartbeat,
+    Interest,
+    Connect,
+    ConnectOk,
+    Redirect,
+    Disconnect,
+    DisconnectOk,
+    Leave,
+    Exchange,
+    Beacon,
+    Foreign,
+    Flood,
+    Enter,
+)

@@ -1,0 +1,97 @@
+"""The interest view (section 2.2): what a node has learned by gossip of who wants what, bounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+from coterie.model.plan import Topic
+from coterie.protocol.membership import Descriptor
+
+Known = tuple[frozenset[Topic], float]  # interest and when its owner said so
+
+
+class InterestView:
+    """At most `capacity` others. What somebody said of itself later wins; the word of who is lost no longer counts.
+
+    On the wire a descriptor's `age` is in whole seconds. When the view is full a random entry makes room, so what
+    stays is a random sample of what went by.
+    """
+
+    def __init__(self, owner: int, capacity: int, exchange_size: int, random: Random) -> None:
+        self._owner = owner
+        self._capacity = capacity
+        self._exchange_size = exchange_size
+        self._random = random
+        self._known: dict[int, Known] = {}
+        self._order: list[int] = []  # the keys of `_known`, for sampling
+        self._place: dict[int, int] = {}
+        self._lost_s: dict[int, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._known) >= self._capacity
+
+    def items(self) -> Iterable[tuple[int, Known]]:
+        return self._known.items()
+
+    def members(self, topic: Topic) -> list[int]:
+        return [node for node, (interest, _) in self._known.items() if topic in interest]
+
+    def any_of(self, wanted: Callable[[int], bool] = lambda node: True) -> int | None:
+        """A random one of those wanted; tries a few."""
+        for _ in range(8):
+            if not self._order:
+                return None
+            node = self._order[self._random.randrange(len(self._order))]
+            if wanted(node):
+                return node
+        return None
+
+    def forget(self, node: int, now_s: float) -> None:
+        if node in self._known:
+            self._drop(node)
+        if len(self._lost_s) > self._capacity:
+            self._lost_s.clear()
+        self._lost_s[node] = now_s
+
+    def learn(self, node: int, interest: Iterable[Topic], said_s: float) -> bool:
+        """True if the node was not known."""
+        if node == self._owner or said_s <= self._lost_s.get(node, -1.0):
+            return False
+        held = self._known.get(node)
+        if held is not None:
+            if said_s > held[1]:
+                self._known[node] = (frozenset(interest), said_s)
+            return False
+        if len(self._known) >= self._capacity:
+            self._drop(self._order[self._random.randrange(len(self._order))])
+        self._place[node] = len(self._order)
+        self._order.append(node)
+        self._known[node] = (frozenset(interest), said_s)
+        return True
+
+    def _drop(self, node: int) -> None:
+        del self._known[node]
+        at, last = self._place.pop(node), self._order.pop()
+        if last != node:
+            self._order[at] = last
+            self._place[last] = at
+
+    def offer(self, own_interest: Iterable[Topic], now_s: float) -> tuple[Descriptor, ...]:
+        """Ourselves and a random handful of the others."""
+        count = min(self._exchange_size - 1, len(self._order))
+        chosen = self._random.sample(self._order, count)
+        own = Descriptor(self._owner, 0, tuple(own_interest))
+        return (own, *(self._describe(node, now_s) for node in chosen))
+
+    def _describe(self, node: int, now_s: float) -> Descriptor:
+        interest, said_s = self._known[node]
+        return Descriptor(node, 0, tuple(sorted(interest, key=str)), 0, int(now_s - said_s) + 1)
+
+    def absorb(self, received: Iterable[Descriptor], now_s: float) -> int:
+        """How many were new."""
+        return sum(self.learn(it.node, it.interest, now_s - it.age) for it in received)
