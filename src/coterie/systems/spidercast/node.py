@@ -66,7 +66,7 @@ class SpiderCastNode(OverlayNode):
         self._is_started = False
         self._is_awake = False
         self._is_announced = False
-        self._quiet_rounds = 0
+        self._quiet_rounds = QUIET_ROUNDS if parameters.is_planned else 0  # since gossip last brought news
         self._turn = 0
 
     # --- start and interest ---
@@ -117,6 +117,7 @@ class SpiderCastNode(OverlayNode):
             task.interest = wanted
         if self._is_announced:
             self.set_timer("tell", TELL_S)
+            self._look_around()
         self._wake()
 
     def _links(self) -> dict[int, frozenset[Topic]]:
@@ -215,6 +216,7 @@ class SpiderCastNode(OverlayNode):
             peer = task.neighbours.get(source)
             if peer is not None:
                 peer.interest = interest
+        self._look_around()
         self._wake()
 
     def _on_connect(self, source: int, message: Connect) -> None:
@@ -257,6 +259,7 @@ class SpiderCastNode(OverlayNode):
     def _lose(self, peer: int) -> None:
         for task in self._tasks:
             if task.remove(peer):
+                self._look_around()
                 self._wake()
 
     # --- timers ---
@@ -319,11 +322,20 @@ class SpiderCastNode(OverlayNode):
         partner = self._gossip_partner()
         if partner is not None:
             self.send(partner, self._exchange(is_reply=False))
-        is_learning = not self._parameters.is_planned and self._quiet_rounds < QUIET_ROUNDS
+        is_learning = self._quiet_rounds < QUIET_ROUNDS
         self._quiet_rounds += 1
         self.set_timer("gossip", BURST_S if is_learning else self._parameters.gossip_s)
-        if any(task.coverage and task.uncovered() for task in self._tasks):
+        if self._needs_somebody():
             self._wake()
+
+    def _look_around(self) -> None:
+        """Something may have become uncovered: gossip faster until that brings no news."""
+        if self._quiet_rounds >= QUIET_ROUNDS and self._needs_somebody():
+            self._quiet_rounds = 0
+            self.set_timer("gossip", BURST_S * self.random.random())
+
+    def _needs_somebody(self) -> bool:
+        return any(task.coverage and task.uncovered() for task in self._tasks)
 
     def _gossip_partner(self) -> int | None:
         """A planned neighbour that is missing, else a stranger who shares the topic whose turn it is, else anybody."""
@@ -351,7 +363,7 @@ class SpiderCastNode(OverlayNode):
             self.send(source, self._exchange(is_reply=True))
         if self._view.absorb(message.known, self.now_s):
             self._quiet_rounds = 0
-            if any(task.coverage and task.uncovered() for task in self._tasks):
+            if self._needs_somebody():
                 self._wake()
         greedy = self._tasks[GREEDY]
         if source in self._planned and source not in greedy.neighbours and message.known:
