@@ -76,6 +76,7 @@ class Merges:
     trees: list[GroupTree] = field(default_factory=list)
     documents: list[Index] = field(default_factory=list)
     history: list[tuple[int, int, int]] = field(default_factory=list)  # (one, other, what they became)
+    steiner_count: int = 0  # Steiner trees computed so far: the work done, whatever the machine
 
     @classmethod
     def start(cls, terrain: Terrain, demand: Demand, shape: str) -> Merges:
@@ -106,6 +107,7 @@ class Merges:
     def _tree(self, classes: Index, documents: Index, is_spanning: bool) -> GroupTree:
         label = np.full(self.demand.class_count, -1, np.int32)
         label[classes] = 0
+        self.steiner_count += len(documents)
         return compute_tree(self.terrain, self.demand, label, 0, documents, self.shape, is_spanning)
 
     def costs(self) -> NDArray[np.float64]:

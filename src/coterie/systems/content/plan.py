@@ -46,18 +46,13 @@ def network_of(workload: Workload, parameters: ContentParameters, seed: int) -> 
 
 def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed: int) -> Strategy:
     """The routing strategy for a sample of documents, by the algorithm asked for."""
-    random = np.random.default_rng([seed, demand.document_count])
     if parameters.algorithm == "shortest-paths":
-        root = int(random.integers(terrain.graph.node_count))
+        root = int(np.random.default_rng([seed, 2]).integers(terrain.graph.node_count))
         return Strategy(one_group(demand), (shortest_path_tree(terrain.links, terrain.is_uniform, root),))
     if parameters.algorithm == "single":
         return single(terrain, demand, parameters.shape)
-    held_out: Demand | None = None
-    if np.any(demand.publisher >= 0):  # else there is no document yet, only the assumed ones
-        if parameters.held_out:
-            demand, held_out = demand.split(parameters.held_out, random)
-        demand = demand.with_prior(parameters.prior)
-    merges = Merges.start(terrain, demand, parameters.shape)
+    known, held_out = split_sample(demand, parameters, seed)
+    merges = Merges.start(terrain, known, parameters.shape)
     if parameters.algorithm != "cost":
         merge_by_overlap(merges)
     if parameters.algorithm == "hybrid":
@@ -65,6 +60,17 @@ def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed:
     elif parameters.algorithm == "cost":
         merge_by_cost(merges)
     return choose(merges, held_out, parameters.groups_max)
+
+
+def split_sample(demand: Demand, parameters: ContentParameters, seed: int) -> tuple[Demand, Demand | None]:
+    """What to learn from (with the assumed documents) and what to choose the number of groups by."""
+    if not np.any(demand.publisher >= 0):
+        return demand, None  # there is no document yet, only assumed ones
+    held_out: Demand | None = None
+    if parameters.held_out:
+        random = np.random.default_rng([seed, demand.document_count])
+        demand, held_out = demand.split(parameters.held_out, random)
+    return demand.with_prior(parameters.prior), held_out
 
 
 def sample_of(workload: Workload, placement: Placement, parameters: ContentParameters, seed: int) -> Demand:

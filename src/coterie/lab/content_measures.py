@@ -1,0 +1,90 @@
+"""How the claims of the content trees paper read their numbers off finished rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from coterie.lab.experiment import Row, per_seed
+
+Measure = Callable[[Sequence[Row]], Sequence[float]]
+
+
+def ratio(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+    """Value over value in every matching row, averaged per seed."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        found: dict[int, list[float]] = {}
+        for row in rows:
+            if all(row.point.get(key) == wanted for key, wanted in where.items()) and top in row.values:
+                found.setdefault(row.seed, []).append(row.values[top] / row.values[bottom])
+        return [float(np.mean(found[seed])) for seed in sorted(found)]
+
+    return measure
+
+
+def always(top: str, bottom: str) -> Measure:
+    """1 where `top` is at most `bottom` in every row of a seed."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        seeds = sorted({row.seed for row in rows})
+        return [
+            float(all(row.values[top] <= row.values[bottom] * (1 + 1e-9) for row in rows if row.seed == seed))
+            for seed in seeds
+        ]
+
+    return measure
+
+
+def sample_penalty(value: str, network: str) -> Measure:
+    """Cost learned from 3 % over cost learned from the largest sample."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        largest = max(float(row.point["sampling"]) for row in rows)
+        some = per_seed(rows, value, network=network, sampling=0.03)
+        most = per_seed(rows, value, network=network, sampling=largest)
+        return [one / other for one, other in zip(some, most, strict=True)]
+
+    return measure
+
+
+def turning_point(value: str, network: str) -> Measure:
+    """1 where cost first falls and then rises with the number of trees."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        verdicts = []
+        for seed in sorted({row.seed for row in rows}):
+            curve = sorted(
+                (float(row.point["trees"]), row.values[value])
+                for row in rows
+                if row.seed == seed and row.point["network"] == network and value in row.values
+            )
+            if not curve:
+                continue
+            low = min(range(len(curve)), key=lambda at: curve[at][1])
+            verdicts.append(float(0 < low < len(curve) - 1))
+        return verdicts
+
+    return measure
+
+
+def rising(value: str, network: str) -> Measure:
+    """Share of steps along which the value grows with the number of trees."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        shares = []
+        for seed in sorted({row.seed for row in rows}):
+            curve = [
+                value_at
+                for _, value_at in sorted(
+                    (float(row.point["trees"]), row.values[value])
+                    for row in rows
+                    if row.seed == seed and row.point["network"] == network and value in row.values
+                )
+            ]
+            if len(curve) > 1:
+                shares.append(float(np.mean(np.diff(curve) >= 0)))
+        return shares
+
+    return measure
