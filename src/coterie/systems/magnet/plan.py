@@ -1,0 +1,163 @@
+"""Magnet in bulk: everybody's place on the skewed ring, both rings' links, and the trees on them.
+
+A node can tell its two tables apart with nothing but the list of its neighbours: the control ring follows from the
+names alone, ring neighbours on the skewed ring are the closest ones on it, and whatever is left is a long link. So a
+peer that the control ring has given to a node already does not count as a long link of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.kernels.magnet import settle_by_interest
+from coterie.model import Channels, Entries, Overlay, Placement, Relation, Trees, Workload
+from coterie.model.relation import Index
+from coterie.substrate.chord import chord_ring
+from coterie.substrate.identifiers import MASK, even_positions, node_positions, splitmix64, topic_keys
+from coterie.substrate.oscar import oscar_ring
+from coterie.substrate.rings import Circle, ClockwiseRing, Words
+from coterie.substrate.trees import entries, path_union, top_down_trees
+from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
+
+CONTROL_SEED = 0  # a name's place on the control ring is the same in every run, so that nodes can compute it
+ARRIVALS = 101  # stream of randomness
+
+Ordering = Callable[[Workload, Relation, MagnetParameters, int], Index]  # -> the nodes in ring order
+
+
+def topic_weights(workload: Workload, is_rate_weighted: bool) -> NDArray[np.float64]:
+    return workload.rates if is_rate_weighted and workload.rates.any() else np.ones(workload.topic_count)
+
+
+def join_order(workload: Workload, interests: Relation, parameters: MagnetParameters, seed: int) -> Index:
+    """Algorithm 1 run by one node after the other, in random order; each sees a fresh sample of every topic it wants.
+
+    The mean of two identifiers runs out of bits after some sixty insertions at one spot, so only the order is kept
+    here and identifiers are dealt out evenly afterwards.
+    """
+    arrivals = np.random.default_rng([seed, ARRIVALS]).permutation(interests.row_count).astype(np.int32)
+    turn = np.empty(len(arrivals), np.int32)
+    turn[arrivals] = np.arange(len(arrivals), dtype=np.int32)
+    by_topic = np.lexsort([turn[interests.rows], interests.columns])
+    starts = np.concatenate([[0], np.cumsum(np.bincount(interests.columns, minlength=interests.column_count))])
+    return settle_by_interest(
+        np.uint64(splitmix64(seed & MASK)),
+        arrivals,
+        parameters.samples,
+        parameters.rounds,
+        interests.indptr,
+        interests.columns,
+        starts.astype(np.int64),
+        interests.rows[by_topic],
+        topic_weights(workload, parameters.is_rate_weighted),
+    )
+
+
+def spread_evenly(order: Index) -> Words:
+    """Identifiers with equal gaps for nodes in this order: room for later joins everywhere."""
+    positions = np.empty(len(order), np.uint64)
+    positions[order] = even_positions(len(order))
+    return positions
+
+
+# --- overlays ---
+
+
+def control_ring(node_count: int, near: int) -> ClockwiseRing:
+    return chord_ring(node_positions(node_count, CONTROL_SEED), near)
+
+
+def two_rings(control: ClockwiseRing, skewed: ClockwiseRing) -> Overlay:
+    one, other = control.overlay.links, skewed.overlay.links
+    links = Relation.from_pairs(
+        np.concatenate([one.rows, other.rows]),
+        np.concatenate([one.columns, other.columns]),
+        one.row_count,
+        one.row_count,
+    )
+    return Overlay(links, skewed.positions)
+
+
+def skewed_part(overlay: Overlay, control: ClockwiseRing, near: int) -> ClockwiseRing:
+    """The skewed ring within an overlay of both: ring neighbours, and what the control ring does not account for."""
+    assert overlay.positions is not None
+    circle = Circle(overlay.positions)
+    count = circle.node_count
+    given, own = (_keys(relation) for relation in (overlay.links, control.overlay.links))
+    long = given[~np.isin(given, own, assume_unique=True)]
+    row, column = np.divmod(np.concatenate([long, _keys(circle.near(near))]), count)
+    return clockwise_ring(circle, Relation.from_pairs(row, column, count, count), near)
+
+
+def _keys(links: Relation) -> NDArray[np.int64]:
+    return links.rows.astype(np.int64) * links.row_count + links.columns
+
+
+def clockwise_ring(circle: Circle, links: Relation, near: int) -> ClockwiseRing:
+    """A ring with these links, each node's put in clockwise order."""
+    positions = circle.positions
+    ahead = positions[links.columns] - positions[links.rows]
+    return ClockwiseRing(circle, links.indptr, links.columns[np.lexsort([ahead, links.rows])], near)
+
+
+def ordered_overlay(ordering: Ordering) -> Callable[..., Overlay]:
+    """The overlay stage of a system that orders its ring like this."""
+
+    def overlay(
+        workload: Workload, placement: Placement, channels: Channels, parameters: MagnetParameters, seed: int
+    ) -> Overlay:
+        interests = workload.node_interests(placement.node_of)
+        positions = spread_evenly(ordering(workload, interests, parameters, seed))
+        weights = topic_weights(workload, parameters.is_rate_weighted)
+        likes = interests if parameters.choices > 1 else None
+        skewed = oscar_ring(positions, seed, parameters.shape, likes, weights)
+        return two_rings(control_ring(workload.node_count, parameters.control_near), skewed)
+
+    return overlay
+
+
+def greedy_paths(
+    workload: Workload,
+    placement: Placement,
+    channels: Channels,
+    overlay: Overlay,
+    parameters: MagnetParameters,
+    seed: int,
+) -> tuple[Trees, Entries]:
+    """Trees are unions of greedy paths from the topics' homes; events travel to the homes on the control ring."""
+    control = control_ring(workload.node_count, parameters.control_near)
+    skewed = skewed_part(overlay, control, parameters.near)
+    keys = topic_keys(workload.topic_count)
+    members = workload.node_interests(placement.node_of).transposed
+    publications = workload.publications
+    trees = path_union(skewed, control.owners(keys), members, is_upward=False)
+    return trees, entries(control, placement.node_of[publications.publisher], publications.topic, keys)
+
+
+# --- the strawman ---
+
+
+def uniform_overlay(
+    workload: Workload, placement: Placement, channels: Channels, parameters: RingParameters, seed: int
+) -> Overlay:
+    return oscar_ring(node_positions(workload.node_count, CONTROL_SEED), seed, parameters.shape).overlay
+
+
+def uniform_paths(
+    workload: Workload,
+    placement: Placement,
+    channels: Channels,
+    overlay: Overlay,
+    parameters: RingParameters,
+    seed: int,
+) -> tuple[Trees, Entries]:
+    assert overlay.positions is not None
+    ring = clockwise_ring(Circle(overlay.positions), overlay.links, parameters.near)
+    keys = topic_keys(workload.topic_count)
+    members = workload.node_interests(placement.node_of).transposed
+    publications = workload.publications
+    ways_in = entries(ring, placement.node_of[publications.publisher], publications.topic, keys)
+    return top_down_trees(ring, keys, members), ways_in

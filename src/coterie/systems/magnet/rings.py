@@ -1,0 +1,118 @@
+"""One node's place on both rings: the control ring by name, the skewed ring by interest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from coterie.substrate.chord import ChordRouter
+from coterie.substrate.identifiers import clockwise, node_position
+from coterie.substrate.oscar import OscarRouter, OscarShape
+from coterie.substrate.router import Contact, Peer, RingRouter
+from coterie.systems.magnet.plan import CONTROL_SEED
+
+
+def control_position(peer: Peer) -> int:
+    return node_position(peer, CONTROL_SEED)
+
+
+def planned_shape(shape: OscarShape, link_count: int) -> OscarShape:
+    """As many long links as the plan gave, so that hearing of others does not add to them unless some are lost."""
+    return replace(shape, links=max(0, link_count - 2 * shape.near))
+
+
+class TwoRings(RingRouter):
+    """Answers like a router of the skewed ring, and keeps everybody that either ring needs.
+
+    Positions are those on the skewed ring; where a peer sits on the control ring follows from its address.
+    """
+
+    def __init__(self, peer: Peer, position: int, shape: OscarShape, control_near: int) -> None:
+        super().__init__(peer, position, shape.near)
+        self._shape = shape
+        self._place: dict[Peer, int] = {}  # where everybody we keep sits on the skewed ring
+        self.control = ChordRouter(peer, control_position(peer), control_near)
+        self.skewed = OscarRouter(peer, position, shape)
+
+    @classmethod
+    def planned(
+        cls, peer: Peer, position: int, shape: OscarShape, control_near: int, contacts: list[Contact]
+    ) -> TwoRings:
+        """From the neighbours that a plan gives, told apart as the bulk form does it."""
+        by_name = ChordRouter(peer, control_position(peer), control_near)
+        by_name.learn_all((other, control_position(other)) for other, _ in contacts)
+        ahead = sorted(contacts, key=lambda contact: clockwise(position, contact[1]))
+        near = dict.fromkeys(ahead[: shape.near] + ahead[-shape.near :])
+        skewed = [it for it in contacts if it in near or by_name.position_of(it[0]) is None]
+        rings = cls(peer, position, planned_shape(shape, len(skewed)), control_near)
+        rings.skewed.learn_all(skewed)
+        rings.control = by_name
+        rings._place = dict(contacts)
+        rings._keep()
+        return rings
+
+    def move(self, position: int, contacts: Iterable[Contact]) -> None:
+        """Sit at another place of the skewed ring, knowing these there."""
+        self.position = position
+        known = {**self._place, **dict(contacts)}
+        known.pop(self.peer, None)
+        self.skewed = OscarRouter(self.peer, position, self._shape)
+        ahead = sorted(known.items(), key=lambda contact: clockwise(position, contact[1]))
+        self.skewed.learn_all(ahead[: self.near] + ahead[-self.near :])
+        self.learn_all(ahead, is_hearsay=True)
+
+    # --- what the lower tier asks for ---
+
+    def learn(self, peer: Peer, position: int, *, is_hearsay: bool = False) -> bool:
+        self._hear(peer, position, is_hearsay)
+        self._keep()
+        return peer in self._place
+
+    def learn_all(self, contacts: Iterable[Contact], *, is_hearsay: bool = False) -> list[Peer]:
+        before = dict(self._place)
+        for peer, position in contacts:
+            self._hear(peer, position, is_hearsay)
+        self._keep()
+        return sorted(peer for peer, position in self._place.items() if before.get(peer) != position)
+
+    def forget(self, peer: Peer) -> bool:
+        is_known = peer in self._place
+        self.control.forget(peer)
+        self.skewed.forget(peer)
+        self._keep()
+        return is_known
+
+    def position_of(self, peer: Peer) -> int | None:
+        return self._place.get(peer)
+
+    def neighbours(self) -> list[Contact]:
+        return sorted(self._place.items())
+
+    def announce_targets(self) -> list[Peer]:
+        return sorted(self._place)
+
+    def repair_candidates(self, lost: Peer) -> list[Peer]:
+        return list(dict.fromkeys(self.skewed.repair_candidates(lost) + self.control.repair_candidates(lost)))
+
+    def state_of(self, peer: Peer, position: int) -> list[Contact]:
+        """What this peer would keep of all we know, if it sat at this place of the skewed ring."""
+        twin = TwoRings(peer, position, self._shape, self.control.near)
+        twin.learn_all([(self.peer, self.position), *self._place.items()])
+        return twin.neighbours()
+
+    # --- inside ---
+
+    def _hear(self, peer: Peer, position: int, is_hearsay: bool) -> None:
+        if peer == self.peer:
+            return
+        self._place[peer] = position
+        self.control.learn(peer, control_position(peer), is_hearsay=is_hearsay)
+        self.skewed.learn(peer, position, is_hearsay=is_hearsay)
+
+    def _keep(self) -> None:
+        """Remember those alone whom a ring has kept."""
+        self._place = {
+            peer: place
+            for peer, place in self._place.items()
+            if self.skewed.position_of(peer) is not None or self.control.position_of(peer) is not None
+        }

@@ -1,0 +1,36 @@
+"""Magnet and its strawman as systems."""
+
+from __future__ import annotations
+
+from coterie.model.design import Upkeep
+from coterie.protocol.system import Stages, System
+from coterie.systems.magnet.node import MagnetNode
+from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
+from coterie.systems.magnet.plan import greedy_paths, join_order, ordered_overlay, uniform_overlay, uniform_paths
+from coterie.systems.magnet.trees import TreeNode
+from coterie.systems.magnet.wire import MAGNET_MESSAGES, TREE_MESSAGES
+
+
+def upkeep(parameters: RingParameters) -> Upkeep:
+    return Upkeep(float(parameters.tree_heartbeats), float(parameters.link_heartbeats))
+
+
+SYSTEM = System(
+    name="magnet",
+    title="Magnet: trees on a ring ordered by interest",
+    paper="Girdzijauskas et al., DEBS 2010",
+    parameters=MagnetParameters,
+    stages=Stages(overlay=ordered_overlay(join_order), trees=greedy_paths, upkeep=upkeep),
+    node=MagnetNode,
+    messages=MAGNET_MESSAGES,
+)
+
+UNIFORM = System(
+    name="magnet-uniform",
+    title="Magnet's strawman: the same trees on a ring ordered by name",
+    paper="Girdzijauskas et al., DEBS 2010 (baseline)",
+    parameters=RingParameters,
+    stages=Stages(overlay=uniform_overlay, trees=uniform_paths, upkeep=upkeep),
+    node=TreeNode,
+    messages=TREE_MESSAGES,
+)

@@ -1,0 +1,399 @@
+"""A node of top-down trees on a clockwise ring, kept equal to the greedy paths from the topics' homes.
+
+How it works. From its parent a node learns the tree's root and its own `reach`: it is responsible for all offsets
+(clockwise distances from the root) from its own up to that, and a greedy path from the root to a target leads through
+it exactly if it is responsible for the target. A join travels towards the topic's home until it meets somebody
+responsible for the new member; from there grafts follow the greedy path down, and each says to its receiver what it is
+responsible for. When links change, responsibilities change: parents tell their children, and drop those that they are
+not responsible for any more, who join again. Offsets grow from parent to child, so nobody becomes its own ancestor.
+
+Algorithm 2 grafts where the next hop towards the member is a child already. That is not enough: a node whose
+longest links end before the member has such a child without being on the way from the root to the member.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from random import Random
+
+from coterie.model import Slice, Topic
+from coterie.model.ledger import INTERVAL_S
+from coterie.protocol.events import Event, Timer
+from coterie.protocol.node import NodeState
+from coterie.protocol.seen import Seen
+from coterie.protocol.wire import Message
+from coterie.substrate.identifiers import MASK, clockwise, topic_key
+from coterie.substrate.oscar import OscarRouter
+from coterie.substrate.router import Contact, RingRouter
+from coterie.systems.key_routing import AskState, Ping, RingNode, TellState
+from coterie.systems.magnet.parameters import RingParameters
+from coterie.systems.magnet.rings import planned_shape
+from coterie.systems.magnet.wire import (
+    CONTROL,
+    SKEWED,
+    Bound,
+    Drop,
+    Follow,
+    Graft,
+    Join,
+    Leave,
+    Multicast,
+    Publish,
+    TreeAlive,
+)
+
+SILENT_HEARTBEATS = 3.5  # a child not heard of for so long is dropped
+HOPS_MAX = 128  # while rings are repaired a message could go round in circles
+
+
+class Child:
+    """What a parent has told a child, and when it last heard of it."""
+
+    __slots__ = ("heard_s", "reach", "root")
+
+    def __init__(self, root: int, reach: int, heard_s: float) -> None:
+        self.root = root
+        self.reach = reach
+        self.heard_s = heard_s
+
+
+class Branch:
+    """What a node knows of one tree it is on."""
+
+    __slots__ = ("children", "is_member", "key", "parent", "reach", "root")
+
+    def __init__(self, topic: Topic) -> None:
+        self.key = topic_key(topic)
+        self.parent: int | None = None
+        self.root: int | None = None  # its place on the ring; None until the first graft
+        self.reach = 0
+        self.children: dict[int, Child] = {}
+        self.is_member = False
+
+
+class TreeNode(RingNode):
+    """One ring for everything: the strawman. Magnet replaces the ring that leads to homes and adds membership."""
+
+    def __init__(self, address: int, parameters: RingParameters, random: Random) -> None:
+        super().__init__(address, parameters.link_heartbeats, random)
+        self._shape = parameters.shape
+        self._tree_heartbeat_s = INTERVAL_S / parameters.tree_heartbeats
+        self._branches: dict[Topic, Branch] = {}
+        self._seen = Seen(parameters.seen_capacity)
+        self._planned: Slice | None = None
+
+    # --- rings ---
+
+    def make_router(self, position: int) -> RingRouter:
+        assert self._planned is not None
+        is_joining = bool(self._planned.settings.get("join"))
+        shape = self._shape if is_joining else planned_shape(self._shape, len(self._planned.neighbours))
+        return OscarRouter(self.address, position, shape)
+
+    @property
+    def ring(self) -> OscarRouter:
+        """The ring that trees follow."""
+        assert isinstance(self.router, OscarRouter)
+        return self.router
+
+    def home_hop(self, key: int) -> int | None:
+        """The next node on the way to a topic's home; None if that is here."""
+        return self.router.next_hop(key)
+
+    def successors(self) -> dict[int, int]:
+        """Our successor on each ring -> the rings, as bits."""
+        return {peer: SKEWED | CONTROL for peer, _ in self.ring.successors()[:1]}
+
+    def in_between(self, peer: int, position: int, rings: int) -> list[Contact]:
+        """Our predecessors on these rings, if they are closer than this peer who believes that it is ours."""
+        return closer_predecessor(self.ring, peer, position)
+
+    def state_of(self, peer: int, position: int) -> list[Contact]:
+        return self.router.state_for(position)
+
+    # --- hooks ---
+
+    def on_start(self, slice: Slice) -> None:
+        wanted = self._uproot()
+        self._planned = slice
+        super().on_start(slice)
+        self.set_timer("trees", self._tree_heartbeat_s)
+        for topic in wanted:
+            self._want(topic)
+
+    def on_subscribe(self, topic: Topic) -> None:
+        self._want(topic)
+
+    def on_unsubscribe(self, topic: Topic) -> None:
+        branch = self._branches.get(topic)
+        if branch is not None:
+            branch.is_member = False
+            self._prune(topic, branch)
+
+    def on_publish(self, event: Event) -> None:
+        self._towards_home(event, hops=0)
+
+    def on_receive(self, source: int, message: Message) -> None:
+        if isinstance(message, Multicast):
+            self._from_parent(source, message)
+        elif isinstance(message, Publish):
+            self._towards_home(message.event, message.hops)
+        elif isinstance(message, Join):
+            self._on_join(message)
+        elif isinstance(message, Graft | Bound | Leave | Drop | TreeAlive):
+            self._on_tree_message(source, message)
+        elif isinstance(message, Follow):
+            self._hear(source, message.position)
+            closer = self.in_between(source, message.position, message.rings)
+            if closer:
+                self.send(source, TellState(tuple(closer)))
+        elif isinstance(message, AskState):
+            self._hear(source, message.position)
+            known = (contact for contact in self.state_of(source, message.position) if contact[0] != source)
+            self.send(source, TellState(tuple(known)))
+        else:
+            super().on_receive(source, message)
+
+    def on_timer(self, timer: Timer) -> None:
+        if timer != "trees":
+            super().on_timer(timer)
+            return
+        for topic, branch in list(self._branches.items()):
+            is_root = self._is_root(topic, branch)
+            if not is_root and branch.parent is None:
+                self._join(topic, branch)
+            self._review(topic, branch)
+            self._prune(topic, branch)
+            if branch.parent is not None and branch.root is not None:
+                self.send(branch.parent, TreeAlive(topic, branch.root, branch.reach))
+        self.set_timer("trees", self._tree_heartbeat_s)
+
+    def on_neighbour_lost(self, peer: int) -> None:
+        for topic, branch in list(self._branches.items()):
+            branch.children.pop(peer, None)
+            if branch.parent == peer:
+                branch.parent = None
+                if branch.is_member or branch.children:
+                    self._join(topic, branch)
+            self._prune(topic, branch)
+
+    def _ping(self, peers: list[int]) -> None:
+        following = self.successors()
+        self.send_all((peer for peer in peers if peer not in following), Ping(self.router.position))
+        for peer, rings in following.items():
+            if peer in peers:
+                self.send(peer, Follow(self.router.position, rings))
+
+    # --- joining (Algorithm 2) ---
+
+    def _want(self, topic: Topic) -> None:
+        branch = self._branches.get(topic)
+        if branch is None:
+            branch = self._branches[topic] = Branch(topic)
+            branch.is_member = True
+            self._join(topic, branch)
+        branch.is_member = True
+
+    def _join(self, topic: Topic, branch: Branch) -> None:
+        """Phase 1: to somebody who may be on the tree, else towards its home."""
+        towards = self.home_hop(branch.key)
+        if towards is None:
+            self._is_root(topic, branch)
+        else:
+            start = self.join_start(topic)
+            self.send(towards if start is None else start, Join(topic, self.address, self.ring.position, 1))
+
+    def join_start(self, topic: Topic) -> int | None:
+        """Somebody known to be on the topic's tree, or None."""
+        return None
+
+    def _on_join(self, message: Join) -> None:
+        """Phase 2: up the tree, or towards its home, until somebody is responsible for the member."""
+        if message.hops > HOPS_MAX or message.member == self.address:
+            return
+        topic = message.topic
+        branch = self._branches.get(topic)
+        towards = self.home_hop(topic_key(topic))
+        if towards is None:
+            if branch is None:
+                branch = self._branches[topic] = Branch(topic)
+            self._is_root(topic, branch)
+        if branch is not None and self._is_responsible(branch, message.position):
+            self._graft(topic, branch, message.member, message.position)
+            self._prune(topic, branch)
+        elif towards is not None:
+            parent = branch.parent if branch is not None else None
+            following = Join(topic, message.member, message.position, message.hops + 1)
+            self.send(towards if parent is None else parent, following)
+
+    def _graft(self, topic: Topic, branch: Branch, member: int, position: int) -> None:
+        """Phase 3: the next hop of the greedy path becomes our child and passes it on."""
+        towards = self.ring.next_hop(position)
+        place = None if towards is None else self.ring.position_of(towards)
+        if towards is None or place is None or branch.root is None:
+            return
+        if clockwise(self.ring.position, place) > clockwise(self.ring.position, position):
+            return  # the ring does not know the member yet; it will ask again
+        reach = self._reach_of(branch, place)
+        branch.children[towards] = Child(branch.root, reach, self.now_s)
+        self.send(towards, Graft(topic, branch.root, reach, member, position))
+
+    # --- what parents and children say ---
+
+    def _on_tree_message(self, source: int, message: Graft | Bound | Leave | Drop | TreeAlive) -> None:
+        topic = message.topic
+        branch = self._branches.get(topic)
+        if isinstance(message, Graft):
+            self._on_graft(source, message)
+        elif isinstance(message, TreeAlive):
+            self._on_alive(source, message)
+        elif isinstance(message, Bound):
+            if branch is None or branch.parent != source:
+                self.send(source, Leave(topic))
+            else:
+                self._take_place(topic, branch, message.root, message.reach)
+                self._prune(topic, branch)
+        elif isinstance(message, Leave) and branch is not None:
+            branch.children.pop(source, None)
+            self._prune(topic, branch)
+        elif isinstance(message, Drop) and branch is not None and branch.parent == source:
+            branch.parent = None
+            self._prune(topic, branch)
+            if topic in self._branches:
+                self._join(topic, branch)
+
+    def _on_graft(self, source: int, message: Graft) -> None:
+        topic = message.topic
+        if self.home_hop(topic_key(topic)) is None:
+            self.send(source, Leave(topic))  # whoever sent this does not know that the home is here
+            return
+        branch = self._branches.get(topic)
+        if branch is None:
+            branch = self._branches[topic] = Branch(topic)
+        if branch.parent is not None and branch.parent != source:
+            self.send(branch.parent, Leave(topic))
+        branch.parent = source
+        branch.children.pop(source, None)
+        self._take_place(topic, branch, message.root, message.reach)
+        if message.member != self.address and self._is_responsible(branch, message.position):
+            self._graft(topic, branch, message.member, message.position)
+        self._prune(topic, branch)
+
+    def _on_alive(self, source: int, message: TreeAlive) -> None:
+        branch = self._branches.get(message.topic)
+        child = None if branch is None else branch.children.get(source)
+        if child is None:
+            self.send(source, Drop(message.topic))
+            return
+        child.heard_s = self.now_s
+        if (child.root, child.reach) != (message.root, message.reach):
+            self.send(source, Bound(message.topic, child.root, child.reach))
+
+    # --- responsibility ---
+
+    def _is_root(self, topic: Topic, branch: Branch) -> bool:
+        """Whether the topic's home is here; if so, make sure that its tree begins here."""
+        if self.home_hop(branch.key) is not None:
+            return False
+        if branch.parent is not None:
+            self.send(branch.parent, Leave(topic))
+            branch.parent = None
+        self._take_place(topic, branch, self.ring.position, MASK)
+        return True
+
+    def _take_place(self, topic: Topic, branch: Branch, root: int, reach: int) -> None:
+        if (branch.root, branch.reach) != (root, reach):
+            branch.root, branch.reach = root, reach
+            self._review(topic, branch)
+
+    def _is_responsible(self, branch: Branch, position: int) -> bool:
+        """For a target other than ourselves."""
+        if branch.root is None:
+            return False
+        return clockwise(branch.root, self.ring.position) < clockwise(branch.root, position) <= branch.reach
+
+    def _reach_of(self, branch: Branch, place: int) -> int:
+        """How far a child there reaches: to where our next link takes over, but not further than ourselves."""
+        assert branch.root is not None
+        own = self.ring.position
+        ahead = [clockwise(own, position) for _, position in self.ring.links()]
+        following = bisect_right(ahead, clockwise(own, place))
+        offset = clockwise(branch.root, own)
+        if following == len(ahead):
+            return branch.reach
+        return min(branch.reach, offset + ahead[following] - 1)
+
+    def _review(self, topic: Topic, branch: Branch) -> None:
+        """After links or our own place may have changed: tell children what changed for them, drop who is not ours."""
+        is_late_s = self.now_s - SILENT_HEARTBEATS * self._tree_heartbeat_s
+        for peer, child in list(branch.children.items()):
+            place = self.ring.position_of(peer)
+            if place is None or child.heard_s < is_late_s or not self._is_responsible(branch, place):
+                del branch.children[peer]
+                self.send(peer, Drop(topic))
+                continue
+            assert branch.root is not None
+            reach = self._reach_of(branch, place)
+            if (child.root, child.reach) != (branch.root, reach):
+                child.root, child.reach = branch.root, reach
+                self.send(peer, Bound(topic, branch.root, reach))
+
+    def _prune(self, topic: Topic, branch: Branch) -> None:
+        if branch.is_member or branch.children or self._branches.get(topic) is not branch:
+            return
+        if branch.parent is not None:
+            self.send(branch.parent, Leave(topic))
+            branch.parent = None
+        del self._branches[topic]
+
+    def _uproot(self) -> list[Topic]:
+        """Leave every tree and let go of all children; the topics that are still wanted."""
+        wanted = [topic for topic, branch in self._branches.items() if branch.is_member]
+        for topic, branch in self._branches.items():
+            if branch.parent is not None:
+                self.send(branch.parent, Leave(topic))
+            self.send_all(branch.children, Drop(topic))
+        self._branches = {}
+        return wanted
+
+    # --- events ---
+
+    def _towards_home(self, event: Event, hops: int) -> None:
+        towards = self.home_hop(topic_key(event.topic))
+        if towards is not None:
+            if hops < HOPS_MAX:
+                self.send(towards, Publish(event, hops + 1))
+        elif self._seen.add(event.id):
+            branch = self._branches.get(event.topic)
+            if branch is not None:
+                self._spread(event, hops, branch, source=None)
+
+    def _from_parent(self, source: int, message: Multicast) -> None:
+        event = message.event
+        branch = self._branches.get(event.topic)
+        if branch is None or branch.parent != source:
+            self.send(source, Leave(event.topic))
+        if branch is not None and self._seen.add(event.id):
+            self._spread(event, message.hops, branch, source)
+
+    def _spread(self, event: Event, hops: int, branch: Branch, source: int | None) -> None:
+        if branch.is_member:
+            self.deliver(event, hops)
+        self.send_all((child for child in branch.children if child != source), Multicast(event, hops + 1))
+
+    def state(self) -> NodeState:
+        branches = self._branches.items()
+        return NodeState(
+            links=tuple(self.router.announce_targets()),
+            parents=tuple((topic, branch.parent) for topic, branch in branches if branch.parent is not None),
+            children=tuple((topic, child) for topic, branch in branches for child in branch.children),
+            memberships=tuple(topic for topic, branch in branches if branch.is_member),
+        )
+
+
+def closer_predecessor(router: RingRouter, peer: int, position: int) -> list[Contact]:
+    """Our predecessor on this ring, unless it is that peer or lies behind it."""
+    for contact in router.predecessors()[:1]:
+        if contact[0] != peer and clockwise(contact[1], router.position) < clockwise(position, router.position):
+            return [contact]
+    return []

@@ -1,0 +1,148 @@
+"""What Magnet's nodes say to each other.
+
+Places in a tree are offsets: clockwise distances from the tree's root on the skewed ring. A node is responsible for
+the offsets from its own to its `reach`, the last one included.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from coterie.model import Topic
+from coterie.protocol.events import EventMessage
+from coterie.protocol.membership import Descriptor
+from coterie.protocol.wire import Message
+from coterie.systems.key_routing import KEY_ROUTING_MESSAGES
+from coterie.trace import Traffic
+
+SKEWED, CONTROL = 1, 2  # rings, as bits
+
+
+class Follow(Message, frozen=True):
+    """A ping to one's successor on these rings, who answers if it knows somebody in between."""
+
+    traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
+    position: int
+    rings: int
+
+
+class Join(Message, frozen=True):
+    """Looks for the node from which the way to this member leaves the tree (Algorithm 2, phases 1 and 2)."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    topic: Topic
+    member: int
+    position: int
+    hops: int
+
+
+class Graft(Message, frozen=True):
+    """You are my child in this tree and reach so far; pass it on towards the member (Algorithm 2, phase 3)."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    topic: Topic
+    root: int  # the root's place on the skewed ring
+    reach: int
+    member: int
+    position: int
+
+
+class Bound(Message, frozen=True):
+    """You are still my child, but the root or your reach is another now."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    topic: Topic
+    root: int
+    reach: int
+
+
+class Leave(Message, frozen=True):
+    """You are not my parent."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    topic: Topic
+
+
+class Drop(Message, frozen=True):
+    """You are not my child."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    topic: Topic
+
+
+class TreeAlive(Message, frozen=True):
+    """You are my parent, and I believe this of my place (the heartbeat of section 3.3)."""
+
+    traffic: ClassVar[Traffic] = Traffic.TREE_KEEPALIVE
+    topic: Topic
+    root: int
+    reach: int
+
+
+class Publish(EventMessage, frozen=True):
+    """On its way to the topic's home."""
+
+    traffic: ClassVar[Traffic] = Traffic.INBOUND
+
+
+class Multicast(EventMessage, frozen=True):
+    """On its way down the tree."""
+
+    traffic: ClassVar[Traffic] = Traffic.EVENT
+
+
+class Sample(Message, frozen=True):
+    """Subscribers of a topic and their interests, on the way up the control tree (section 3.4)."""
+
+    traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
+    topic: Topic
+    subscribers: tuple[Descriptor, ...]
+
+
+class View(Message, frozen=True):
+    """The sample that the home has settled on, on the way down the control tree, or to somebody who asked."""
+
+    traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
+    topic: Topic
+    subscribers: tuple[Descriptor, ...]
+
+
+class AskView(Message, frozen=True):
+    """To the home: whom should I know of those who want this topic?"""
+
+    traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
+    topic: Topic
+    origin: int
+    hops: int
+
+
+class AskPlace(Message, frozen=True):
+    """I would like to sit behind you (section 3.2)."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    position: int
+
+
+class TellPlace(Message, frozen=True):
+    """I sit here and my successor there; these would be your neighbours."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    position: int
+    successor: int
+    successor_position: int
+    contacts: tuple[tuple[int, int], ...]
+
+
+TREE_MESSAGES: tuple[type[Message], ...] = (
+    Follow,
+    Join,
+    Graft,
+    Bound,
+    Leave,
+    Drop,
+    TreeAlive,
+    Publish,
+    Multicast,
+    *KEY_ROUTING_MESSAGES,
+)
+MAGNET_MESSAGES: tuple[type[Message], ...] = (Sample, View, AskView, AskPlace, TellPlace, *TREE_MESSAGES)
