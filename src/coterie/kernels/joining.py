@@ -186,4 +186,4 @@ def change_all(
 
 @kernel
 def _has(topics: Index, topic: int) -> bool:
-    return np.any(topics == topic)
+    return bool(np.any(topics == topic))

@@ -247,7 +247,8 @@ def swap(instance: Instance, standing: Standing, one: int, other: int) -> None:
 
 @kernel
 def total_cost(standing: Standing) -> float:
-    return standing.relay.sum() + standing.delay.sum()
+    total: float = standing.relay.sum() + standing.delay.sum()
+    return total
 
 
 @kernel

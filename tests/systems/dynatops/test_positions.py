@@ -1,4 +1,4 @@
-"""The cost of configurations: incremental against whole, kernels against the substrate, optimisers against brute force."""
+"""The cost of configurations: incremental against whole, kernels against the substrate, optimisers."""
 
 from __future__ import annotations
 

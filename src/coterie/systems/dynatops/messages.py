@@ -1,0 +1,159 @@
+"""What DYNATOPS brokers say to each other; everything about trees names the control plane it belongs to."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from coterie.model.plan import Topic
+from coterie.protocol.events import EventMessage
+from coterie.protocol.wire import Message
+from coterie.systems.dynatops.reconfiguration import RECONFIGURATION_MESSAGES
+from coterie.systems.key_routing import AskState, TellState
+from coterie.trace import Traffic
+
+TREE_HOPS_MAX = 64  # a request that has come further runs in circles
+
+
+class Join(Message, frozen=True):
+    """On its way to the root: lead the topic's tree to this broker at this position."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    version: int
+    topic: Topic
+    member: int
+    position: int
+    hops: int = 1
+
+
+class Graft(Message, frozen=True):
+    """On its way down from the root to the member: you are my child from now on; `epoch` names the edge."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    version: int
+    topic: Topic
+    member: int
+    position: int
+    epoch: int
+    hops: int = 1
+
+
+class Prune(Message, frozen=True):
+    """I am no longer your child; means the edge of this epoch and older ones only."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    version: int
+    topic: Topic
+    epoch: int
+
+
+class Dissolve(Message, frozen=True):
+    """I have lost my way to the root: whoever wants the topic must join again."""
+
+    traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
+    version: int
+    topic: Topic
+
+
+class TreeAlive(Message, frozen=True):
+    """From the root down, once per interval: this edge stands."""
+
+    traffic: ClassVar[Traffic] = Traffic.TREE_KEEPALIVE
+    version: int
+    topic: Topic
+    epoch: int
+
+
+class Inbound(EventMessage, frozen=True):
+    """An event on its way to the root."""
+
+    traffic: ClassVar[Traffic] = Traffic.INBOUND
+    version: int = 0
+
+
+class Multicast(EventMessage, frozen=True):
+    """An event on its way down the tree."""
+
+    traffic: ClassVar[Traffic] = Traffic.EVENT
+    version: int = 0
+
+
+class Here(Message, frozen=True):
+    """I use this version and sit at this position; `asks`: and you? `is_sure`: not freshly started."""
+
+    traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
+    version: int
+    position: int
+    asks: bool = False
+    is_sure: bool = True
+
+
+class InForce(Message, frozen=True):
+    """Another version than yours is in use; you had position `position` in it, if `is_known`."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    version: int
+    position: int
+    is_known: bool
+    revoked: int
+
+
+class Announce(Message, frozen=True):
+    """In the new plane I sit here."""
+
+    traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
+    version: int
+    position: int
+
+
+class Handover(Message, frozen=True):
+    """Step 3.1, on its way to whoever takes `position` in the new plane: topics and positions of their children."""
+
+    traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
+    version: int
+    origin: int
+    position: int
+    table: tuple[tuple[Topic, tuple[int, ...]], ...]
+    hops: int = 1
+
+
+class HandoverTaken(Message, frozen=True):
+    """I have your table."""
+
+    traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
+    version: int
+
+
+class Adopt(Message, frozen=True):
+    """In the new plane you are my child in these topics' trees (topic, epoch)."""
+
+    traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
+    version: int
+    edges: tuple[tuple[Topic, int], ...]
+
+
+class Adopted(Message, frozen=True):
+    """I know."""
+
+    traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
+    version: int
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Join,
+    Graft,
+    Prune,
+    Dissolve,
+    TreeAlive,
+    Inbound,
+    Multicast,
+    Here,
+    InForce,
+    Announce,
+    Handover,
+    HandoverTaken,
+    Adopt,
+    Adopted,
+    AskState,
+    TellState,
+    *RECONFIGURATION_MESSAGES,
+)
