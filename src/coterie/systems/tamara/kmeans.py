@@ -13,7 +13,7 @@ from coterie.model import Relation
 from coterie.systems.tamara.planner import UNIT_PRICES, ClusterPlan, Search, cover_with
 
 _CELLS_MAX = 50_000_000
-_STARTS = 5
+_STARTS = 12
 
 
 def kmeans_clusters(interests: Relation, cluster_count: int, seed: int) -> Relation:
