@@ -82,12 +82,12 @@ def subscriber_names(folder: Path) -> pa.ChunkedArray:
 def _names_of_part(period: Period) -> Callable[[tuple[int, str]], pa.Table]:
     def work(task: tuple[int, str]) -> pa.Table:
         index, path = task
-        rows = _alive(path, period)
+        rows = alive_rows(path, period)
         return pa.table(
             {
                 "part": pa.array([index], pa.int32()),
-                "subscribers": pa.array([len(_used(rows["subscriber"]))], pa.int64()),
-                "topics": pa.array([_used(rows["topic"])], pa.list_(pa.string())),
+                "subscribers": pa.array([len(used_names(rows["subscriber"]))], pa.int64()),
+                "topics": pa.array([used_names(rows["topic"])], pa.list_(pa.string())),
             }
         )
 
@@ -99,11 +99,11 @@ def _encode_part(period: Period, out: Path) -> Callable[[tuple[int, str, int]], 
 
     def work(task: tuple[int, str, int]) -> pa.Table:
         index, path, first_id = task
-        rows = _alive(path, period)
+        rows = alive_rows(path, period)
         topics = topic_names(Path(target))
-        names = _used(rows["subscriber"])
-        row = _codes(rows["subscriber"], names)
-        column = _codes(rows["topic"], topics)
+        names = used_names(rows["subscriber"])
+        row = codes_of(rows["subscriber"], names)
+        column = codes_of(rows["topic"], topics)
         relation = Relation.from_pairs(row, column, len(names), len(topics))
         lists = pa.ListArray.from_arrays(pa.array(relation.indptr.astype(np.int32)), pa.array(relation.columns))
         ids = pa.array(np.arange(first_id, first_id + len(names), dtype=np.int32))
@@ -114,7 +114,7 @@ def _encode_part(period: Period, out: Path) -> Callable[[tuple[int, str, int]], 
     return work
 
 
-def _alive(path: str, period: Period) -> pa.Table:
+def alive_rows(path: str, period: Period) -> pa.Table:
     filtered = period.start_s is not None or period.end_s is not None
     columns = ["subscriber", "topic", "since", "until"] if filtered else ["subscriber", "topic"]
     rows = pq.read_table(path, columns=columns, read_dictionary=["subscriber", "topic"])
@@ -131,7 +131,7 @@ def _moment(time_s: float) -> pa.Scalar:
     return pa.scalar(round(time_s * 1e6), TIME)
 
 
-def _used(column: pa.ChunkedArray) -> pa.Array:
+def used_names(column: pa.ChunkedArray) -> pa.Array:
     """The sorted distinct values; a dictionary may hold names that no row uses any more."""
     if column.num_chunks == 0:
         return pa.array([], pa.string())
@@ -141,7 +141,7 @@ def _used(column: pa.ChunkedArray) -> pa.Array:
     return values.take(pc.sort_indices(values))
 
 
-def _codes(column: pa.ChunkedArray, names: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def codes_of(column: pa.ChunkedArray, names: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     if column.num_chunks == 0:
         return np.zeros(0, np.int64)
     encoded = column.chunk(0)

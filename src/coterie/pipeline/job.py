@@ -1,0 +1,210 @@
+"""The main job: logs in, priced plan out; a list of named steps that a killed run picks up where it stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import coterie
+from coterie.errors import ConfigError, InputError
+from coterie.model.store import save_workload
+from coterie.pipeline.files import find_files
+from coterie.pipeline.ingest import ingest
+from coterie.pipeline.mapping import Source
+from coterie.pipeline.planning import LATER, LEARN, Candidate, Priced, cheapest, design_file, price_all
+from coterie.pipeline.plans import DESIGN, PlanStore
+from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
+from coterie.pipeline.steps import Done, Facts, Progress, Step, run_steps
+from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, write_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEDGERS = "ledgers.parquet"
+BASELINE = "scribe"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to plan for: a known trace or journal, or sources with a column mapping; and how."""
+
+    name: str
+    trace: Path | None = None
+    sources: tuple[Source, ...] = ()
+    readers: Choices = DEFAULT_CHOICES
+    windows: WindowChoices = DEFAULT_WINDOWS
+    seed: int = 1
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the job found; `accounts` says what became of every input row, per table."""
+
+    name: str
+    folder: Path
+    priced: list[Priced]
+    facts: Facts
+    accounts: dict[str, Facts]
+    chosen: Priced | None
+    seconds: dict[str, float]
+
+
+def run_job(
+    spark: SparkSession,
+    request: Request,
+    candidates: Sequence[Candidate],
+    out: Path,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Ingest, build both workloads, plan and price; everything lands below `out`."""
+    steps = [
+        Step("tables", _tables(spark, request), params=_plain(request.readers), sources=_files_of(request), version=1),
+        Step("workloads", _workloads(spark, request), ("tables",), _plain(request.windows) | {"name": request.name}),
+        Step("designs", _designs(spark, request, candidates), ("workloads",), _described(candidates, request)),
+    ]
+    done = run_steps(steps, out / "work", progress=progress, spark=spark)
+    priced = [msgspec.convert(entry, Priced) for entry in done["designs"].facts["priced"]]
+    write_ledgers(priced, out / LEDGERS)
+    return Outcome(
+        request.name,
+        out,
+        priced,
+        done["workloads"].facts,
+        done["tables"].facts["accounts"],
+        cheapest(priced),
+        {name: step.seconds for name, step in done.items()},
+    )
+
+
+def publish_plan(outcome: Outcome, store: PlanStore) -> int:
+    """Publish the cheapest design, with its bill; the same design from the same data is published once."""
+    if outcome.chosen is None:
+        raise InputError(str(outcome.folder), "no system serves everybody on the later window; nothing to publish")
+    chosen = outcome.chosen
+    done = outcome.folder / "work"
+    designs, workloads = _only(done / "designs"), _only(done / "workloads")
+
+    def write(folder: Path) -> None:
+        (folder / DESIGN).write_bytes(design_file(designs, chosen.system).read_bytes())
+        write_names(workloads / "interests", folder)
+
+    facts = {
+        "system": chosen.system,
+        "input": outcome.name,
+        "about": outcome.facts,
+        "predicted": msgspec.to_builtins(chosen.learn),
+        "later": msgspec.to_builtins(chosen.later),
+        "because": f"lowest overall bill on the later window of {len(outcome.priced)} systems",
+    }
+    return store.publish(f"{designs.name}/{chosen.system}", facts, write)
+
+
+def write_ledgers(priced: Sequence[Priced], path: Path) -> None:
+    """One row per (system, window, column) with the bound and the saving against Scribe."""
+    baseline = next((entry for entry in priced if entry.system == BASELINE and entry.later), None)
+    rows: list[dict[str, Any]] = []
+    for entry in priced:
+        for window in ("learn", "later"):
+            ledger, bound = getattr(entry, window), getattr(entry, f"{window}_bound")
+            if ledger is None:
+                continue
+            base = getattr(baseline, window).columns() if baseline else {}
+            bounds = bound.columns()
+            for column, value in ledger.columns().items():
+                saved = 1 - value / base[column] if base.get(column) else None
+                rows.append(
+                    {
+                        "system": entry.system,
+                        "window": window,
+                        "column": column,
+                        "value": value,
+                        "bound": bounds[column],
+                        "saving_against_scribe": saved,
+                    }
+                )
+    schema = pa.schema(
+        [("system", pa.string()), ("window", pa.string()), ("column", pa.string())]
+        + [(name, pa.float64()) for name in ("value", "bound", "saving_against_scribe")]
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}")
+    pq.write_table(pa.Table.from_pylist(rows, schema), beside)
+    beside.replace(path)
+
+
+# --- steps ---
+
+Run = Callable[[Path, Mapping[str, Path]], Facts]
+
+
+def _tables(spark: SparkSession, request: Request) -> Run:
+    def run(out: Path, inputs: Mapping[str, Path]) -> Facts:
+        if request.trace is not None:
+            accounts = read_shape(spark, request.trace, out, request.readers)
+        else:
+            by_table: dict[str, list[Source]] = {}
+            for source in request.sources:
+                by_table.setdefault(source.table, []).append(source)
+            accounts = {
+                table: ingest(spark, sources, out, strict=request.strict) for table, sources in by_table.items()
+            }
+        return {"accounts": {table: account.as_facts() for table, account in accounts.items()}}
+
+    return run
+
+
+def _workloads(spark: SparkSession, request: Request) -> Run:
+    def run(out: Path, inputs: Mapping[str, Path]) -> Facts:
+        learn, later, facts = build_workloads(spark, inputs["tables"], out, request.name, request.windows)
+        save_workload(learn, out / LEARN)
+        save_workload(later, out / LATER)
+        return facts
+
+    return run
+
+
+def _designs(spark: SparkSession, request: Request, candidates: Sequence[Candidate]) -> Run:
+    def run(out: Path, inputs: Mapping[str, Path]) -> Facts:
+        priced = price_all(spark, inputs["workloads"], candidates, out, request.seed)
+        return {"priced": msgspec.to_builtins(priced)}
+
+    return run
+
+
+def _described(candidates: Sequence[Candidate], request: Request) -> Facts:
+    systems = {entry.system.name: msgspec.to_builtins(entry.parameters) for entry in candidates}
+    return {"systems": systems, "seed": request.seed, "coterie": coterie.__version__}
+
+
+def _files_of(request: Request) -> tuple[Path, ...]:
+    if request.trace is None:
+        return tuple(Path(file.path) for source in request.sources for file in find_files(source))
+    if request.trace.is_dir():
+        return tuple(sorted(path for path in request.trace.rglob("*") if path.is_file()))
+    shape = shape_of(request.trace)
+    if shape is None:
+        raise ConfigError("input", str(request.trace), "a known trace; for other files name their columns")
+    return tuple(sorted(request.trace.parent.glob(f"{shape.prefix}*")))
+
+
+def _plain(choices: Any) -> Facts:
+    plain: Facts = json.loads(json.dumps(asdict(choices)))
+    return plain
+
+
+def _only(home: Path) -> Path:
+    """The one finished output of a step."""
+    found = [entry for entry in home.iterdir() if not entry.name.startswith(".")]
+    assert len(found) == 1, f"{home} should hold one output"
+    return found[0]
+
+
+__all__ = ["Candidate", "Done", "Outcome", "Request", "publish_plan", "run_job", "write_ledgers"]

@@ -1,0 +1,103 @@
+"""Plan with every system on the learning window and price each design on both windows; one Spark task per system."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow as pa
+
+from coterie.accounting.bounds import lower_bounds
+from coterie.accounting.price import price
+from coterie.errors import CoterieError
+from coterie.model import Ledger
+from coterie.model.store import load_workload, save_design
+from coterie.pipeline.tasks import run_tasks
+from coterie.protocol.system import Parameters, System
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEARN, LATER = "learn.npz", "later.npz"
+
+
+class Priced(msgspec.Struct, frozen=True):
+    """One system's bill on both windows, with the lower bounds of both; or why it has none."""
+
+    system: str
+    learn: Ledger | None = None
+    later: Ledger | None = None
+    learn_bound: Ledger | None = None
+    later_bound: Ledger | None = None
+    plan_s: float = 0.0
+    price_s: float = 0.0
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A system and the parameters to plan with."""
+
+    system: System
+    parameters: Parameters
+
+
+def design_file(folder: Path, system: str) -> Path:
+    return folder / f"design-{system}.npz"
+
+
+def price_all(
+    spark: SparkSession, workloads: Path, candidates: Sequence[Candidate], out: Path, seed: int
+) -> list[Priced]:
+    """Write a design per system into `out` and return the bills, in the order of the candidates."""
+    table = run_tasks(spark, list(candidates), _pricer(workloads, out, seed), "system string, priced binary")
+    return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
+
+
+def _pricer(workloads: Path, out: Path, seed: int) -> Callable[[Candidate], pa.Table]:
+    source, target = str(workloads), str(out)
+
+    def work(candidate: Candidate) -> pa.Table:
+        priced = price_one(candidate, Path(source), Path(target), seed)
+        return pa.table({"system": [priced.system], "priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
+
+    return work
+
+
+def price_one(candidate: Candidate, workloads: Path, out: Path, seed: int) -> Priced:
+    system, parameters = candidate.system, candidate.parameters
+    learn, later = load_workload(workloads / LEARN), load_workload(workloads / LATER)
+    if not system.fits(learn):
+        return Priced(system.name, problem="it cannot serve a workload of this kind")
+    try:
+        began = time.process_time()
+        design = system.plan(learn, parameters, seed)
+        planned = time.process_time()
+        first = price(design, learn)
+        adopted = system.adopt(design, later, parameters, seed)
+        second = price(adopted, later)
+    except CoterieError as error:
+        return Priced(system.name, problem=str(error))
+    finished = time.process_time()
+    out.mkdir(parents=True, exist_ok=True)
+    save_design(design, design_file(out, system.name))
+    node_of = design.placement.node_of
+    return Priced(
+        system.name,
+        first,
+        second,
+        lower_bounds(learn, node_of),
+        lower_bounds(later, adopted.placement.node_of),
+        planned - began,
+        finished - planned,
+    )
+
+
+def cheapest(priced: Sequence[Priced], column: str = "overall") -> Priced | None:
+    """The system with the lowest bill on the later window among those that serve everybody; ties go to the first."""
+    whole = [entry for entry in priced if entry.later is not None and entry.later.loss.lost == 0]
+    return min(whole, key=lambda entry: entry.later.columns()[column], default=None)  # type: ignore[union-attr]
