@@ -78,13 +78,17 @@ class Multicast(EventMessage, frozen=True):
 
 
 class Here(Message, frozen=True):
-    """I use this version and sit at this position; `asks`: and you? `is_sure`: not freshly started."""
+    """I use this version and sit at this position; `asks`: and you? `is_sure`: not freshly started.
+
+    `near` are the peers next to me on the ring, so that neighbours who have missed each other meet (Chord's stabilise).
+    """
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
     version: int
     position: int
     asks: bool = False
     is_sure: bool = True
+    near: tuple[tuple[int, int], ...] = ()
 
 
 class InForce(Message, frozen=True):

@@ -30,6 +30,7 @@ from coterie.systems.dynatops.reconfiguration import (
 )
 from coterie.systems.key_routing import AskState, RingNode, TellState
 
+REPORTED_INTERVALS = 1.25  # after so long a new coordinator has heard of everybody
 EXPIRY_INTERVALS = 4.5  # brokers that have not reported for so long are no participants
 
 
@@ -48,6 +49,7 @@ class DynatopsNode(RingNode):
         self._transfer: Transfer | None = None
         self._switch = Switch(self, 0)
         self._is_sure = False
+        self._started_s = 0.0
         self._coordinator = Coordinator(self, parameters.retry_s) if address == parameters.coordinator else None
         self._reported: dict[int, float] = {}  # broker -> when it last reported, at the coordinator
         self._handlers = {
@@ -88,6 +90,7 @@ class DynatopsNode(RingNode):
         self._switch = Switch(self, slice.version)
         self._plans = {slice.version: slice}
         self._planes = {}
+        self._started_s = self.now_s
         super().on_start(slice)
         self._make_plane(slice.version, self.router)
         self.set_timer("trees", INTERVAL_S)
@@ -150,7 +153,9 @@ class DynatopsNode(RingNode):
                 self._ping(self.router.announce_targets())
                 self.send_all(self._lost, self._here(asks=True))
                 self.set_timer("links", INTERVAL_S)
+                self._is_joining = False
                 self._report()
+                self._propose()
             case "trees":
                 self.plane.beat()
                 self.set_timer("trees", INTERVAL_S)
@@ -187,7 +192,8 @@ class DynatopsNode(RingNode):
     # --- who is where, in which version ---
 
     def _here(self, asks: bool = False) -> wire.Here:
-        return wire.Here(self._switch.version, self.router.position, asks, self._is_sure)
+        near = (*self.router.predecessors()[:2], *self.router.successors()[:2])
+        return wire.Here(self._switch.version, self.router.position, asks, self._is_sure, near)
 
     def _ping(self, peers: list[int]) -> None:
         self.send_all(peers, self._here())
@@ -196,6 +202,7 @@ class DynatopsNode(RingNode):
         if message.version == self._switch.version:
             self._is_sure = self._is_sure or message.is_sure
             self._hear(source, message.position)
+            self._hear_of(message.near)
             if message.asks:
                 self._ping([source])
         elif self._is_sure and not (message.is_sure and message.version in self._planes):
@@ -334,6 +341,8 @@ class DynatopsNode(RingNode):
         coordinator = self._coordinator
         if coordinator is None or newest <= max(self._switch.version, self._switch.revoked):
             return
+        if self.now_s - self._started_s < REPORTED_INTERVALS * INTERVAL_S:
+            return  # not everybody has reported yet
         fresh_s = self.now_s - EXPIRY_INTERVALS * INTERVAL_S
         participants = sorted(peer for peer, heard_s in self._reported.items() if heard_s >= fresh_s)
         coordinator.begin(newest, participants)
