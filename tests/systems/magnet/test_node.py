@@ -17,6 +17,7 @@ from coterie.model.ledger import Control
 from coterie.model.plan import slices
 from coterie.protocol.system import Parameters, System
 from coterie.sim.engine import Simulation
+from coterie.sim.faults import Crash, FaultPlan
 from coterie.sim.run import simulate
 from coterie.substrate.identifiers import topic_key
 from coterie.systems.magnet.system import SYSTEM, UNIFORM
@@ -64,7 +65,7 @@ def routers(simulation: Simulation) -> dict[int, object]:
 
 
 def greedy_union(simulation: Simulation, topic: int) -> dict[int, int]:
-    """Child -> parent of the union of greedy paths from the topic's home to its subscribers, by the nodes' own rings."""
+    """Child -> parent of the union of greedy paths from the home to the subscribers, by the nodes' own rings."""
     nodes = routers(simulation)
     key = topic_key(topic)
     homes = [node for node, it in nodes.items() if it.home_hop(key) is None]

@@ -201,15 +201,20 @@ class TreeNode(RingNode):
             self._is_root(topic, branch)
         else:
             start = self.join_start(topic)
-            self.send(towards if start is None else start, Join(topic, self.address, self.ring.position, 1))
+            is_climbing = start is not None
+            request = Join(topic, self.address, self.ring.position, is_climbing, 1)
+            self.send(towards if start is None else start, request)
 
     def join_start(self, topic: Topic) -> int | None:
         """Somebody known to be on the topic's tree, or None."""
         return None
 
     def _on_join(self, message: Join) -> None:
-        """Phase 2: up the tree, or towards its home, until somebody is responsible for the member."""
-        if message.hops > HOPS_MAX or message.member == self.address:
+        """Phase 2: up the tree, or towards its home, until somebody is responsible for the member.
+
+        A member whose own branch has come off meets its descendants on the way: climbing would lead back to it.
+        """
+        if message.hops > HOPS_MAX:
             return
         topic = message.topic
         branch = self._branches.get(topic)
@@ -223,8 +228,9 @@ class TreeNode(RingNode):
             self._prune(topic, branch)
         elif towards is not None:
             parent = branch.parent if branch is not None else None
-            following = Join(topic, message.member, message.position, message.hops + 1)
-            self.send(towards if parent is None else parent, following)
+            is_climbing = message.is_climbing and parent not in (None, message.member)
+            following = Join(topic, message.member, message.position, is_climbing, message.hops + 1)
+            self.send(parent if is_climbing and parent is not None else towards, following)
 
     def _graft(self, topic: Topic, branch: Branch, member: int, position: int) -> None:
         """Phase 3: the next hop of the greedy path becomes our child and passes it on."""

@@ -33,6 +33,7 @@ class Join(Message, frozen=True):
     topic: Topic
     member: int
     position: int
+    is_climbing: bool  # up the tree; else towards the topic's home
     hops: int
 
 
