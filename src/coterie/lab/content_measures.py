@@ -24,6 +24,12 @@ def ratio(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
     return measure
 
 
+def orders(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+    """The decimal logarithm of a ratio."""
+    plain = ratio(top, bottom, **where)
+    return lambda rows: [float(np.log10(value)) for value in plain(rows)]
+
+
 def always(top: str, bottom: str) -> Measure:
     """1 where `top` is at most `bottom` in every row of a seed."""
 

@@ -1,0 +1,221 @@
+"""The protocol: the same bill as the bulk form, changes while it runs, replacement without loss, repair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.accounting.price import price
+from coterie.model import Workload
+from coterie.model.ledger import INTERVAL_S, Control
+from coterie.model.plan import slices
+from coterie.protocol.events import Received
+from coterie.sim.engine import Simulation
+from coterie.sim.faults import Crash, FaultPlan, Restart
+from coterie.sim.run import simulate
+from coterie.systems.content import SYSTEM, ContentNode, ContentParameters
+from coterie.systems.content.messages import Amend, Entry, Install, Ready, Switch
+from coterie.trace import Traffic
+from coterie.workloads import make_workload
+from tests.conftest import small_workload
+
+
+def content_topics(seed: int, **more: object) -> Workload:
+    """Documents as topics on a given network; brokers are told topics, not keywords."""
+    settings = {"nodes": 25, "network": "flat", "degree": 4, "topics": 30, "keywords": 12, "locality": 30.0}
+    return replace(make_workload("content", settings | more, seed), content=None)
+
+
+@given(st.integers(0, 10_000), st.sampled_from(["keyword", "node"]), st.booleans())
+@settings(max_examples=12)
+def test_simulated_and_priced_bill_agree(seed: int, unit: str, is_given: bool) -> None:
+    workload = content_topics(seed) if is_given else small_workload(12, 8, seed)
+    parameters = ContentParameters(unit=unit, groups_max=6)
+    design = SYSTEM.plan(workload, parameters, seed)
+    priced = replace_control(price(design, workload).columns())
+    outcome = simulate(SYSTEM, parameters, design, workload, seed)
+    simulated = replace_control(outcome.ledger.columns())
+    assert not outcome.missing
+    assert simulated == pytest.approx(priced)
+
+
+def replace_control(columns: dict[str, float]) -> dict[str, float]:
+    """Without what the accountant only estimates (control) and what a driver cannot see (the cost of links)."""
+    unknown = {f"control.{name}" for name in Control.__struct_fields__} | {"dissemination.link_cost"}
+    return {name: value for name, value in columns.items() if name not in unknown}
+
+
+@pytest.mark.parametrize("unit", ["keyword", "node"])
+def test_recovers_from_loss_crashes_and_a_partition(unit: str) -> None:
+    workload = content_topics(1)
+    parameters = ContentParameters(unit=unit)
+    design = SYSTEM.plan(workload, parameters, 1)
+    outcome = simulate(SYSTEM, parameters, design, workload, 1, faults=FaultPlan(), through_wire=True)
+    assert outcome.probes == len(np.unique(workload.interests.columns))
+
+
+def running(workload: Workload, parameters: ContentParameters, seed: int = 0) -> Simulation:
+    design = SYSTEM.plan(workload, parameters, seed)
+    simulation = Simulation(SYSTEM, parameters, slices(design), seed)
+    simulation.start()
+    for subscriber, node in enumerate(workload.attachment.tolist()):
+        for topic in workload.interests.row(subscriber).tolist():
+            simulation.subscribe(node, topic)
+    simulation.settle(5.0, 600.0)
+    return simulation
+
+
+def coordinator(simulation: Simulation) -> ContentNode:
+    node = simulation.nodes[0]
+    assert isinstance(node, ContentNode)
+    return node
+
+
+def version(simulation: Simulation) -> int:
+    desk = coordinator(simulation)._desk
+    assert desk is not None
+    assert desk.active is not None
+    return desk.active.version
+
+
+@pytest.mark.parametrize("unit", ["keyword", "node"])
+def test_subscriptions_that_come_and_go_amend_the_tables(unit: str) -> None:
+    workload = content_topics(2)
+    simulation = running(workload, ContentParameters(unit=unit))
+    before = version(simulation)
+    random = np.random.default_rng(0)
+    for _ in range(40):
+        node, topic = int(random.integers(25)), int(random.integers(40))  # topics from 30 on are new
+        if topic in simulation.book.wanting[node]:
+            simulation.unsubscribe(node, topic)
+        else:
+            simulation.subscribe(node, topic)
+    simulation.settle(5.0, 600.0)
+    for topic in range(40):
+        simulation.publish(int(random.integers(25)), topic)
+    simulation.run_until(simulation.now_s + 10)
+    assert not simulation.book.missing()
+    assert version(simulation) == before, "changed subscriptions do not need a new strategy"
+
+
+@pytest.mark.parametrize(("unit", "groups_max"), [("keyword", 1), ("keyword", 3), ("node", 3)])
+def test_documents_published_while_groups_are_replaced_all_arrive(unit: str, groups_max: int) -> None:
+    """Section VI: reviews install new strategies all the time here, one event every 10 ms."""
+    workload = content_topics(3)
+    parameters = ContentParameters(
+        unit=unit, groups_max=groups_max, sampling=1.0, review_s=3.0, window_s=5.0, threshold=0.0
+    )
+    simulation = running(workload, parameters)
+    first = version(simulation)
+    random = np.random.default_rng(1)
+    start_s = simulation.now_s
+    focus = np.repeat(np.arange(6), 500)  # what is published, and from where, changes with time
+    for at in range(3000):
+        node, topic = int((focus[at] * 4 + random.integers(4)) % 25), int((focus[at] * 5 + random.integers(5)) % 30)
+        simulation.at(start_s + at / 100, lambda node=node, topic=topic: simulation.publish(node, topic))
+    simulation.run_until(start_s + 60)
+    assert version(simulation) >= first + 2, "the test must see replacements"
+    assert not simulation.book.missing()
+    assert simulation.book.tally.owed > 3000
+
+
+def test_a_strategy_that_saves_too_little_is_not_installed() -> None:
+    workload = content_topics(4)
+    simulation = running(workload, ContentParameters(sampling=1.0, review_s=5.0, threshold=0.99))
+    first = version(simulation)
+    for topic in range(30):
+        simulation.publish(topic % 25, topic)
+        simulation.publish((topic + 7) % 25, topic)
+    simulation.run_until(simulation.now_s + 60)
+    assert version(simulation) == first
+    assert not simulation.book.missing()
+
+
+def test_what_is_reinstalled_is_cheaper_for_the_documents_of_the_window() -> None:
+    """Section VI: all documents come from one broker, which subscriptions alone could not tell."""
+    falls = 0
+    for seed in range(4):
+        workload = content_topics(seed, subscribers_per_keyword=2, keywords_per_document=1)
+        parameters = ContentParameters(groups_max=1, sampling=1.0, review_s=50.0, threshold=0.05)
+        simulation = running(workload, parameters)
+        first = version(simulation)
+        copies = []
+        for _ in range(2):
+            before = simulation.book.sent.copy()
+            for topic in (*range(30), *range(30)):
+                simulation.publish(7, topic)
+            simulation.run_until(simulation.now_s + 20)
+            copies.append(simulation.book.sent[Traffic.EVENT] - before[Traffic.EVENT])
+            simulation.run_until(simulation.now_s + 50)
+        assert not simulation.book.missing()
+        if version(simulation) == first:
+            assert copies[1] == copies[0]
+        else:
+            assert copies[1] < 0.95 * copies[0]
+            falls += 1
+    assert falls > 0
+
+
+def test_a_broker_that_fails_is_routed_around() -> None:
+    workload = content_topics(6)
+    simulation = running(workload, ContentParameters())
+    before = version(simulation)
+    simulation.inject(Crash(simulation.now_s + 1, 9))
+    simulation.run_until(simulation.now_s + 5 * INTERVAL_S)
+    assert version(simulation) > before
+    simulation.book.events.clear()
+    for topic in range(30):
+        simulation.publish((topic * 7) % 9, topic)
+    simulation.run_until(simulation.now_s + 10)
+    reachable = [missing for missing in simulation.book.missing() if missing.node != 9]
+    assert not reachable
+    simulation.inject(Restart(simulation.now_s + 1, 9))
+    simulation.run_until(simulation.now_s + 3 * INTERVAL_S)
+    simulation.book.events.clear()
+    for topic in range(30):
+        simulation.publish((topic * 7) % 25, topic)
+    simulation.run_until(simulation.now_s + 10)
+    assert not simulation.book.missing()
+
+
+def test_a_new_coordinator_learns_everything_again() -> None:
+    workload = content_topics(7)
+    simulation = running(workload, ContentParameters())
+    before = version(simulation)
+    simulation.inject(Crash(simulation.now_s + 1, 0))
+    simulation.run_until(simulation.now_s + 10)
+    for topic in range(30):
+        simulation.publish(1 + topic % 20, topic)  # the others go on without it
+    simulation.inject(Restart(simulation.now_s + 20, 0))
+    simulation.run_until(simulation.now_s + 4 * INTERVAL_S)
+    assert version(simulation) > before
+    simulation.book.events.clear()
+    for topic in range(30):
+        simulation.publish((topic * 3) % 25, topic)
+    simulation.run_until(simulation.now_s + 10)
+    assert not simulation.book.missing()
+
+
+def test_old_orders_do_not_undo_new_ones() -> None:
+    node = ContentNode(5, ContentParameters(), Random(1))
+
+    def told(message: object) -> list[object]:
+        return [effect.message for effect in node.step(Received(0, message), 1.0) if hasattr(effect, "message")]  # type: ignore[arg-type]
+
+    fresh = Install(3, 4, (), (Entry(0, "a", (7,), False),))
+    assert told(fresh) == [Ready(3, 4)]
+    assert told(Switch(3)) == []
+    assert told(Amend(3, 6, (Entry(0, "a", (), False), Entry(0, "b", (8,), True)))) == [Ready(3, 6)]
+    assert told(fresh) == [Ready(3, 6)], "an order that comes late is acknowledged, not followed"
+    assert told(Amend(3, 5, (Entry(0, "a", (7,), False),))) == [Ready(3, 6)]
+    assert node.state().memberships == (0,)
+    for later in range(4, 10):
+        told(Install(later, 7, (), ()))
+    assert sorted(node._tables) == [3, 9], "of versions that never came into force only the newest is kept"
+    assert told(Switch(2)) == []
+    assert told(Amend(2, 9, ())) == [], "what is not known is not acknowledged"
