@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.packing import text_buffers
 from coterie.pipeline.schemas import ARROW_TYPES, TIME, Field, TableSchema, table_schema
 from coterie.pipeline.times import NUMBER, parse_times
 
@@ -81,7 +82,20 @@ def _noted(reasons: pa.Array, faulty: pa.Array, reason: str) -> pa.Array:
     return pc.if_else(pc.and_(pc.is_null(reasons), pc.fill_null(faulty, False)), reason, reasons)
 
 
+def is_trimmed(values: pa.Array) -> bool:
+    """Whether surely no text is empty or has blanks around it; looks at the first and last byte of each only."""
+    if values.null_count or not len(values):
+        return False
+    offsets, data = text_buffers(values)
+    if (offsets[1:] == offsets[:-1]).any():
+        return False
+    edges = np.concatenate([data[offsets[:-1]], data[offsets[1:] - 1]])
+    return bool(((edges > 32) & (edges < 128)).all())
+
+
 def _is_present(values: pa.Array) -> pa.Array:
+    if pa.types.is_string(values.type) and is_trimmed(values):
+        return pa.array(np.ones(len(values), bool))
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(values), ""), False)
     return pc.is_valid(values)
@@ -116,6 +130,8 @@ def _convert(values: pa.Array, field: Field, source: Source) -> pa.Array:
 
 def _texts_or_null(values: pa.Array) -> pa.Array:
     if pa.types.is_string(values.type):
+        if is_trimmed(values):
+            return values
         trimmed = pc.utf8_trim_whitespace(values)
         return pc.if_else(pc.equal(trimmed, ""), None, trimmed)
     if pa.types.is_integer(values.type):

@@ -55,6 +55,7 @@ class InputFile:
     delimiter: str = ","
     has_header: bool = False
     rows: int = 0  # Parquet only: what its footer says
+    group_rows: tuple[int, ...] = ()  # Parquet only: rows of each row group
     note: str = ""
 
 
@@ -183,9 +184,9 @@ def _look_into_parquet(path: str, size: int) -> InputFile:
     except (OSError, pa.ArrowException) as error:
         return InputFile(path, "", size_bytes=size, note=f"unreadable: {str(error).splitlines()[0]}")
     note = "" if footer.num_rows else "empty file"
-    return InputFile(
-        path, "parquet", "", size, tuple(footer.schema.to_arrow_schema().names), rows=footer.num_rows, note=note
-    )
+    names = tuple(footer.schema.to_arrow_schema().names)
+    groups = tuple(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
+    return InputFile(path, "parquet", "", size, names, rows=footer.num_rows, group_rows=groups, note=note)
 
 
 def _by_suffix(path: str) -> str:

@@ -1,8 +1,9 @@
-"""Finishes one part of a canonical table: sorts it, sets duplicates and senseless values aside, writes both files."""
+"""Finishes one part of a canonical table: sorts it, sets exact duplicates aside, writes the part and its quarantine."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import TypedDict
 
 import numpy as np
@@ -10,12 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from coterie.pipeline.canonical import check_values
+from coterie.pipeline.packing import unpacked
+from coterie.pipeline.reading import FAULT_MARK, REPORT_MARK, rendered
 from coterie.pipeline.schemas import TableSchema, table_schema
 from coterie.pipeline.tasks import write_part
-from coterie.pipeline.textread import FAULT_MARK, REPORT_MARK, rendered
 
-CARRIED = "origin bigint, fault string"  # travel with every row from its reader to its writer
 QUARANTINE_FOLDER = "quarantine"
 DUPLICATE = "duplicate row"
 KEY_LIMIT = 1 << 62
@@ -41,22 +41,19 @@ class PartReport(TypedDict):
 
 
 def finish_part(
-    batches: list[pa.RecordBatch], table: str, out: str, part: int, latest_us: int, keep_duplicates: bool
+    batches: Iterable[pa.RecordBatch], table: str, out: str, part: int, keep_duplicates: bool
 ) -> PartReport:
     """Write the part and its quarantine; the same rows in any order give the same files."""
     schema = table_schema(table)
-    carried = pa.schema([*schema.arrow, ("origin", pa.int64()), ("fault", pa.string())])
-    rows = pa.Table.from_batches([batch.cast(carried) for batch in batches], carried).combine_chunks()
+    rows = unpacked(batches, table).combine_chunks()
     told, rows = _divided(rows, pc.fill_null(pc.starts_with(rows["fault"], REPORT_MARK), False))
     bad, rows = _divided(rows, pc.is_valid(rows["fault"]))
-    reasons = check_values(rows.select(schema.names), schema, latest_us)
-    senseless, rows = _divided(rows.append_column("reason", reasons), pc.is_valid(reasons))
     codes = [_codes(rows[name].combine_chunks()) for name in schema.names]
     order, repeated = _order(codes, rows["origin"].to_numpy(), keep_duplicates)
     kept = order[~repeated]
     write_part(_taken(rows, codes, schema, kept), f"{out}/{table}", part)
     twice = rows.take(pa.array(order[repeated]))
-    count = _write_quarantine(bad, senseless, twice, schema, out, part)
+    count = _write_quarantine(bad, twice, schema, out, part)
     splits = [json.loads(text[len(REPORT_MARK) :]) for text in told["fault"].to_pylist()]
     return PartReport(part=part, kept=len(kept), quarantined=count, splits=splits)
 
@@ -143,14 +140,11 @@ def _taken(rows: pa.Table, codes: list[_Codes], schema: TableSchema, order: I64)
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def _write_quarantine(
-    bad: pa.Table, senseless: pa.Table, twice: pa.Table, schema: TableSchema, out: str, part: int
-) -> int:
+def _write_quarantine(bad: pa.Table, twice: pa.Table, schema: TableSchema, out: str, part: int) -> int:
     faults = [text.split(FAULT_MARK, 1) for text in bad["fault"].to_pylist()]
-    reasons = [fault[0] for fault in faults] + senseless["reason"].to_pylist() + [DUPLICATE] * len(twice)
-    values = pa.concat_tables([senseless.select(schema.names), twice.select(schema.names)])
-    texts = [fault[1] for fault in faults] + rendered(values)
-    origins = np.concatenate([table["origin"].to_numpy() for table in (bad, senseless, twice)])
+    reasons = [fault[0] for fault in faults] + [DUPLICATE] * len(twice)
+    texts = [fault[1] for fault in faults] + rendered(twice.select(schema.names))
+    origins = np.concatenate([table["origin"].to_numpy() for table in (bad, twice)])
     order = pa.array(np.argsort(origins, kind="stable"))
     table = pa.table(
         {"origin": origins, "reason": pa.array(reasons, pa.string()), "raw": pa.array(texts, pa.string())}

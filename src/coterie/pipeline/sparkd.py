@@ -6,7 +6,12 @@ import importlib
 import sys
 
 PRELOADED = ("numpy", "pandas", "pyarrow.compute", "pyarrow.parquet", "pyspark.worker", "coterie.pipeline.journal")
-KERNEL_MODULES = ("coterie.kernels.cosubscription", "coterie.kernels.minhash", "coterie.kernels.filtermatch")
+KERNEL_MODULES = (
+    "coterie.kernels.cosubscription",
+    "coterie.kernels.minhash",
+    "coterie.kernels.filtermatch",
+    "coterie.kernels.texthash",
+)
 
 
 def preload(worker: str) -> None:

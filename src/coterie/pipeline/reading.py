@@ -1,4 +1,4 @@
-"""Reads CSV and JSON Lines inside a task: vectorised where lines are clean, one by one where they are not.
+"""Reads CSV, JSON Lines and Parquet inside a task: vectorised where rows are clean, one by one where they are not.
 
 Every line that is not blank is one row in and gives exactly one row out: canonical values, or a fault with the text.
 """
@@ -16,20 +16,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from coterie.pipeline.canonical import canonicalise
+from coterie.pipeline.canonical import canonicalise, check_values
 from coterie.pipeline.files import InputFile, Torn, read_chunks
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
 
 LINE_BITS = 40  # an origin is (split << 40) | line within the split
 RAW_CHARS_MAX = 2000
+PARQUET_BATCH_ROWS = 500_000
 FAULT_MARK = "\0"  # between reason and text in a fault
 REPORT_MARK = "\1"  # begins a fault that is no row but a split's report
 
 
 @dataclass(frozen=True)
 class Split:
-    """What one task reads at a time: a whole file, or a byte range of a plain one (lines that begin in it)."""
+    """What one task reads at a time: a whole file, a byte range of a plain one (lines that begin in it), row groups."""
 
     index: int
     file: InputFile
@@ -66,31 +67,54 @@ def read_split(split: Split, latest_us: int) -> Iterator[pa.Table]:
 
 
 def _read_parquet(split: Split, latest_us: int) -> Iterator[pa.Table]:
-    """Parquet whose columns need more than a plain cast, batch by batch; the text of a bad row is its JSON."""
+    """Row groups start..stop, batch by batch; the text of a bad row is its JSON."""
     fields = table_schema(split.source.table).fields
     columns = {f.name: split.source.column(f.name) for f in fields if split.source.column(f.name) in split.file.columns}
     refusal = _refusal(split.file, split.source)
     seen = 0
-    for batch in pq.ParquetFile(split.file.path).iter_batches(100_000, columns=list(columns.values())):
+    groups = range(split.start, len(split.file.group_rows) if split.stop is None else split.stop)
+    file = pq.ParquetFile(split.file.path)
+    for batch in file.iter_batches(PARQUET_BATCH_ROWS, row_groups=list(groups), columns=list(columns.values())):
         raw = {name: batch.column(column) for name, column in columns.items()}
         checked = canonicalise(raw, batch.num_rows, split.source, latest_us)
-        faults = checked.reasons.to_numpy(zero_copy_only=False)
+        faults = _as_objects(checked.reasons)
         if refusal:
             faults = np.full(batch.num_rows, refusal, object)
         good = faults == None  # noqa: E711  (element by element)
-        texts = np.full(batch.num_rows, "", object)
-        texts[~good] = rendered(batch.filter(pa.array(~good)))
-        lines = pa.array(texts, pa.string())
+        lines = _texts_of_bad(batch, good)
         numbers = np.arange(seen + 1, seen + 1 + batch.num_rows, dtype=np.int64)
         seen += batch.num_rows
         yield _assemble(split, checked.table, np.arange(batch.num_rows), good, lines, numbers, faults)
-    assert seen == split.file.rows, f"{split.file.path}: {seen} rows read, footer says {split.file.rows}"
+    told = sum(split.file.group_rows[group] for group in groups)
+    assert seen == told, f"{split.file.path}: {seen} rows read, footer says {told}"
     yield _report(split, seen, 0, "")  # its rows are counted from the footer
+
+
+def _texts_of_bad(batch: pa.RecordBatch, good: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> pa.Array:
+    if good.all():
+        return pa.nulls(batch.num_rows, pa.string())
+    texts = np.full(batch.num_rows, "", object)
+    texts[~good] = rendered(batch.filter(pa.array(~good)))
+    return pa.array(texts, pa.string())
 
 
 def rendered(rows: pa.RecordBatch | pa.Table) -> list[str]:
     """Every row as JSON text."""
     return [json.dumps(row, default=str, ensure_ascii=False) for row in rows.to_pylist()]
+
+
+def checked_rows(batch: pa.RecordBatch, table: str, latest_us: int) -> pa.Table:
+    """Rows that have the canonical columns already (they were derived from other tables) with their values checked."""
+    schema = table_schema(table)
+    rows = pa.Table.from_batches([batch]).cast(schema.arrow)
+    reasons = check_values(rows, schema, latest_us)
+    faults = [None] * len(rows)
+    if reasons.null_count < len(rows):
+        texts = rendered(rows)
+        faults = [why and why + FAULT_MARK + text for why, text in zip(reasons.to_pylist(), texts, strict=True)]
+    # They have no line in a file.
+    origins = pa.array(np.zeros(len(rows), np.int64))
+    return rows.append_column("origin", origins).append_column("fault", pa.array(faults, pa.string()))
 
 
 @dataclass(frozen=True)
@@ -160,7 +184,7 @@ def _read_block(split: Split, block: _Block, first_line: int, skipped: int, refu
     faults[wanted] = complaints
     sound = wanted[complaints == None]  # noqa: E711
     table = canonicalise(raw, len(sound), split.source, latest_us)
-    faults[sound] = table.reasons.to_numpy(zero_copy_only=False)
+    faults[sound] = _as_objects(table.reasons)
     good = faults == None  # noqa: E711
     return _assemble(split, table.table, sound, good, lines, numbers, faults)
 
@@ -174,6 +198,9 @@ def _assemble(
     numbers: np.ndarray[tuple[int], np.dtype[np.int64]],
     faults: np.ndarray[tuple[int], np.dtype[np.object_]],
 ) -> pa.Table:
+    if good.all():
+        whole = table.append_column("origin", pa.array((np.int64(split.index) << LINE_BITS) | numbers))
+        return whole.append_column("fault", pa.nulls(len(table), pa.string()))
     kept = table.filter(pa.array(good[sound]))
     bad = np.flatnonzero(~good)
     origin = (np.int64(split.index) << LINE_BITS) | numbers
@@ -184,6 +211,13 @@ def _assemble(
     order = np.concatenate([np.flatnonzero(good), bad])
     everything = everything.append_column("origin", pa.array(origin[order]))
     return everything.append_column("fault", pa.array([None] * len(kept) + told, pa.string()))
+
+
+def _as_objects(reasons: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.object_]]:
+    if reasons.null_count == len(reasons):
+        return np.full(len(reasons), None, object)
+    objects: np.ndarray[tuple[int], np.dtype[np.object_]] = reasons.to_numpy(zero_copy_only=False)
+    return objects
 
 
 def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
