@@ -49,6 +49,7 @@ class Associate(Message, frozen=True):
     traffic: ClassVar[Traffic] = Traffic.ASSOCIATION
     topic: Topic
     cluster: str
+    topics: tuple[Topic, ...]  # all of the cluster's, for those who consult the topic's root
 
 
 class Dissociate(Message, frozen=True):
@@ -82,4 +83,109 @@ CLUSTER_MESSAGES: tuple[type[Message], ...] = (
     Dissociate,
     ClusterPublish,
     ClusterMulticast,
+)
+
+
+# --- what adapts clusters (Tamara+) ---
+
+
+class Consult(Message, frozen=True):
+    """To a topic's root, hop by hop: this user has subscribed directly; which clusters have the topic?"""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    topic: Topic
+    user: int
+
+
+class Advice(Message, frozen=True):
+    """From a topic's root: clusters with the topic, as (name, topics)."""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    topic: Topic
+    clusters: tuple[tuple[str, tuple[Topic, ...]], ...]
+
+
+class Moved(Message, frozen=True):
+    """To a channel's root, hop by hop: a subscriber has come or gone, so many updates after a user's wish."""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    channel: Topic
+    is_coming: bool
+    depth: int
+
+
+class Notice(Message, frozen=True):
+    """To a cluster's root, hop by hop: a member subscribed to this topic directly, or does not want it any more."""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    cluster: str
+    topic: Topic
+    is_leaving: bool
+
+
+class Survey(Message, frozen=True):
+    """Down a channel's tree: with this probability, tell the root which channels you are on."""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    channel: Topic
+    number: int
+    root: int
+    probability: float
+
+
+class Answer(Message, frozen=True):
+    """To the root: my channels, and the topics I get from this one alone."""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    channel: Topic
+    number: int
+    channels: tuple[Topic, ...]
+    needed: tuple[Topic, ...]
+
+
+class Propose(Message, frozen=True):
+    """To a partner channel's root, hop by hop: so many subscribers in common; shall we merge?"""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    channel: Topic
+    proposer: Topic
+    root: int
+    topics: tuple[tuple[Topic, float], ...]  # with their rates
+    size: float
+    shared: float
+    depth: int
+
+
+class Verdict(Message, frozen=True):
+    """To the proposer's root: your subscribers are welcome in this cluster, or (empty name) nothing changes."""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    channel: Topic
+    cluster: str
+    topics: tuple[Topic, ...]
+    version: int
+    depth: int
+
+
+class Invite(Message, frozen=True):
+    """Down a channel's tree: take the cluster instead."""
+
+    traffic: ClassVar[Traffic] = Traffic.CLUSTERING
+    channel: Topic
+    cluster: str
+    topics: tuple[Topic, ...]
+    version: int
+    depth: int
+
+
+ADAPTATION_MESSAGES: tuple[type[Message], ...] = (
+    Consult,
+    Advice,
+    Moved,
+    Notice,
+    Survey,
+    Answer,
+    Propose,
+    Verdict,
+    Invite,
 )

@@ -23,3 +23,10 @@ def planned_name(topics: Iterable[Topic]) -> str:
 def grown_name(founder: int, number: int) -> str:
     """A cluster that channels formed by themselves; its topics change."""
     return f"{PREFIX}{founder}-{number}"
+
+
+def next_version(version: int, topics: Iterable[Topic]) -> int:
+    """Versions rise with every change; two different changes of one version, made apart, still differ."""
+    text = "\x00".join(str(topic) for topic in topics)
+    mark = int.from_bytes(blake2b(text.encode(), digest_size=2).digest(), "big")
+    return ((version >> 16) + 1) << 16 | mark

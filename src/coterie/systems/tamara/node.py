@@ -52,7 +52,9 @@ class ClusterNode(ScribeNode):
         self._shapes: dict[
             str, tuple[int, tuple[Topic, ...]]
         ] = {}  # version and topics of clusters whose tree we are on
-        self._carriers: dict[Topic, dict[str, float]] = {}  # at a topic's root: clusters, and when last heard of
+        self._carriers: dict[
+            Topic, dict[str, tuple[float, tuple[Topic, ...]]]
+        ] = {}  # at a topic's root: when heard, topics
         self._had = Seen(parameters.seen_capacity)
 
     # --- interest ---
@@ -108,6 +110,10 @@ class ClusterNode(ScribeNode):
     def on_timer(self, timer: Timer) -> None:
         if timer == "linger":
             self._leave_channels()
+        elif isinstance(timer, tuple) and timer[0] == "untie":
+            name, topic = str(timer[1]), timer[2]
+            if topic not in self._shapes.get(name, (0, ()))[1]:
+                self._dissociate(name, (topic,))
         elif timer == "trees":
             self._keep_trees()
             self.set_timer("trees", self._tree_heartbeat_s)
@@ -143,7 +149,7 @@ class ClusterNode(ScribeNode):
         if topic not in self._groups and topic in self._shapes:
             _, topics = self._shapes.pop(str(topic))
             if was_root:
-                self._tell_topics(topics, str(topic), is_leaving=True)
+                self._dissociate(str(topic), topics)
 
     def _shape(self, name: str, version: int, topics: tuple[Topic, ...]) -> None:
         """Somebody says what a cluster carries; the newest word counts, and is passed down."""
@@ -155,23 +161,25 @@ class ClusterNode(ScribeNode):
         if group.parent is None:
             self._associate(name)
         if known is not None:
-            gone = tuple(topic for topic in known[1] if topic not in topics)
-            if group.parent is None and gone:
-                self._tell_topics(gone, name, is_leaving=True)
+            for topic in known[1]:
+                if group.parent is None and topic not in topics:
+                    self.set_timer(("untie", name, topic), LINGER_S)  # members subscribe directly meanwhile
             self.send_all(group.children, TellCluster(name, version, topics))
-        self.on_shape(name, known[1] if known else (), topics)
+        self.on_shape(name, topics)
 
-    def on_shape(self, name: str, before: tuple[Topic, ...], topics: tuple[Topic, ...]) -> None:
+    def on_shape(self, name: str, topics: tuple[Topic, ...]) -> None:
         """The topics of a cluster whose tree this node is on have changed."""
 
     # --- ties between clusters and topics ---
 
     def _associate(self, name: str) -> None:
-        self._tell_topics(self._shapes[name][1], name, is_leaving=False)
-
-    def _tell_topics(self, topics: tuple[Topic, ...], name: str, *, is_leaving: bool) -> None:
+        topics = self._shapes[name][1]
         for topic in topics:
-            self._pass_on(Dissociate(topic, name) if is_leaving else Associate(topic, name))
+            self._pass_on(Associate(topic, name, topics))
+
+    def _dissociate(self, name: str, topics: tuple[Topic, ...]) -> None:
+        for topic in topics:
+            self._pass_on(Dissociate(topic, name))
 
     def _pass_on(self, message: Associate | Dissociate) -> None:
         """Towards the topic's root, which takes note."""
@@ -179,14 +187,14 @@ class ClusterNode(ScribeNode):
         if towards is not None:
             self.send(towards, message)
         elif isinstance(message, Associate):
-            self._carriers.setdefault(message.topic, {})[message.cluster] = self.now_s
+            self._carriers.setdefault(message.topic, {})[message.cluster] = (self.now_s, message.topics)
         else:
             self._carriers.get(message.topic, {}).pop(message.cluster, None)
 
     def _expire_carriers(self) -> None:
         oldest_s = self.now_s - SILENT_HEARTBEATS * self._tree_heartbeat_s
         for topic, clusters in list(self._carriers.items()):
-            for name in [name for name, heard_s in clusters.items() if heard_s < oldest_s]:
+            for name in [name for name, (heard_s, _) in clusters.items() if heard_s < oldest_s]:
                 del clusters[name]
             if not clusters:
                 del self._carriers[topic]

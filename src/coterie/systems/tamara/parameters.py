@@ -13,6 +13,8 @@ class TamaraParameters(ScribeParameters, frozen=True, kw_only=True, forbid_unkno
     survey_size: int = 384  # n0 of Cochran's sample (5 points, 95 %), reference [1]; 0 asks everybody
     survey_share: float = 0.1  # "periodically", section 3.2: after this share of a channel's subscribers moved
     clusters_max: int = 100_000  # in use at a time
+    rate_prior: float = 0.1  # alpha, section 3.2: events per interval of a topic nobody has seen any of
+    depth_max: int = 6  # updates that may follow from one another before a user's next wish
     is_adaptive: bool = True  # off: clusters stay as they are (SC, section 5.2)
 
     def __post_init__(self) -> None:
@@ -23,5 +25,9 @@ class TamaraParameters(ScribeParameters, frozen=True, kw_only=True, forbid_unkno
             raise ConfigError("survey_size", self.survey_size, "at least 0")
         if not 0 < self.survey_share <= 1:
             raise ConfigError("survey_share", self.survey_share, "above 0, at most 1")
+        if self.rate_prior < 0:
+            raise ConfigError("rate_prior", self.rate_prior, "at least 0")
+        if self.depth_max < 1:
+            raise ConfigError("depth_max", self.depth_max, "at least 1")
         if self.clusters_max < 1:
             raise ConfigError("clusters_max", self.clusters_max, "at least 1")
