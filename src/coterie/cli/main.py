@@ -11,6 +11,7 @@ from coterie import __version__
 from coterie.cli.catalogue import systems_command, workloads_command
 from coterie.cli.console import err, out
 from coterie.cli.doctor import doctor_command
+from coterie.cli.planning import compare_command, plan_command
 from coterie.cli.pricing import price_command
 from coterie.cli.simulating import simulate_command
 from coterie.errors import CoterieError
@@ -22,6 +23,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.command("compare")(compare_command)
+app.command("plan")(plan_command)
 app.command("simulate")(simulate_command)
 app.command("price")(price_command)
 app.command("systems")(systems_command)

@@ -21,7 +21,7 @@ from coterie.pipeline.mapping import Source
 from coterie.pipeline.planning import LATER, LEARN, Candidate, Priced, cheapest, design_file, price_all
 from coterie.pipeline.plans import DESIGN, PlanStore
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
-from coterie.pipeline.steps import Done, Facts, Progress, Step, run_steps
+from coterie.pipeline.steps import Facts, Progress, Step, run_steps
 from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, write_names
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def publish_plan(outcome: Outcome, store: PlanStore) -> int:
         raise InputError(str(outcome.folder), "no system serves everybody on the later window; nothing to publish")
     chosen = outcome.chosen
     done = outcome.folder / "work"
-    designs, workloads = _only(done / "designs"), _only(done / "workloads")
+    designs, workloads = only(done / "designs"), only(done / "workloads")
 
     def write(folder: Path) -> None:
         (folder / DESIGN).write_bytes(design_file(designs, chosen.system).read_bytes())
@@ -200,11 +200,8 @@ def _plain(choices: Any) -> Facts:
     return plain
 
 
-def _only(home: Path) -> Path:
+def only(home: Path) -> Path:
     """The one finished output of a step."""
     found = [entry for entry in home.iterdir() if not entry.name.startswith(".")]
     assert len(found) == 1, f"{home} should hold one output"
     return found[0]
-
-
-__all__ = ["Candidate", "Done", "Outcome", "Request", "publish_plan", "run_job", "write_ledgers"]

@@ -1,0 +1,128 @@
+"""Plots as inline SVG, so that a report is one file that opens anywhere, offline."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("svg")
+
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK, FAINT = "#1f2933", "#9aa5b1"
+COLOURS = ("#2f6f9f", "#d9822b", "#3d8a5f", "#a8456b", "#7a6ab0", "#8c7355", "#5b8fb9", "#c2a83e", "#6b7280")
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 9.5,
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "svg.hashsalt": "coterie",  # the same data gives the same bytes
+    "svg.fonttype": "path",
+}
+
+
+def stacked_bars(
+    title: str,
+    parts: Mapping[str, Sequence[float]],
+    labels: Sequence[str],
+    bound: Sequence[float] | None = None,
+    unit: str = "",
+) -> str:
+    """One horizontal bar per label, split into parts; a mark shows the lower bound of each."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(8.2, 0.42 * len(labels) + 1.3))
+        places = range(len(labels))
+        left = [0.0] * len(labels)
+        for colour, (name, widths) in zip(COLOURS, parts.items(), strict=False):
+            axes.barh(places, widths, left=left, label=name, color=colour, height=0.62)
+            left = [start + width for start, width in zip(left, widths, strict=True)]
+        if bound is not None:
+            axes.scatter(bound, places, marker="|", s=260, color=INK, label="lower bound", zorder=3)
+        axes.set_yticks(places, labels)
+        axes.invert_yaxis()
+        axes.set_xlabel(unit)
+        axes.set_title(title)
+        _thousands(axes, "x")
+        axes.legend(frameon=False, loc="lower right", fontsize=8.5)
+        return _svg(figure)
+
+
+def paired_bars(title: str, pairs: Mapping[str, Sequence[float]], labels: Sequence[str], unit: str = "") -> str:
+    """For each label one bar per series, side by side."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(8.2, 0.5 * len(labels) + 1.2))
+        height = 0.8 / max(len(pairs), 1)
+        for index, (name, values) in enumerate(pairs.items()):
+            places = [place + (index - (len(pairs) - 1) / 2) * height for place in range(len(labels))]
+            axes.barh(places, values, height=height * 0.92, label=name, color=COLOURS[index % len(COLOURS)])
+        axes.set_yticks(range(len(labels)), labels)
+        axes.invert_yaxis()
+        axes.set_xlabel(unit)
+        axes.set_title(title)
+        _thousands(axes, "x")
+        axes.legend(frameon=False, loc="lower right", fontsize=8.5)
+        return _svg(figure)
+
+
+def lines(
+    title: str,
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+) -> str:
+    """One line per series of (x, y); points are marked."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 3.4))
+        for index, (name, (x, y)) in enumerate(series.items()):
+            axes.plot(x, y, marker="o", markersize=4, label=name, color=COLOURS[index % len(COLOURS)])
+        if log_x:
+            axes.set_xscale("log")
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        axes.set_title(title)
+        if len(series) > 1:
+            axes.legend(frameon=False, fontsize=8.5)
+        return _svg(figure)
+
+
+def rank_curve(title: str, series: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> str:
+    """Sizes from the largest down, both axes logarithmic: how skewed something is."""
+    with plt.rc_context(STYLE):
+        figure, axes = plt.subplots(figsize=(7.2, 3.0))
+        for index, (name, values) in enumerate(series.items()):
+            ordered = sorted((value for value in values if value > 0), reverse=True)
+            axes.loglog(range(1, len(ordered) + 1), ordered, label=name, color=COLOURS[index % len(COLOURS)])
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        axes.set_title(title)
+        if len(series) > 1:
+            axes.legend(frameon=False, fontsize=8.5)
+        return _svg(figure)
+
+
+def _thousands(axes: Axes, axis: str) -> None:
+    chosen = axes.xaxis if axis == "x" else axes.yaxis
+    chosen.set_major_formatter(lambda value, _: f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:g}")
+
+
+def _svg(figure: Figure) -> str:
+    figure.tight_layout()
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
+    plt.close(figure)
+    drawn = text.getvalue()
+    return drawn[drawn.index("<svg") :]
