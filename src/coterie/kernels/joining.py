@@ -17,8 +17,10 @@ from coterie.kernels.jit import kernel
 from coterie.kernels.rings import Index, Offset
 
 Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float64]
 
-STATIC, SIMILARITY, LOCATION = 0, 1, 2
+STATIC, SIMILARITY, LOCATION, FANOUT = 0, 1, 2, 3
+SMOOTHING = 0.5  # of the count of a topic's users at a broker, as in kernels.fanout
 SUBSCRIBE, UNSUBSCRIBE, MOVE = 0, 1, 5
 
 
@@ -63,6 +65,34 @@ def choose(population: Population, topics: Index, asked: int, members: Index, lo
         utility = shared / max(wanted, 1) - load_weight * own_load * len(members) / max(total, 1.0)
         if utility > best_utility + 1e-12:
             best, best_utility = member, utility
+    return best
+
+
+@kernel
+def choose_by_fanout(population: Population, topics: Index, here: int, rate: Floats, price: float, room: float) -> int:
+    """Where the user's topics cost least in brokers touched, smoothed; it moves only if that saves more than `price`.
+
+    Knows the brokers as they are. `room` is the largest load as a multiple of the mean.
+    """
+    counts, load = population.counts, population.load
+    wanted = 0
+    staying = 0.0
+    for topic in topics:
+        if topic >= 0:
+            wanted += 1
+            others = counts[here, topic] - 1 if counts[here, topic] > 0 else 0
+            staying += rate[topic] * SMOOTHING**others
+    limit = room * load.mean()
+    best, best_cost = here, staying - price
+    for broker in range(len(load)):
+        if broker == here or load[broker] + wanted > limit:
+            continue
+        cost = 0.0
+        for topic in topics:
+            if topic >= 0:
+                cost += rate[topic] * SMOOTHING ** counts[broker, topic]
+        if cost < best_cost:
+            best, best_cost = broker, cost
     return best
 
 
@@ -131,6 +161,9 @@ def change_all(
     clusters: Index,
     cluster_of: Index,
     load_weight: float,
+    rate: Floats,
+    handover_price: float,
+    room: float,
 ) -> tuple[int, Index, Index, NDArray[np.int8]]:
     """Changes of one step, in order, neighbouring ones of one user together; nobody exchanges state in between.
 
@@ -138,9 +171,9 @@ def change_all(
     """
     counts = population.counts
     width = population.held.shape[1]
-    room = len(who) * 2 * width + 1
-    brokers, topics_changed = np.empty(room, np.int32), np.empty(room, np.int32)
-    signs = np.empty(room, np.int8)
+    space = len(who) * 2 * width + 1
+    brokers, topics_changed = np.empty(space, np.int32), np.empty(space, np.int32)
+    signs = np.empty(space, np.int8)
     used = 0
     handovers = 0
     before = np.empty(width, np.int32)
@@ -169,6 +202,8 @@ def change_all(
             cluster = cluster_of[asked]
             members = clusters[cluster_indptr[cluster] : cluster_indptr[cluster + 1]]
             new = choose(population, held, asked, members, load_weight, False)
+        elif policy == FANOUT:
+            new = choose_by_fanout(population, held, old, rate, handover_price, room)
         handovers += new != old
         _put(population, before, old, -1)
         _put(population, held, new, 1)

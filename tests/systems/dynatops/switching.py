@@ -1,4 +1,4 @@
-"""One reconfiguration in the simulator under a seed: bad weather for control messages, crashes, events all the while."""
+"""One reconfiguration in the simulator under a seed: bad weather, crashes, and events all the while."""
 
 from __future__ import annotations
 

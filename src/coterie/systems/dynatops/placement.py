@@ -12,7 +12,12 @@ from coterie.kernels.joining import Population
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.relation import Index
 
-POLICIES = {"static": joining.STATIC, "similarity": joining.SIMILARITY, "location": joining.LOCATION}
+POLICIES = {
+    "static": joining.STATIC,
+    "similarity": joining.SIMILARITY,
+    "location": joining.LOCATION,
+    "fanout": joining.FANOUT,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +128,8 @@ class Follower:
     policy: str
     load_weight: float
     update_s: float
+    handover_price: float = 1.0  # fan-out policy: smoothed events per interval that a handover must save
+    room: float = 1.03  # fan-out policy: the largest load as a multiple of the mean
     _next: int = 0
     _updated_s: float = field(default=0.0)
 
@@ -144,6 +151,9 @@ class Follower:
             brokers.columns,
             self.clusters.cluster_of,
             float(self.load_weight),
+            self.timeline.start.rates,
+            float(self.handover_price),
+            float(self.room),
         )
         self._next = end
         return Step(int(handovers), broker, topic, sign, self._update(until_s))

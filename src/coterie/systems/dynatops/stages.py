@@ -8,6 +8,7 @@ from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
 from coterie.substrate.chord import chord_ring
 from coterie.substrate.identifiers import topic_keys
 from coterie.substrate.trees import entries, top_down_trees
+from coterie.systems.dynatops.hypergraph import partitioned
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.systems.dynatops.placement import place_by_similarity
 from coterie.systems.dynatops.positions import Slots, hashed_slots, optimise, slot_positions
@@ -16,6 +17,8 @@ from coterie.systems.dynatops.positions import Slots, hashed_slots, optimise, sl
 def place_users(workload: Workload, parameters: DynatopsParameters, seed: int) -> Placement:
     if parameters.placement == "given":
         return Placement(workload.attachment, workload.node_count)
+    if parameters.placement == "hypergraph":
+        return Placement(partitioned(workload, parameters.imbalance, seed).node_of, workload.node_count)
     node_of = place_by_similarity(
         workload, parameters.cluster_size, parameters.load_weight, parameters.joins_per_update, parameters.rounds
     )
