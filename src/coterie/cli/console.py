@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-out = Console(highlight=False)
+WIDTH = None if sys.stdout.isatty() else 140  # what is piped somewhere is not cut to a screen
+out = Console(highlight=False, width=WIDTH)
 err = Console(stderr=True, highlight=False)
 
 Report = Callable[[str, float], None]

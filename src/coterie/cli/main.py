@@ -13,6 +13,7 @@ from coterie.cli.console import err, out
 from coterie.cli.doctor import doctor_command
 from coterie.cli.planning import compare_command, plan_command
 from coterie.cli.pricing import price_command
+from coterie.cli.reproducing import reproduce_command
 from coterie.cli.simulating import simulate_command
 from coterie.errors import CoterieError
 
@@ -25,6 +26,7 @@ app = typer.Typer(
 )
 app.command("compare")(compare_command)
 app.command("plan")(plan_command)
+app.command("reproduce")(reproduce_command)
 app.command("simulate")(simulate_command)
 app.command("price")(price_command)
 app.command("systems")(systems_command)

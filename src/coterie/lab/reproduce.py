@@ -1,0 +1,172 @@
+"""Run experiments and judge their claims: the paper's value, ours with its spread, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import coterie
+from coterie.errors import ConfigError
+from coterie.lab.experiment import Experiment, Judgement, Plot, Point, Row, Verdict
+from coterie.pipeline import charts
+from coterie.pipeline.report import Report, ReportTable, Section, TableRow
+from coterie.pipeline.sweep import Measurement, sweep
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An experiment, its finished rows and its judged claims."""
+
+    experiment: Experiment
+    rows: list[Row]
+    judgements: list[Judgement]
+
+
+def chosen(experiments: Sequence[Experiment], claim: str | None) -> list[Experiment]:
+    """The experiments that hold a claim whose id starts like this; all without one."""
+    if claim is None:
+        return list(experiments)
+    found = [one for one in experiments if one.id.startswith(claim) or _claims(one, claim)]
+    if not found:
+        known = ", ".join(one.id for one in experiments) or "none"
+        raise ConfigError("--claim", claim, f"an experiment or a claim of one; experiments are: {known}")
+    return found
+
+
+def _claims(experiment: Experiment, claim: str) -> bool:
+    return any(
+        f"{experiment.paper}/{one.id}".startswith(claim) or one.id.startswith(claim) for one in experiment.claims
+    )
+
+
+def reproduce(
+    spark: SparkSession,
+    experiments: Sequence[Experiment],
+    folder: Path,
+    is_full: bool,
+    seeds: int | None = None,
+    progress: Callable[[str, float], None] = lambda stage, share: None,
+) -> list[Finding]:
+    """Run every point with every seed as a Spark task (those not yet in `folder`), then judge."""
+    runs: list[tuple[Experiment, Point, int, Measurement]] = []
+    for experiment in experiments:
+        points = experiment.full if is_full else experiment.quick
+        count = seeds or (experiment.full_seeds if is_full else experiment.quick_seeds)
+        for point in points:
+            for seed in range(1, count + 1):
+                one = Measurement(experiment.id, point, seed, experiment.run, coterie.__version__)
+                runs.append((experiment, point, seed, one))
+    results = sweep(spark, [one for *_, one in runs], folder / "runs", progress)
+    findings = []
+    for experiment in experiments:
+        rows = [
+            Row(owner.id, point, seed, results[one.key]["values"], results[one.key]["seconds"])
+            for owner, point, seed, one in runs
+            if owner is experiment
+        ]
+        findings.append(Finding(experiment, rows, [claim.judge(rows) for claim in experiment.claims]))
+    _write_table(findings, folder / "results.parquet")
+    return findings
+
+
+def _write_table(findings: Sequence[Finding], path: Path) -> None:
+    """One row per (experiment, point, seed, value): the raw material of every verdict."""
+    rows = [
+        {
+            "experiment": row.experiment,
+            "point": str(dict(row.point)),
+            "seed": row.seed,
+            "name": name,
+            "value": value,
+            "seconds": row.seconds,
+        }
+        for finding in findings
+        for row in finding.rows
+        for name, value in row.values.items()
+    ]
+    kinds = [("experiment", pa.string()), ("point", pa.string()), ("seed", pa.int64()), ("name", pa.string())]
+    schema = pa.schema([*kinds, ("value", pa.float64()), ("seconds", pa.float64())])
+    beside = path.with_name(f".{path.name}")
+    pq.write_table(pa.Table.from_pylist(rows, schema), beside)
+    beside.replace(path)
+
+
+def as_document(findings: Sequence[Finding]) -> list[dict[str, object]]:
+    return [
+        {
+            "experiment": finding.experiment.id,
+            "claim": f"{finding.experiment.paper}/{judgement.claim.id}",
+            "where": judgement.claim.where,
+            "statement": judgement.claim.statement,
+            "paper": judgement.claim.expected,
+            "tolerance": judgement.claim.tolerance,
+            "ours": None if not judgement.measured else judgement.mean,
+            "spread": judgement.spread,
+            "seeds": len(judgement.measured),
+            "unit": judgement.claim.unit,
+            "verdict": judgement.verdict.value,
+            "because": judgement.claim.because,
+        }
+        for finding in findings
+        for judgement in finding.judgements
+    ]
+
+
+MARKS = {Verdict.REPRODUCED: "good", Verdict.NOT: "bad"}
+
+
+def report(findings: Sequence[Finding], is_full: bool, folder: Path) -> Path:
+    """The verdicts and the plots, one section per experiment."""
+    judged = [judgement for finding in findings for judgement in finding.judgements]
+    counts = {verdict: sum(one.verdict is verdict for one in judged) for verdict in Verdict}
+    form = "full" if is_full else "quick"
+    made = Report(
+        title="Coterie: claims of the papers",
+        subtitle=f"The {form} form of {len(findings)} experiments. Quick forms are smaller than the papers' settings.",
+        cards=[(verdict.value, str(count)) for verdict, count in counts.items() if count],
+        sections=[_section(finding) for finding in findings],
+    )
+    return made.write(folder / "report.html")
+
+
+def _section(finding: Finding) -> Section:
+    experiment = finding.experiment
+    rows = [
+        TableRow(
+            [
+                judgement.claim.statement,
+                f"{judgement.claim.expected:g} ± {judgement.claim.tolerance:g} {judgement.claim.unit}",
+                f"{judgement.mean:.4g} ± {judgement.spread:.2g}" if judgement.measured else "",
+                judgement.verdict.value,
+                judgement.claim.because,
+            ],
+            MARKS.get(judgement.verdict, ""),
+        )
+        for judgement in finding.judgements
+    ]
+    header = ["claim", "paper ± tolerance", "ours ± spread over seeds", "verdict", "because"]
+    drawn = [_draw(plot, finding.rows) for plot in experiment.plots]
+    tables = [ReportTable(header, rows, (0, 3, 4))] if rows else []
+    return Section(f"{experiment.paper}, {experiment.where}: {experiment.title}", (), drawn, tables)
+
+
+def _draw(plot: Plot, rows: Sequence[Row]) -> str:
+    """Means over seeds."""
+    series: dict[str, dict[float, list[float]]] = {}
+    for row in rows:
+        if plot.x in row.point and plot.y in row.values:
+            name = str(row.point.get(plot.line, "")) if plot.line else plot.y
+            series.setdefault(name, {}).setdefault(float(row.point[plot.x]), []).append(row.values[plot.y])
+    drawn = {
+        name: (sorted(points), [sum(points[x]) / len(points[x]) for x in sorted(points)])
+        for name, points in series.items()
+    }
+    return charts.lines(plot.title, drawn, plot.x, plot.y_label or plot.y, plot.log_x)
