@@ -41,6 +41,8 @@ FIRST_MAINTENANCE_S = 1.5  # after the neighbours' first heartbeats have come in
 TELL_S = 0.1  # changes of interest are told together
 RELAY_S = 0.2  # beacons of several topics are passed on together
 BURST_S = 0.5  # between gossip exchanges while the view is still growing
+LEARNED_ROUNDS = 2  # exchanges without news after which a first view is good enough to choose from
+LEARNING_S_MAX = 60.0  # or when this is over
 QUIET_ROUNDS = 6  # exchanges without news after which a view counts as learned
 
 
@@ -68,6 +70,8 @@ class SpiderCastNode(OverlayNode):
         self._is_announced = False
         self._quiet_rounds = QUIET_ROUNDS if parameters.is_planned else 0  # since gossip last brought news
         self._turn = 0
+        self._has_learned = parameters.is_planned
+        self._late_s = 0.0
 
     # --- start and interest ---
 
@@ -81,6 +85,7 @@ class SpiderCastNode(OverlayNode):
             self._wake()
             return
         self._is_started = True
+        self._late_s = self.now_s + LEARNING_S_MAX
         self.set_timer("heartbeat", FIRST_HEARTBEAT_S)
         self._sleep_until_heard()
         if self._parameters.beacon_s:
@@ -90,7 +95,7 @@ class SpiderCastNode(OverlayNode):
 
     def _sleep_until_heard(self) -> None:
         self._is_awake = True
-        self.set_timer("maintain", FIRST_MAINTENANCE_S if self._parameters.is_planned else FIRST_HEARTBEAT_S)
+        self.set_timer("maintain", FIRST_MAINTENANCE_S)
 
     def _adopt(self, peers: tuple[int, ...]) -> None:
         greedy = self._tasks[GREEDY]
@@ -169,7 +174,7 @@ class SpiderCastNode(OverlayNode):
             case Heartbeat():
                 self._on_heartbeat(source, message)
             case Interest():
-                self._on_interest(source, frozenset(message.interest))
+                self._on_interest(source, message.interest)
             case Exchange():
                 self._on_exchange(source, message)
             case Beacon():
@@ -198,7 +203,7 @@ class SpiderCastNode(OverlayNode):
 
     def _on_heartbeat(self, source: int, message: Heartbeat) -> None:
         interest = frozenset(message.interest)
-        self._view.learn(source, interest, self.now_s)
+        self._view.learn(source, message.interest, self.now_s)
         standings = (message.greedy, message.random)
         changed = [task.heard(source, interest, said) for task, said in zip(self._tasks, standings, strict=True)]
         if any(changed):
@@ -210,12 +215,12 @@ class SpiderCastNode(OverlayNode):
             else:
                 self.send(source, Leave())
 
-    def _on_interest(self, source: int, interest: frozenset[Topic]) -> None:
+    def _on_interest(self, source: int, interest: tuple[Topic, ...]) -> None:
         self._view.learn(source, interest, self.now_s)
         for task in self._tasks:
             peer = task.neighbours.get(source)
             if peer is not None:
-                peer.interest = interest
+                peer.interest = frozenset(interest)
         self._look_around()
         self._wake()
 
@@ -290,11 +295,20 @@ class SpiderCastNode(OverlayNode):
     def _maintain(self) -> None:
         """One iteration of MAINTAINNEIGHBORS for each task; sleeps when there is nothing to do."""
         self._is_awake = False
+        if not self._is_learned():
+            self._wake()
+            return
         if self._parameters.is_adaptive:
             self._adapt()
         for task in self._tasks:
             if task.coverage and self._maintain_task(task):
                 self._wake()
+
+    def _is_learned(self) -> bool:
+        """Whether the first view is worth choosing from: who chooses from a handful needs many links."""
+        if self._has_learned or self._view.is_full or self._quiet_rounds >= LEARNED_ROUNDS or self.now_s > self._late_s:
+            self._has_learned = True
+        return self._has_learned
 
     def _maintain_task(self, task: Task) -> bool:
         other = task.next_neighbour(self._view, self.now_s, self.random)
@@ -339,18 +353,20 @@ class SpiderCastNode(OverlayNode):
 
     def _gossip_partner(self) -> int | None:
         """A planned neighbour that is missing, else a stranger who shares the topic whose turn it is, else anybody."""
+        self._turn += 1
+        if self._turn <= len(self._contacts):
+            return self._contacts[self._turn - 1]
         links = self._links()
         missing = [node for node in self._planned if node not in links]
         if missing and self.random.random() < 0.5:
             return self.random.choice(missing)
-        self._turn += 1
         if self._topics and self._turn % 2:
             topic = list(self._topics)[self._turn // 2 % len(self._topics)]
             strangers = [node for node in self._view.members(topic) if node not in links]
             if strangers:
                 return self.random.choice(strangers)
-        if not len(self._view):
-            nearby = [*links, *self._contacts] or missing
+        if not len(self._view) or (self._contacts and self.random.random() < 0.1):
+            nearby = [*self._contacts, *links] or missing
             return self.random.choice(nearby) if nearby else None
         return self._view.any_of()
 

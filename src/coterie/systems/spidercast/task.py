@@ -82,7 +82,7 @@ class Task:
         best = 1
         ties: list[int] = []
         for node, (interest, _) in view.items():
-            gain = len(uncovered & interest)
+            gain = len(uncovered.intersection(interest))
             if gain < best or node in self.neighbours or node in self._kept_away:
                 continue
             if gain > best and self.kind == GREEDY:

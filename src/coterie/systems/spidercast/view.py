@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from random import Random
 
 from coterie.model.plan import Topic
 from coterie.protocol.membership import Descriptor
 
-Known = tuple[frozenset[Topic], float]  # interest and when its owner said so
+Known = tuple[tuple[Topic, ...], float]  # interest and when its owner said so; tuples are shared, sets would not be
 
 
 class InterestView:
     """At most `capacity` others. What somebody said of itself later wins; the word of who is lost no longer counts.
 
-    On the wire a descriptor's `age` is in whole seconds. When the view is full a random entry makes room, so what
+    On the wire a descriptor's `age` is in milliseconds. When the view is full a random entry makes room, so what
     stays is a random sample of what went by.
     """
 
@@ -58,20 +59,20 @@ class InterestView:
             self._lost_s.clear()
         self._lost_s[node] = now_s
 
-    def learn(self, node: int, interest: Iterable[Topic], said_s: float) -> bool:
+    def learn(self, node: int, interest: tuple[Topic, ...], said_s: float) -> bool:
         """True if the node was not known."""
-        if node == self._owner or said_s <= self._lost_s.get(node, -1.0):
+        if node == self._owner or said_s <= self._lost_s.get(node, -math.inf):
             return False
         held = self._known.get(node)
         if held is not None:
             if said_s > held[1]:
-                self._known[node] = (frozenset(interest), said_s)
+                self._known[node] = (interest, said_s)
             return False
         if len(self._known) >= self._capacity:
             self._drop(self._order[self._random.randrange(len(self._order))])
         self._place[node] = len(self._order)
         self._order.append(node)
-        self._known[node] = (frozenset(interest), said_s)
+        self._known[node] = (interest, said_s)
         return True
 
     def _drop(self, node: int) -> None:
@@ -90,8 +91,10 @@ class InterestView:
 
     def _describe(self, node: int, now_s: float) -> Descriptor:
         interest, said_s = self._known[node]
-        return Descriptor(node, 0, tuple(sorted(interest, key=str)), 0, int(now_s - said_s) + 1)
+        return Descriptor(node, 0, interest, 0, round((now_s - said_s) * 1000))
 
     def absorb(self, received: Iterable[Descriptor], now_s: float) -> int:
-        """How many were new."""
-        return sum(self.learn(it.node, it.interest, now_s - it.age) for it in received)
+        """How many were new while there was room for them; a full view only changes, it does not grow."""
+        was_full = self.is_full
+        new = sum([self.learn(it.node, it.interest, now_s - it.age / 1000) for it in received])
+        return 0 if was_full else new
