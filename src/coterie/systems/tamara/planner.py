@@ -22,6 +22,7 @@ UNIT_PRICES = Prices(1.0, 1.0, 1.0, 1.0)
 _TURNS_MAX = 8  # per schedule step
 _FIRST_SHARES = (0.5, 0.25, 0.05)
 _PAIRS_TO_TRY = 1_000_000
+_NEARLY = 1.5  # a start that is at most so much dearer is worth a search
 _WORTHWHILE = 1e-4  # of the cost: a turn that saves less is the last one
 
 
@@ -167,6 +168,9 @@ def plan_clusters(
     trials = [_run(sample, rate, prices, share, None) for share in _FIRST_SHARES]
     best = int(np.argmin([trial.overall for trial in trials]))
     plans = [trials[best] if sample is interests else _run(interests, rate, prices, _FIRST_SHARES[best], None)]
+    everything = Relation.from_rows([np.unique(interests.columns).tolist()], interests.column_count)
+    if cover_with(everything, interests, rate, prices).overall < _NEARLY * plans[0].overall:
+        plans.append(_run(interests, rate, prices, 0.0, everything))  # events so rare that one channel may do
     plans += [_run(interests, rate, prices, 0.0, start) for start in starts]
     return min(plans, key=lambda plan: plan.overall)
 
