@@ -159,14 +159,20 @@ def _section(finding: Finding) -> Section:
 
 
 def _draw(plot: Plot, rows: Sequence[Row]) -> str:
-    """Means over seeds."""
-    series: dict[str, dict[float, list[float]]] = {}
+    """Means over seeds: lines over a number, bars over anything else."""
+    series: dict[str, dict[float | int | str | bool, list[float]]] = {}
     for row in rows:
         if plot.x in row.point and plot.y in row.values:
             name = str(row.point.get(plot.line, "")) if plot.line else plot.y
-            series.setdefault(name, {}).setdefault(float(row.point[plot.x]), []).append(row.values[plot.y])
-    drawn = {
-        name: (sorted(points), [sum(points[x]) / len(points[x]) for x in sorted(points)])
-        for name, points in series.items()
-    }
-    return charts.lines(plot.title, drawn, plot.x, plot.y_label or plot.y, plot.log_x)
+            series.setdefault(name, {}).setdefault(row.point[plot.x], []).append(row.values[plot.y])
+    means = {name: {x: sum(ys) / len(ys) for x, ys in points.items()} for name, points in series.items()}
+    places = list(dict.fromkeys(x for points in means.values() for x in points))
+    if all(isinstance(x, int | float) for x in places):
+        ordered = sorted(places, key=float)
+        drawn = {
+            name: ([float(x) for x in ordered if x in points], [points[x] for x in ordered if x in points])
+            for name, points in means.items()
+        }
+        return charts.lines(plot.title, drawn, plot.x, plot.y_label or plot.y, plot.log_x)
+    bars = {name: [points.get(x, 0.0) for x in places] for name, points in means.items()}
+    return charts.paired_bars(plot.title, bars, [str(x) for x in places], plot.y_label or plot.y)
