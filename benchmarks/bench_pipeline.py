@@ -1,0 +1,225 @@
+"""The batch pipeline at scale, step by step, with DuckDB doing the same relational jobs in the same run.
+
+    python benchmarks/bench_pipeline.py                      # 1 million subscribers, 100,000 topics, 20 million rows
+    python benchmarks/bench_pipeline.py --rows 1e6 --subscribers 5e4 --topics 5e3
+
+Prints seconds, CPU seconds of all processes, input rows per second and the peak of resident memory per step, and for
+the jobs that DuckDB also does the ratio of our time to DuckDB's (below 1: we are faster).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from coterie.pipeline.features import events_by_window, ewma_rates
+from coterie.pipeline.ingest import ingest
+from coterie.pipeline.interests import encode_interests, topic_names
+from coterie.pipeline.mapping import Source
+from coterie.pipeline.session import open_session
+from coterie.pipeline.similarity import co_subscriptions, interest_neighbours
+
+DAY_S = 86_400
+START_S = 1_700_000_000
+FILES = 8
+TICK = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+@dataclass
+class Lap:
+    name: str
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int
+
+
+class Stopwatch:
+    """Times steps and samples the memory of this process and everything below it."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, Lap] = {}
+        self.peak_bytes = 0
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            self.peak_bytes = max(self.peak_bytes, usage_of_tree()[1])
+            time.sleep(0.2)
+
+    def lap(self, name: str, work: Callable[[], object]) -> object:
+        self.peak_bytes = 0
+        cpu, began = usage_of_tree()[0], time.monotonic()
+        result = work()
+        seconds = time.monotonic() - began
+        lap = Lap(name, seconds, usage_of_tree()[0] - cpu, max(self.peak_bytes, usage_of_tree()[1]))
+        self.laps[name] = lap
+        load = os.getloadavg()[0]
+        print(f"{name:44s}{seconds:8.1f} s{lap.cpu_seconds:8.1f} cpu-s{lap.peak_bytes / 1e9:7.2f} GB   load {load:.1f}")
+        return result
+
+
+def usage_of_tree() -> tuple[float, int]:
+    """(CPU seconds, resident bytes) of this process and its living descendants."""
+    children: dict[int, list[int]] = {}
+    used: dict[int, tuple[float, int]] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            fields = Path(f"/proc/{name}/stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        children.setdefault(int(fields[1]), []).append(int(name))
+        used[int(name)] = (sum(int(ticks) for ticks in fields[11:15]) / TICK, int(fields[21]) * PAGE)
+    waiting, cpu, resident = [os.getpid()], 0.0, 0
+    while waiting:
+        pid = waiting.pop()
+        waiting += children.get(pid, [])
+        cpu, resident = cpu + used.get(pid, (0, 0))[0], resident + used.get(pid, (0, 0))[1]
+    return cpu, resident
+
+
+def generate(folder: Path, rows: int, subscribers: int, topics: int, zipf: float) -> None:
+    """Subscriptions with lognormal interests and Zipf popularity, and a quarter as many publications."""
+    draw = np.random.default_rng(7)
+    eager = np.cumsum(draw.lognormal(0, 1, subscribers))
+    popular = np.cumsum(np.arange(1, topics + 1) ** -zipf)
+    order = draw.permutation(topics)
+    users = pa.array([f"user-{number:07d}" for number in range(subscribers)])
+    names = pa.array([f"topic/{number:06d}" for number in range(topics)])
+
+    def times(count: int) -> pa.Array:
+        return pa.array((START_S + draw.integers(0, 30 * DAY_S, count)) * 1_000_000, pa.timestamp("us", "UTC"))
+
+    def some_topics(count: int) -> pa.Array:
+        return names.take(pa.array(order[np.searchsorted(popular, draw.random(count) * popular[-1])]))
+
+    for part in range(FILES):
+        count = rows // FILES
+        user = users.take(pa.array(np.searchsorted(eager, draw.random(count) * eager[-1])))
+        table = pa.table({"user": user, "topic": some_topics(count), "ts": times(count)})
+        (folder / "subscriptions").mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / f"subscriptions/{part}.parquet")
+        count //= 4
+        ones = pa.array(np.ones(count, np.int64))
+        table = pa.table({"topic": some_topics(count), "time": times(count), "count": ones, "bytes": ones})
+        (folder / "publications").mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, folder / f"publications/{part}.parquet")
+
+
+def run_ours(watch: Stopwatch, data: Path, out: Path, master: str, count_min: int) -> None:
+    spark = watch.lap("session", lambda: open_session(master, work_dir=out / "spark"))
+    watch.lap("first Python worker", lambda: spark.range(2).mapInArrow(lambda rows: rows, "id long").count())
+    source = Source((str(data / "subscriptions"),), columns={"subscriber": "user", "since": "ts"})
+    account = watch.lap("canonical table", lambda: ingest(spark, [source], out))
+    relation = watch.lap(
+        "ids, interests, topic sizes", lambda: encode_interests(spark, out / "subscriptions", out / "ids")
+    )
+    publications = spark.read.parquet(str(data / "publications"))
+    events = watch.lap("events by window", lambda: events_by_window(publications, DAY_S, START_S).toArrow())
+    watch.lap("EWMA rates", lambda: ewma_rates(events, topic_names(out / "ids"), 0, 29))
+    pairs = watch.lap("co-subscription", lambda: co_subscriptions(spark, relation, out / "pairs", count_min))
+    similar = watch.lap("interest neighbours", lambda: interest_neighbours(spark, relation, out / "similar"))
+    print(f"    {account.rows_in:,} rows in = {account.kept:,} kept + {account.quarantined:,} quarantined")
+    print(f"    {relation.row_count:,} subscribers, {relation.pair_count:,} pairs")
+    print(f"    {pairs:,} topic pairs shared by {count_min}+, {similar:,} similar subscriber pairs")
+    spark.stop()
+
+
+def run_duckdb(watch: Stopwatch, data: Path, out: Path, threads: int, count_min: int, pairs: bool) -> None:
+    base = duckdb.connect(str(out / "duck.db"))
+    base.execute(f"set threads={threads}; set temp_directory='{out}/duck-spill'; set memory_limit='10GB'")
+    rows = f"read_parquet('{data}/subscriptions/*.parquet')"
+    canonical = f"create table canonical as select distinct user, topic, ts from {rows} order by user, topic, ts"
+    watch.lap("DuckDB: canonical table", lambda: base.execute(canonical))
+
+    def encode() -> None:
+        for short, name in (("t", "topic"), ("u", "user")):
+            base.execute(
+                f"create table {short} as select {name}, row_number() over (order by {name}) - 1 id "
+                f"from (select distinct {name} from canonical)"
+            )
+        base.execute(
+            "create table interest as select distinct u.id::int u, t.id::int t from canonical c "
+            "join u on u.user = c.user join t on t.topic = c.topic"
+        )
+        base.execute("create table lists as select u, list(t order by t) topics from interest group by u")
+        base.execute("create table sizes as select t, count(*) size from interest group by t")
+
+    watch.lap("DuckDB: ids, interests, topic sizes", encode)
+    windows = (
+        f"create table events as select topic, (epoch(time)::bigint - {START_S}) // {DAY_S} w, sum(count) n "
+        f"from read_parquet('{data}/publications/*.parquet') group by all"
+    )
+    watch.lap("DuckDB: events by window", lambda: base.execute(windows))
+    if pairs:
+        joined = (
+            "create table pairs as with kept as (select i.u, i.t from interest i join sizes s using (t) "
+            f"where s.size >= {count_min}) select a.t a, b.t b, count(*) n from kept a join kept b "
+            f"on a.u = b.u and a.t < b.t group by all having n >= {count_min}"
+        )
+        watch.lap("DuckDB: co-subscription", lambda: base.execute(joined))
+        print(f"    {base.execute('select count(*) from pairs').fetchone()[0]:,} topic pairs")
+    base.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=float, default=20e6)
+    parser.add_argument("--subscribers", type=float, default=1e6)
+    parser.add_argument("--topics", type=float, default=1e5)
+    parser.add_argument("--zipf", type=float, default=1.0)
+    parser.add_argument(
+        "--count-min", type=int, default=20, help="topic pairs with fewer common subscribers are dropped"
+    )
+    parser.add_argument("--spark", default="local[2]")
+    parser.add_argument("--no-pairs", action="store_true", help="spare DuckDB the self-join (several GB)")
+    parser.add_argument("--folder", type=Path, help="keep data and results here (default: a temporary folder)")
+    chosen = parser.parse_args()
+    folder = chosen.folder or Path(tempfile.mkdtemp(prefix="coterie-bench-"))
+    rows = int(chosen.rows)
+    watch = Stopwatch()
+    data = folder / "data"
+    if not data.exists():
+        sizes = (rows, int(chosen.subscribers), int(chosen.topics), chosen.zipf)
+        watch.lap("generate", lambda: generate(data, *sizes))
+    for name in ("ours", "duck"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+        (folder / name).mkdir()
+    try:
+        run_ours(watch, data, folder / "ours", chosen.spark, chosen.count_min)
+        run_duckdb(watch, data, folder / "duck", 2, chosen.count_min, not chosen.no_pairs)
+    finally:
+        if chosen.folder is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    report(watch, rows)
+
+
+def report(watch: Stopwatch, rows: int) -> None:
+    ours = [lap for lap in watch.laps.values() if not lap.name.startswith("DuckDB") and lap.name != "generate"]
+    print(f"\n{'step':34s}{'rows/s':>12s}{'ours s':>9s}{'DuckDB s':>10s}{'ratio':>8s}{'cpu ratio':>11s}")
+    for lap in ours:
+        peer = watch.laps.get(f"DuckDB: {lap.name}")
+        rate = f"{rows / lap.seconds:12,.0f}"
+        against = "" if peer is None else f"{peer.seconds:10.1f}{lap.seconds / peer.seconds:8.2f}"
+        against += "" if peer is None else f"{lap.cpu_seconds / max(peer.cpu_seconds, 0.01):11.2f}"
+        print(f"{lap.name:34s}{rate}{lap.seconds:9.1f}{against}")
+    total, peak = sum(lap.seconds for lap in ours), max(lap.peak_bytes for lap in ours)
+    print(f"{'all of ours':34s}{rows / total:12,.0f}{total:9.1f}     peak {peak / 1e9:.1f} GB in all processes")
+
+
+if __name__ == "__main__":
+    main()
