@@ -29,4 +29,5 @@ SYSTEM = System(
     ),
     node=ContentNode,
     messages=MESSAGES,
+    fits=lambda workload: workload.content is not None and workload.graph is not None,
 )

@@ -140,6 +140,19 @@ def single(terrain: Terrain, demand: Demand, shape: str = "low-stretch") -> Stra
     return Strategy(label, (compute_tree(terrain, demand, label, 0, every_document(demand), shape).tree,))
 
 
+def fit(terrain: Terrain, demand: Demand, label: Index, shape: str) -> Strategy:
+    """The same groups with trees for these documents."""
+    group_count = int(label.max(initial=-1)) + 1
+    pairs = label[demand.matches.columns]
+    documents = Relation.from_pairs(
+        pairs[pairs >= 0], demand.matches.rows[pairs >= 0], group_count, demand.document_count
+    )
+    trees = tuple(
+        compute_tree(terrain, demand, label, group, documents.row(group), shape).tree for group in range(group_count)
+    )
+    return Strategy(label, trees)
+
+
 def merge_by_overlap(merges: Merges) -> None:
     """Algorithm 3: always the two groups whose document sets are most alike, down to one group.
 

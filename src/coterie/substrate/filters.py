@@ -1,0 +1,361 @@
+"""Filters over attributes in disjunctive normal form: reading them, matching, covering and merging.
+
+A document maps attributes to numbers or text; a keyword is an attribute with any value. A filter is a disjunction of
+conjunctions, a conjunction has at most one constraint per attribute. Text form:
+
+    nokia or motorola
+    symbol = "NOK" and price >= 3 and price < 5 or exists alert
+    city in ("Espoo", "Oulu") and (street prefix "Kei" or zip > 100)
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from itertools import product
+
+from coterie.errors import InputError
+
+Value = float | str
+Document = Mapping[str, Value]
+
+CONJUNCTIONS_MAX = 1000
+DEPTH_MAX = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """The attribute exists."""
+
+    def allows(self, value: Value) -> bool:
+        return True
+
+    def __str__(self) -> str:
+        return "exists"
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Numbers between two bounds, each inside or (open) not."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    is_low_open: bool = False
+    is_high_open: bool = False
+
+    def allows(self, value: Value) -> bool:
+        if isinstance(value, str):
+            return False
+        above = value > self.low if self.is_low_open else value >= self.low
+        return above and (value < self.high if self.is_high_open else value <= self.high)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.low > self.high or (self.low == self.high and (self.is_low_open or self.is_high_open))
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of these numbers and texts."""
+
+    values: frozenset[Value]
+
+    def allows(self, value: Value) -> bool:
+        return value in self.values
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Text that begins so."""
+
+    start: str
+
+    def allows(self, value: Value) -> bool:
+        return isinstance(value, str) and value.startswith(self.start)
+
+
+Constraint = Anything | Interval | OneOf | Prefix
+
+
+def both(one: Constraint, other: Constraint) -> Constraint | None:
+    """What satisfies both, None if nothing does."""
+    if isinstance(one, Anything):
+        return other
+    if isinstance(other, Anything):
+        return one
+    if isinstance(other, OneOf):
+        one, other = other, one
+    if isinstance(one, OneOf):
+        left = frozenset(value for value in one.values if other.allows(value))
+        return OneOf(left) if left else None
+    if isinstance(one, Prefix) and isinstance(other, Prefix):
+        short, long = sorted((one, other), key=lambda prefix: len(prefix.start))
+        return long if long.start.startswith(short.start) else None
+    if isinstance(one, Interval) and isinstance(other, Interval):
+        low, is_low_open = max((one.low, one.is_low_open), (other.low, other.is_low_open))
+        high, is_high_closed = min((one.high, not one.is_high_open), (other.high, not other.is_high_open))
+        joint = Interval(low, high, is_low_open, not is_high_closed)
+        return None if joint.is_empty else joint
+    return None
+
+
+def is_wider(one: Constraint, other: Constraint) -> bool:
+    """Whether everything that satisfies `other` satisfies `one`."""
+    if isinstance(one, Anything):
+        return True
+    if isinstance(other, OneOf):
+        return all(one.allows(value) for value in other.values)
+    if isinstance(one, Interval) and isinstance(other, Interval):
+        return both(one, other) == other
+    if isinstance(one, Prefix) and isinstance(other, Prefix):
+        return other.start.startswith(one.start)
+    return False
+
+
+def either(one: Constraint, other: Constraint) -> Constraint | None:
+    """One constraint for what satisfies either, None where there is no exact one."""
+    if is_wider(one, other):
+        return one
+    if is_wider(other, one):
+        return other
+    if isinstance(one, OneOf) and isinstance(other, OneOf):
+        return OneOf(one.values | other.values)
+    if isinstance(one, Interval) and isinstance(other, Interval):
+        first, second = sorted((one, other), key=lambda interval: (interval.low, interval.is_low_open))
+        touches = second.low < first.high or (
+            second.low == first.high and not (second.is_low_open and first.is_high_open)
+        )
+        if touches:
+            high, is_high_closed = max((one.high, not one.is_high_open), (other.high, not other.is_high_open))
+            return Interval(first.low, high, first.is_low_open, not is_high_closed)
+    return None
+
+
+Conjunction = tuple[tuple[str, Constraint], ...]  # attributes ascending, each once
+
+
+def conjunction(parts: Iterable[tuple[str, Constraint]]) -> Conjunction | None:
+    """Constraints on the same attribute become one; None if they contradict each other."""
+    joined: dict[str, Constraint] = {}
+    for attribute, constraint in parts:
+        joint = both(joined.get(attribute, Anything()), constraint)
+        if joint is None:
+            return None
+        joined[attribute] = joint
+    return tuple(sorted(joined.items(), key=lambda part: part[0]))
+
+
+def conjunction_matches(parts: Conjunction, document: Document) -> bool:
+    return all(attribute in document and constraint.allows(document[attribute]) for attribute, constraint in parts)
+
+
+def conjunction_covers(wide: Conjunction, narrow: Conjunction) -> bool:
+    known = dict(narrow)
+    return all(attribute in known and is_wider(constraint, known[attribute]) for attribute, constraint in wide)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A disjunction of conjunctions; without any it matches nothing."""
+
+    conjunctions: tuple[Conjunction, ...]
+
+    def matches(self, document: Document) -> bool:
+        return any(conjunction_matches(parts, document) for parts in self.conjunctions)
+
+    def covers(self, other: Filter) -> bool:
+        """True only if everything that `other` matches is matched (sound; a cover by several parts is not seen)."""
+        return all(any(conjunction_covers(wide, narrow) for wide in self.conjunctions) for narrow in other.conjunctions)
+
+    @classmethod
+    def keywords(cls, words: Iterable[str]) -> Filter:
+        """A disjunction of keywords, as in the paper's experiments."""
+        return cls(tuple(((word, Anything()),) for word in sorted(set(words))))
+
+
+def merge(filters: Iterable[Filter]) -> Filter:
+    """One filter that matches exactly what any of these match, with what is covered left out and neighbours joined."""
+    waiting = [parts for one in filters for parts in one.conjunctions]
+    kept: list[Conjunction] = []
+    while waiting:
+        fresh = waiting.pop()
+        if any(conjunction_covers(parts, fresh) for parts in kept):
+            continue
+        kept = [parts for parts in kept if not conjunction_covers(fresh, parts)]
+        for at, parts in enumerate(kept):
+            joined = _join(parts, fresh)
+            if joined is not None:
+                del kept[at]
+                waiting.append(joined)
+                break
+        else:
+            kept.append(fresh)
+    return Filter(tuple(sorted(kept, key=str)))
+
+
+def _join(one: Conjunction, other: Conjunction) -> Conjunction | None:
+    """Two conjunctions that differ in one attribute only, where that has an exact union."""
+    if len(one) != len(other) or any(left[0] != right[0] for left, right in zip(one, other, strict=True)):
+        return None
+    apart = [at for at in range(len(one)) if one[at][1] != other[at][1]]
+    if len(apart) != 1:
+        return None
+    at = apart[0]
+    union = either(one[at][1], other[at][1])
+    return None if union is None else (*one[:at], (one[at][0], union), *one[at + 1 :])
+
+
+# --- reading ---
+
+TOKEN = re.compile(
+    r"""\s*(?:(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)|(?P<text>"[^"]*"|'[^']*')"""
+    r"""|(?P<word>[A-Za-z_][\w.:/-]*)|(?P<sign><=|>=|[=<>(),]))"""
+)
+RESERVED = ("and", "or", "in", "prefix", "exists")
+
+
+def parse(text: str, source: str = "filter") -> Filter:
+    """The filter that the text describes; InputError says at which character it goes wrong and what is wanted."""
+    reader = _Reader(text, source)
+    alternatives = reader.disjunction()
+    if reader.peek() is not None:
+        reader.fail("'and', 'or' or the end")
+    parts = tuple(dict.fromkeys(found for one in alternatives if (found := conjunction(one)) is not None))
+    if not parts:
+        raise InputError(source, f"{text!r} contradicts itself and can never match")
+    return Filter(parts)
+
+
+Alternatives = list[list[tuple[str, Constraint]]]
+
+
+class _Reader:
+    """Recursive descent; every rule returns its disjunctive normal form."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self._source = source
+        self._text = text
+        self._tokens: list[tuple[str, str, int]] = []
+        self._at = 0
+        self._depth = 0
+        place = 0
+        while text[place:].strip():
+            found = TOKEN.match(text, place)
+            if found is None:
+                raise InputError(source, f"character {place + 1}: cannot read {text[place:].strip()[:10]!r}")
+            kind = found.lastgroup
+            assert kind is not None
+            self._tokens.append((kind, found[kind], found.start(kind) + 1))
+            place = found.end()
+
+    def peek(self) -> str | None:
+        return self._tokens[self._at][1] if self._at < len(self._tokens) else None
+
+    def fail(self, wanted: str) -> None:
+        if self._at < len(self._tokens):
+            _, token, place = self._tokens[self._at]
+            raise InputError(self._source, f"character {place}: {wanted} wanted, not {token!r}")
+        raise InputError(self._source, f"ends where {wanted} is wanted")
+
+    def _next(self, wanted: str) -> tuple[str, str]:
+        if self._at >= len(self._tokens):
+            self.fail(wanted)
+        kind, token, _ = self._tokens[self._at]
+        self._at += 1
+        return kind, token
+
+    def _expect(self, token: str) -> None:
+        if self.peek() != token:
+            self.fail(repr(token))
+        self._at += 1
+
+    def disjunction(self) -> Alternatives:
+        found = self._conjunction()
+        while self.peek() == "or":
+            self._at += 1
+            found = found + self._conjunction()
+        return found
+
+    def _conjunction(self) -> Alternatives:
+        factors = [self._factor()]
+        while self.peek() == "and":
+            self._at += 1
+            factors.append(self._factor())
+        if math.prod(len(factor) for factor in factors) > CONJUNCTIONS_MAX:
+            raise InputError(
+                self._source, f"has more than {CONJUNCTIONS_MAX} alternatives; write it as several filters"
+            )
+        return [reduce(lambda one, other: one + other, choice) for choice in product(*factors)]
+
+    def _factor(self) -> Alternatives:
+        if self.peek() == "(":
+            self._at += 1
+            self._depth += 1
+            if self._depth > DEPTH_MAX:
+                raise InputError(self._source, f"has more than {DEPTH_MAX} brackets inside each other")
+            found = self.disjunction()
+            self._expect(")")
+            self._depth -= 1
+            return found
+        if self.peek() == "exists":
+            self._at += 1
+            return [[(self._attribute(), Anything())]]
+        attribute = self._attribute()
+        return [[(attribute, self._constraint())]]
+
+    def _attribute(self) -> str:
+        if self._at < len(self._tokens) and (self._tokens[self._at][0] != "word" or self.peek() in RESERVED):
+            self.fail("an attribute or keyword")
+        return self._next("an attribute or keyword")[1]
+
+    def _constraint(self) -> Constraint:
+        sign = self.peek()
+        if sign is None or sign in ("and", "or", ")"):
+            return Anything()
+        if sign == "=":
+            self._at += 1
+            return OneOf(frozenset({self._value()}))
+        if sign in ("<", "<=", ">", ">="):
+            self._at += 1
+            bound = self._number()
+            if sign[0] == "<":
+                return Interval(high=bound, is_high_open=sign == "<")
+            return Interval(low=bound, is_low_open=sign == ">")
+        if sign == "prefix":
+            self._at += 1
+            return Prefix(self._string())
+        if sign == "in":
+            self._at += 1
+            return OneOf(self._values())
+        self.fail("=, <, <=, >, >=, prefix or in")
+        raise AssertionError
+
+    def _values(self) -> frozenset[Value]:
+        self._expect("(")
+        values = [self._value()]
+        while self.peek() == ",":
+            self._at += 1
+            values.append(self._value())
+        self._expect(")")
+        return frozenset(values)
+
+    def _value(self) -> Value:
+        if self._at < len(self._tokens) and self._tokens[self._at][0] == "sign":
+            self.fail("a value")
+        kind, token = self._next("a value")
+        if kind == "number":
+            return float(token)
+        return token[1:-1] if kind == "text" else token
+
+    def _number(self) -> float:
+        if self._at < len(self._tokens) and self._tokens[self._at][0] != "number":
+            self.fail("a number")
+        return float(self._next("a number")[1])
+
+    def _string(self) -> str:
+        if self._at < len(self._tokens) and self._tokens[self._at][0] not in ("text", "word"):
+            self.fail("text")
+        return str(self._value())
