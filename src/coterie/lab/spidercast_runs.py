@@ -1,0 +1,200 @@
+"""What SpiderCast's experiments run: overlays in bulk, churn, and the protocol from first contacts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from coterie.kernels import spidercast as kernels
+from coterie.lab.experiment import Point
+from coterie.model import Change, Relation, Workload
+from coterie.model.plan import Neighbour, Slice
+from coterie.sim.engine import Simulation
+from coterie.systems.spidercast import SYSTEM, coverage, measures
+from coterie.systems.spidercast.parameters import SpiderCastParameters
+from coterie.systems.spidercast.system import links_of
+from coterie.workloads import make_timeline, make_workload
+
+WORKLOAD_KEYS = ("nodes", "topics", "subscriptions", "subscriptions_max", "exponent")
+BULK_KEYS = ("links", "k_greedy", "k_random", "is_adaptive", "ties", "disconnects", "view_share")
+
+
+def workload_of(point: Point, seed: int) -> Workload:
+    settings = {key: point[key] for key in WORKLOAD_KEYS if key in point}
+    return make_workload(str(point.get("workload", "rss")), settings, seed)
+
+
+def parameters_of(point: Point) -> SpiderCastParameters:
+    return SpiderCastParameters(**{key: point[key] for key in BULK_KEYS if key in point})  # type: ignore[arg-type]
+
+
+def raw_links(interests: Relation, parameters: SpiderCastParameters, seed: int) -> Relation:
+    """As the paper's nodes leave them: without our repair of partitioned topics."""
+    if parameters.links in ("spidercast", "similarity"):
+        return coverage.build(interests, parameters, seed).links()
+    return links_of(interests, parameters, seed)
+
+
+def run_overlay(point: Point, seed: int) -> Mapping[str, float]:
+    """One overlay: degree, components, and where the point asks for it diameter, tdi(d), crashes, bounds."""
+    interests = workload_of(point, seed).interests
+    links = raw_links(interests, parameters_of(point), seed)
+    degree = links.lengths
+    state = measures.connectivity(links, interests)
+    values = {
+        "degree": float(degree.mean()),
+        "degree_max": float(degree.max()),
+        "degree_ci95": float(1.96 * degree.std() / np.sqrt(len(degree))),
+        "degree_std": float(degree.std()),
+        "components": float(state.component_count),
+        "partitioned": float(state.partitioned_count),
+    }
+    if point.get("diameter"):
+        values["diameter"] = float(measures.topic_diameter(links, interests))
+    if "tdi" in point:
+        values["tdi"] = measures.top_intersection(interests, int(point["tdi"]))
+    if point.get("crashes"):
+        values |= crash_values(links, interests, seed)
+    if point.get("bounds"):
+        bounds = measures.degree_bounds(interests, 3)
+        values |= {"bound_connected": bounds.connected, "bound_covered": bounds.covered}
+    return values
+
+
+def crash_values(links: Relation, interests: Relation, seed: int) -> dict[str, float]:
+    """Members cut off from the largest part of their topic when a share of the nodes crashes, per 1,000 memberships."""
+    draw = np.random.default_rng([seed, 9])
+    values = {"cut_vertices": float(measures.cut_vertices(links, interests).sum())}
+    for percent in (5, 10, 20):
+        lost = []
+        for _ in range(5):
+            crashed = draw.choice(interests.row_count, interests.row_count * percent // 100, replace=False)
+            lost.append(measures.after_crashes(links, interests, crashed).cut_off.sum())
+        values[f"cut_off_{percent}"] = float(np.mean(lost)) * 1000 / interests.pair_count
+    return values
+
+
+def run_churn(point: Point, seed: int) -> Mapping[str, float]:
+    """Section 3.8 in bulk: every stay of a node is a row of its own, maintenance runs one round per connect timeout."""
+    settings = {"nodes": point["nodes"], "mean_life_s": point["life_s"], "duration_s": point["duration_s"]}
+    timeline = make_timeline("churn", settings, seed)
+    stays = _stays(timeline.start.interests, timeline.time_s, timeline.change, timeline.who, timeline.what)
+    interests, first_s, last_s = stays
+    bulk = coverage.begin(interests, SpiderCastParameters(), seed, is_up=False)
+    task = bulk.tasks[0]
+    timeout_s = float(point.get("connect_timeout_s", 0.2))
+    order = np.argsort(np.concatenate([first_s, last_s]), kind="stable")
+    at, changes, degrees, partitioned = 0, 0, [], 0
+    before = 0
+    for step in range(1, round(float(point["duration_s"]) / timeout_s) + 1):
+        now_s = step * timeout_s
+        while at < len(order) and (first_s, last_s)[order[at] >= len(first_s)][order[at] % len(first_s)] <= now_s:
+            stay = int(order[at] % len(first_s))
+            if order[at] < len(first_s):
+                kernels.join(task, bulk.nodes, stay)
+            else:
+                kernels.leave(bulk.nodes, task, stay)
+            changes += first_s[stay] > 0 or order[at] >= len(first_s)
+            at += 1
+        bulk.advance(task, 1)
+        if step == round(30 / timeout_s):
+            before, changes = sum(bulk.messages().values()), 0
+        if step % round(200 / timeout_s) == 0:
+            settled = (bulk.nodes.is_up == 1) & (first_s <= now_s - 2)
+            degrees.append(float(bulk.links().lengths[settled].mean()))
+            partitioned += _partitioned_among(bulk.links(), interests, settled)
+    spent = sum(bulk.messages().values()) - before
+    return {"degree": float(np.mean(degrees)), "partitioned": float(partitioned), "messages": spent / max(changes, 1)}
+
+
+def _partitioned_among(links: Relation, interests: Relation, included: np.ndarray) -> int:
+    kept = included[interests.rows]
+    rows, columns = interests.rows[kept], interests.columns[kept]
+    left = Relation.from_pairs(rows, columns, interests.row_count, interests.column_count)
+    return measures.connectivity(links, left).partitioned_count
+
+
+def _stays(
+    interests: Relation, time_s: np.ndarray, change: np.ndarray, who: np.ndarray, what: np.ndarray
+) -> tuple[Relation, np.ndarray, np.ndarray]:
+    """Every time a node is connected as a row: its interest, when it begins and when it ends (inf: never)."""
+    wanted = [set(interests.row(node).tolist()) for node in range(interests.row_count)]
+    open_stay = list(range(interests.row_count))
+    rows: list[set[int]] = [set(topics) for topics in wanted]
+    first_s, last_s = [0.0] * len(rows), [np.inf] * len(rows)
+    for now_s, kind, node, topic in zip(time_s.tolist(), change.tolist(), who.tolist(), what.tolist(), strict=True):
+        if kind == Change.SUBSCRIBE:
+            wanted[node].add(topic)
+        elif kind == Change.UNSUBSCRIBE:
+            wanted[node].discard(topic)
+        elif kind == Change.JOIN:
+            open_stay[node] = len(rows)
+            rows.append(set(wanted[node]))
+            first_s.append(now_s)
+            last_s.append(np.inf)
+        else:
+            last_s[open_stay[node]] = now_s
+    return (
+        Relation.from_rows([sorted(row) for row in rows], interests.column_count),
+        np.array(first_s),
+        np.array(last_s),
+    )
+
+
+def run_protocol(point: Point, seed: int) -> Mapping[str, float]:
+    """The protocol from nothing but three contacts a node, beside the bulk form with views of the same size."""
+    workload = workload_of(point, seed)
+    count = workload.node_count
+    capacity = max(int(float(point["view_share"]) * (count - 1)), 8)
+    parameters = SpiderCastParameters(
+        is_planned=False,
+        view_capacity=capacity,
+        exchange_size=min(50, capacity),
+        heartbeats=12,
+        beacon_s=0.0,
+    )
+    simulation = start_from_contacts(workload, parameters, seed)
+    simulation.run_until(float(point["duration_s"]))
+    links = links_in(simulation)
+    state = measures.connectivity(links, workload.interests)
+    share = capacity / max(count - 1, 1)
+    bulk = coverage.build(workload.interests, SpiderCastParameters(view_share=min(share, 1.0)), seed).links()
+    sent = {traffic.value: number for traffic, number in simulation.book.sent.items()}
+    return {
+        "degree": float(links.lengths.mean()),
+        "bulk_degree": float(bulk.lengths.mean()),
+        "partitioned": float(state.partitioned_count),
+        "overlay_messages": sent.get("overlay", 0) / count,
+        "membership_messages": sent.get("membership", 0) / count,
+    }
+
+
+def start_from_contacts(
+    workload: Workload, parameters: SpiderCastParameters, seed: int, contacts: int = 3
+) -> Simulation:
+    draw = np.random.default_rng([seed, 8])
+    count = workload.node_count
+    slices = [
+        Slice(version=0, system="spidercast", node=node, neighbours=tuple(Neighbour(int(peer)) for peer in chosen))
+        for node, chosen in enumerate(draw.integers(count, size=(count, contacts)).tolist())
+    ]
+    simulation = Simulation(SYSTEM, parameters, slices, seed)
+    simulation.start()
+    for node in range(count):
+        for topic in workload.interests.row(node).tolist():
+            simulation.subscribe(node, topic)
+    return simulation
+
+
+def links_in(simulation: Simulation) -> Relation:
+    """Read off the nodes, both directions."""
+    rows: list[int] = []
+    columns: list[int] = []
+    for address, node in enumerate(simulation.nodes):
+        if node is not None:
+            peers = node.state().links
+            rows += [address] * len(peers)
+            columns += peers
+    count = simulation.node_count
+    return Relation.from_pairs(rows + columns, columns + rows, count, count)
