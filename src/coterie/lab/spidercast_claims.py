@@ -38,7 +38,8 @@ def holds(name: str, key: str, is_ordered: Callable[[list[float]], bool], **wher
         verdicts = []
         for seed in sorted({row.seed for row in rows}):
             chosen = [row for row in rows if row.seed == seed and all(row.point.get(k) == v for k, v in where.items())]
-            values = [row.values[name] for row in sorted(chosen, key=lambda row: row.point[key])]
+            ordered = sorted(chosen, key=lambda row: row.point[key])
+            values = [row.values[name] for row in ordered if name in row.values]
             if len(values) > 1:
                 verdicts.append(float(is_ordered(values)))
         return verdicts
