@@ -50,6 +50,7 @@ FIGURE_11 = experiment(
                 8.0,
                 worst("messages", nodes=nodes),
                 "messages",
+                "without refused DISCONNECTs, which depend on how often heartbeats tell a new degree",
             )
             for nodes, expected in ((1250, 38.0), (2500, 34.0))
         ),

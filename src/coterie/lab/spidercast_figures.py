@@ -332,7 +332,7 @@ FIGURE_10 = experiment(
     "Figure 10",
     "Views of 5 to 100 % of the nodes",
     run_overlay,
-    [{"nodes": 600, "view_share": share} for share in (0.1, 1.0)],
+    [{"nodes": 600, "view_share": share} for share in (0.5, 1.0)],
     [{"nodes": nodes, "view_share": share} for nodes in (4000, 8000) for share in SHARES],
     [
         Claim(

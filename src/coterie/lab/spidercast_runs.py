@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coterie.kernels import spidercast as kernels
 from coterie.lab.experiment import Point
-from coterie.model import Change, Relation, Workload
+from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.plan import Neighbour, Slice
 from coterie.sim.engine import Simulation
 from coterie.systems.spidercast import SYSTEM, coverage, measures
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.systems.spidercast.system import links_of
 from coterie.workloads import make_timeline, make_workload
+
+Times = NDArray[np.float64]
 
 WORKLOAD_KEYS = ("nodes", "topics", "subscriptions", "subscriptions_max", "exponent")
 BULK_KEYS = ("links", "k_greedy", "k_random", "is_adaptive", "ties", "disconnects", "view_share")
@@ -79,51 +82,63 @@ def run_churn(point: Point, seed: int) -> Mapping[str, float]:
     """Section 3.8 in bulk: every stay of a node is a row of its own, maintenance runs one round per connect timeout."""
     settings = {"nodes": point["nodes"], "mean_life_s": point["life_s"], "duration_s": point["duration_s"]}
     timeline = make_timeline("churn", settings, seed)
-    stays = _stays(timeline.start.interests, timeline.time_s, timeline.change, timeline.who, timeline.what)
-    interests, first_s, last_s = stays
+    interests, first_s, last_s = _stays(timeline)
     bulk = coverage.begin(interests, SpiderCastParameters(), seed, is_up=False)
     task = bulk.tasks[0]
     timeout_s = float(point.get("connect_timeout_s", 0.2))
-    order = np.argsort(np.concatenate([first_s, last_s]), kind="stable")
+    moments = np.concatenate([first_s, last_s])
+    order = np.argsort(moments, kind="stable")
     at, changes, degrees, partitioned = 0, 0, [], 0
-    before = 0
+    sent_before = answered_before = 0
     for step in range(1, round(float(point["duration_s"]) / timeout_s) + 1):
         now_s = step * timeout_s
-        while at < len(order) and (first_s, last_s)[order[at] >= len(first_s)][order[at] % len(first_s)] <= now_s:
-            stay = int(order[at] % len(first_s))
-            if order[at] < len(first_s):
-                kernels.join(task, bulk.nodes, stay)
-            else:
+        while at < len(order) and moments[order[at]] <= now_s:
+            is_end, stay = divmod(int(order[at]), len(first_s))
+            if is_end:
                 kernels.leave(bulk.nodes, task, stay)
-            changes += first_s[stay] > 0 or order[at] >= len(first_s)
+            else:
+                kernels.join(task, bulk.nodes, stay)
+            changes += 1
             at += 1
         bulk.advance(task, 1)
         if step == round(30 / timeout_s):
-            before, changes = sum(bulk.messages().values()), 0
+            (sent_before, answered_before), changes = _sent(bulk), 0
         if step % round(200 / timeout_s) == 0:
             settled = (bulk.nodes.is_up == 1) & (first_s <= now_s - 2)
             degrees.append(float(bulk.links().lengths[settled].mean()))
             partitioned += _partitioned_among(bulk.links(), interests, settled)
-    spent = sum(bulk.messages().values()) - before
-    return {"degree": float(np.mean(degrees)), "partitioned": float(partitioned), "messages": spent / max(changes, 1)}
+    sent, answered = _sent(bulk)
+    return {
+        "degree": float(np.mean(degrees)),
+        "partitioned": float(partitioned),
+        "messages": (answered - answered_before) / max(changes, 1),
+        "messages_with_refused": (sent - sent_before) / max(changes, 1),
+    }
 
 
-def _partitioned_among(links: Relation, interests: Relation, included: np.ndarray) -> int:
+def _sent(bulk: coverage.Bulk) -> tuple[int, int]:
+    """All control messages, and those but the DISCONNECTs that were refused."""
+    messages = bulk.messages()
+    total = sum(messages.values())
+    return total, total - messages["disconnect"] + messages["disconnect_ok"]
+
+
+def _partitioned_among(links: Relation, interests: Relation, included: NDArray[np.bool_]) -> int:
     kept = included[interests.rows]
     rows, columns = interests.rows[kept], interests.columns[kept]
     left = Relation.from_pairs(rows, columns, interests.row_count, interests.column_count)
     return measures.connectivity(links, left).partitioned_count
 
 
-def _stays(
-    interests: Relation, time_s: np.ndarray, change: np.ndarray, who: np.ndarray, what: np.ndarray
-) -> tuple[Relation, np.ndarray, np.ndarray]:
+def _stays(timeline: Timeline) -> tuple[Relation, Times, Times]:
     """Every time a node is connected as a row: its interest, when it begins and when it ends (inf: never)."""
+    interests = timeline.start.interests
     wanted = [set(interests.row(node).tolist()) for node in range(interests.row_count)]
     open_stay = list(range(interests.row_count))
     rows: list[set[int]] = [set(topics) for topics in wanted]
     first_s, last_s = [0.0] * len(rows), [np.inf] * len(rows)
-    for now_s, kind, node, topic in zip(time_s.tolist(), change.tolist(), who.tolist(), what.tolist(), strict=True):
+    columns = (timeline.time_s, timeline.change, timeline.who, timeline.what)
+    for now_s, kind, node, topic in zip(*(column.tolist() for column in columns), strict=True):
         if kind == Change.SUBSCRIBE:
             wanted[node].add(topic)
         elif kind == Change.UNSUBSCRIBE:
