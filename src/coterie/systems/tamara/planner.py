@@ -129,9 +129,8 @@ class Search:
         return ClusterPlan(self.topics, self.memberships, taken, maintenance, dissemination)
 
     def turn(self, share: float) -> float:
-        """Grow, cover, adjust, cover again; the cost afterwards."""
+        """Grow, adjust, cover; the cost afterwards."""
         self.grow(share)
-        self.cover_users()
         self.adjust()
         self.cover_users()
         return self.result().overall

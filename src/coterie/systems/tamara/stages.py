@@ -23,20 +23,28 @@ from coterie.systems.tamara.names import planned_name
 from coterie.systems.tamara.parameters import TamaraParameters
 from coterie.systems.tamara.planner import cover_with, plan_clusters
 
+_CELLS_TO_GROW = 10_000_000  # users x topics: so small that the distributed algorithm's clusters are one more start
+
 
 def adaptive_channels(workload: Workload, placement: Placement, parameters: TamaraParameters, seed: int) -> Channels:
     """Topics, and the clusters that the distributed algorithm ends with when all nodes subscribe in random order."""
-    interests = workload.node_interests(placement.node_of)
-    clusters = TopicClusters(workload.node_count, workload.rates, parameters, seed=seed)
+    return with_clusters(_grown(workload.node_interests(placement.node_of), workload.rates, parameters, seed))
+
+
+def _grown(interests: Relation, rate: NDArray[np.float64], parameters: TamaraParameters, seed: int) -> Relation:
+    clusters = TopicClusters(interests.row_count, rate, parameters, seed=seed)
     order = np.random.default_rng(seed).permutation(interests.pair_count)
     clusters.apply(np.zeros(len(order), np.uint8), interests.rows[order], interests.columns[order])
-    return with_clusters(clusters.clusters())
+    return clusters.clusters()
 
 
 def planned_channels(workload: Workload, placement: Placement, parameters: ScribeParameters, seed: int) -> Channels:
     """Topics, and the clusters that the central planner chooses."""
     interests = workload.node_interests(placement.node_of)
-    return with_clusters(plan_clusters(interests, workload.rates, seed=seed).topics)
+    starts = []
+    if interests.row_count * interests.column_count <= _CELLS_TO_GROW:
+        starts.append(_grown(interests, workload.rates, TamaraParameters(), seed))
+    return with_clusters(plan_clusters(interests, workload.rates, starts=starts, seed=seed).topics)
 
 
 def with_clusters(clusters: Relation) -> Channels:
