@@ -1,0 +1,120 @@
+"""The bulk overlays keep what they promise: coverage, limits, connectivity, survival of any one crash."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.errors import ConfigError
+from coterie.model import Relation
+from coterie.systems.spidercast import baselines, coverage, greedy, measures
+from coterie.systems.spidercast.parameters import SpiderCastParameters
+from coterie.workloads import make_workload
+from tests.systems.spidercast import oracles
+
+instances = {"nodes": st.integers(1, 16), "topics": st.integers(1, 5), "seed": st.integers(0, 10**6)}
+
+
+def is_symmetric(links: Relation) -> bool:
+    return links == links.transposed
+
+
+@settings(max_examples=40)
+@given(k_greedy=st.integers(1, 3), k_random=st.integers(0, 2), **instances)
+def test_maintenance_rests_covered_and_within_limits(
+    k_greedy: int, k_random: int, nodes: int, topics: int, seed: int
+) -> None:
+    interests = oracles.random_interests(nodes, topics, seed)
+    bulk = coverage.build(interests, SpiderCastParameters(k_greedy=k_greedy, k_random=k_random), seed)
+    links = bulk.links()
+    assert is_symmetric(links)
+    assert oracles.covers(interests, links, max(k_greedy, k_random))
+    for task in bulk.tasks:
+        assert np.all(task.degree <= task.limit + task.margin)
+
+
+@settings(max_examples=25)
+@given(**instances)
+def test_at_rest_no_link_can_be_spared_by_both_ends(nodes: int, topics: int, seed: int) -> None:
+    interests = oracles.random_interests(nodes, topics, seed)
+    links = coverage.build(interests, SpiderCastParameters(k_greedy=2), seed).links()
+    for one in range(nodes):
+        for other in links.row(one).tolist():
+            kept = (links.rows != one) | (links.columns != other)
+            kept &= (links.rows != other) | (links.columns != one)
+            without = Relation.from_pairs(links.rows[kept], links.columns[kept], nodes, nodes)
+            assert not oracles.covers(interests, without, 2)
+
+
+def test_links_are_a_function_of_the_seed() -> None:
+    interests = make_workload("rss", {"nodes": 200}, 3).interests
+    first, again, other = (coverage.build(interests, SpiderCastParameters(), seed).links() for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+@settings(max_examples=30)
+@given(**instances)
+def test_greedy_merge_connects_every_topic(nodes: int, topics: int, seed: int) -> None:
+    interests = oracles.random_interests(nodes, topics, seed)
+    links = greedy.greedy_merge(interests, seed)
+    assert measures.connectivity(links, interests).partitioned_count == 0
+    assert links.pair_count <= 2 * max(interests.pair_count - topics, 0) + 2 * topics
+
+
+@settings(max_examples=30)
+@given(wanted=st.integers(1, 3), **instances)
+def test_lean_covers_and_connects(wanted: int, nodes: int, topics: int, seed: int) -> None:
+    interests = oracles.random_interests(nodes, topics, seed)
+    links = greedy.lean(interests, wanted, seed)
+    assert is_symmetric(links)
+    assert oracles.covers(interests, links, wanted)
+    assert measures.connectivity(links, interests).partitioned_count == 0
+
+
+@settings(max_examples=40)
+@given(**instances)
+def test_two_connected_survives_any_single_crash(nodes: int, topics: int, seed: int) -> None:
+    interests = oracles.random_interests(nodes, topics, seed)
+    links = greedy.two_connected(interests, seed)
+    assert measures.connectivity(links, interests).partitioned_count == 0
+    for node in range(nodes):
+        assert measures.after_crashes(links, interests, np.array([node])).partitioned_count == 0
+
+
+def test_lean_needs_clearly_fewer_links_than_spidercast() -> None:
+    interests = make_workload("rss", {"nodes": 400}, 1).interests
+    ours = greedy.lean(interests, 3, 1).pair_count
+    assert ours < 0.92 * coverage.build(interests, SpiderCastParameters(), 1).links().pair_count
+    assert ours >= measures.degree_bounds(interests, 3).covered * 400
+
+
+def test_joining_repairs_a_partitioned_topic_and_leaves_connected_ones_alone() -> None:
+    interests = Relation.from_rows([[0], [0], [0], [0]], 1)
+    two_pairs = Relation.from_pairs([0, 1, 2, 3], [1, 0, 3, 2], 4, 4)
+    whole = greedy.joined(interests, two_pairs, seed=1)
+    assert measures.connectivity(whole, interests).partitioned_count == 0
+    assert whole.pair_count == two_pairs.pair_count + 2
+    assert greedy.joined(interests, whole, seed=1) is whole
+
+
+def test_a_ring_per_topic_merges_shared_links() -> None:
+    interests = Relation.from_rows([[0, 1], [0, 1], [0]], 2)
+    ring = baselines.ring_per_topic(interests)
+    assert [ring.row(node).tolist() for node in range(3)] == [[1, 2], [0, 2], [0, 1]]
+
+
+def test_partial_views_limit_whom_a_node_asks() -> None:
+    interests = make_workload("rss", {"nodes": 300}, 1).interests
+    full, partial = (
+        coverage.build(interests, SpiderCastParameters(view_share=share), 1).links().pair_count for share in (1.0, 0.2)
+    )
+    assert partial > full
+
+
+@pytest.mark.parametrize("settings", [{"links": "star"}, {"k_greedy": -1}, {"k_greedy": 0}, {"view_share": 0.0}])
+def test_bad_parameters_are_named(settings: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(settings))):
+        SpiderCastParameters(**settings)
