@@ -135,10 +135,12 @@ class DynatopsNode(RingNode):
                 self._on_in_force(source, message)
             case wire.Handover() | wire.HandoverTaken() | wire.Adopted():
                 self._on_transfer(source, message)
+            case Order() | Ask() if not self._is_sure:
+                self._answer(Refused(message.version), source)  # what we started with may never have been in force
             case Order():
                 self._answer(self._switch.on_order(message), source)
             case Ask():
-                self.send(source, self._switch.tell(message.version))
+                self._answer(self._switch.tell(message.version), source)
             case Done() | Refused() | Tell() | Report():
                 self._coordinate(source, message)
             case AskState():
@@ -160,6 +162,10 @@ class DynatopsNode(RingNode):
                 self.plane.beat()
                 self.set_timer("trees", INTERVAL_S)
             case "rejoin":
+                if not self.router.announce_targets():  # the answer was lost: ask everybody we have ever heard of
+                    asked = dict.fromkeys(n.node for plan in self._plans.values() for n in plan.neighbours)
+                    self.send_all(asked, AskState(self.router.position))
+                    self.set_timer("rejoin", self._parameters.retry_s)
                 for topic in self._wants:
                     self.plane.enter(topic)
             case "sure":
@@ -205,6 +211,8 @@ class DynatopsNode(RingNode):
             self._hear_of(message.near)
             if message.asks:
                 self._ping([source])
+        elif message.is_sure and message.version > max(self._switch.version, self._switch.revoked):
+            self._on_in_force(source, wire.InForce(message.version, 0, False, -1))
         elif self._is_sure and not (message.is_sure and message.version in self._planes):
             self._correct(source)
 
@@ -222,8 +230,8 @@ class DynatopsNode(RingNode):
         is_newer = message.version > mine and message.version > self._switch.revoked
         if message.version == mine or not (is_newer or not self._is_sure or message.revoked >= mine):
             return
-        if self._switch.pending >= 0 and message.version in self._planes:
-            return  # the coordinator will say so too
+        if message.version in self._planes:
+            return  # we are in the middle of a switch: the coordinator will say so too
         self._move_to(message)
         self._is_joining = True
         self.send(source, AskState(self.router.position))
