@@ -1,0 +1,199 @@
+"""What Magnet's experiments run and measure: uninterested relays against the strawman's, and repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+
+import numpy as np
+
+from coterie.accounting.price import price
+from coterie.lab.experiment import Point, Row, per_seed
+from coterie.model import Design, Trees, Workload
+from coterie.model.plan import slices
+from coterie.protocol.system import Stages
+from coterie.sim.engine import Simulation
+from coterie.sim.faults import Crash
+from coterie.substrate.identifiers import topic_keys
+from coterie.substrate.rings import Circle
+from coterie.substrate.trees import bottom_up_trees
+from coterie.systems.magnet.orderings import ORDERINGS
+from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
+from coterie.systems.magnet.plan import clockwise_ring, greedy_paths, ordered_overlay
+from coterie.systems.magnet.system import SYSTEM, UNIFORM
+from coterie.trace import Traffic
+from coterie.workloads import make_workload
+
+OWN_KEYS = ("links", "samples", "choices", "rounds", "near", "median_samples")
+Measure = Callable[[Sequence[Row]], Sequence[float]]
+
+
+def workload_of(point: Point, seed: int) -> Workload:
+    settings = {key: value for key, value in point.items() if key not in (*OWN_KEYS, "workload", "ordering")}
+    return make_workload(str(point["workload"]), settings, seed)
+
+
+def parameters_of(point: Point) -> tuple[MagnetParameters, RingParameters]:
+    """Magnet's and the strawman's: the same links."""
+    own = SYSTEM.configure({key: point[key] for key in OWN_KEYS if key in point})
+    assert isinstance(own, MagnetParameters)
+    return own, RingParameters(links=own.links, near=own.near, median_samples=own.median_samples)
+
+
+def relays(design: Design, workload: Workload) -> float:
+    return price(design, workload).dissemination.relayed
+
+
+def scribe_style(design: Design, workload: Workload) -> Design:
+    """The strawman with trees grown from the subscribers towards the root."""
+    assert design.overlay.positions is not None
+    ring = clockwise_ring(Circle(design.overlay.positions), design.overlay.links, 1)
+    return replace(design, trees=bottom_up_trees(ring, topic_keys(workload.topic_count), design.trees.members))
+
+
+def compare(point: Point, seed: int) -> Mapping[str, float]:
+    """Magnet against the strawman, top-down and Scribe-style."""
+    workload = workload_of(point, seed)
+    own, plain = parameters_of(point)
+    ordering = ORDERINGS[str(point.get("ordering", "magnet"))]
+    stages = Stages(overlay=ordered_overlay(ordering), trees=greedy_paths, upkeep=SYSTEM.stages.upkeep)
+    bill = price(stages.plan("magnet", workload, own, seed), workload)
+    strawman = UNIFORM.plan(workload, plain, seed)
+    straw_bill = price(strawman, workload)
+    ours, theirs = bill.dissemination.relayed, straw_bill.dissemination.relayed
+    upward = relays(scribe_style(strawman, workload), workload)
+    return {
+        "saving": 1 - ours / theirs,
+        "saving_to_scribe": 1 - ours / upward,
+        "strawman_extra": theirs / ours - 1,
+        "relays": ours,
+        "strawman_relays": theirs,
+        "hops": bill.delay.hops.mean,
+        "strawman_hops": straw_bill.delay.hops.mean,
+    }
+
+
+# --- Figure 5: where the relays are ---
+
+
+def _relay_share(trees: Trees, workload: Workload, topics: np.ndarray) -> float:
+    """Copies to uninterested nodes over all copies, on these topics."""
+    of_edge = np.repeat(np.arange(workload.topic_count), trees.edge_counts)
+    is_counted = np.isin(of_edge, topics)
+    key = of_edge.astype(np.int64) * workload.node_count + trees.node
+    wanted = trees.members.rows.astype(np.int64) * workload.node_count + trees.members.columns
+    rate = workload.rates[of_edge] * is_counted
+    return float((rate * ~np.isin(key, wanted)).sum() / max(rate.sum(), 1e-12))
+
+
+def by_popularity(point: Point, seed: int) -> Mapping[str, float]:
+    workload = workload_of(point, seed)
+    own, plain = parameters_of(point)
+    order = np.argsort(-workload.interests.transposed.lengths, kind="stable")
+    first = order[: max(1, workload.topic_count // 10)]
+    values: dict[str, float] = {}
+    for name, trees in (
+        ("magnet", SYSTEM.plan(workload, own, seed).trees),
+        ("strawman", UNIFORM.plan(workload, plain, seed).trees),
+    ):
+        values[f"{name}_first_tenth"] = _relay_share(trees, workload, first)
+        values[f"{name}_all"] = _relay_share(trees, workload, order)
+    return values
+
+
+# --- Figure 7 ---
+
+
+def popularity_exponent(point: Point, seed: int) -> Mapping[str, float]:
+    """How steeply the complementary distribution of topic popularity falls on a doubly logarithmic plot.
+
+    The slope of the line through it from the median on, as one draws such a line; and the maximum likelihood exponent
+    of the density there, which follows the many topics around the median rather than the tail.
+    """
+    sizes = workload_of(point, seed).interests.transposed.lengths
+    least = max(2, int(np.median(sizes[sizes > 0])))
+    tail = np.sort(sizes[sizes >= least])
+    at = np.arange(least, tail[-1] + 1)
+    reaching = len(tail) - np.searchsorted(tail, at)
+    slope = float(np.polyfit(np.log(at), np.log(reaching), 1)[0]) if len(at) > 1 else 0.0
+    likelihood = 1 + len(tail) / float(np.log(tail / (least - 0.5)).sum())
+    return {"slope": -slope, "likelihood_exponent": likelihood, "largest": float(tail[-1])}
+
+
+# --- the protocol: a tenth crashes ---
+
+
+def crash_a_tenth(point: Point, seed: int) -> Mapping[str, float]:
+    workload = workload_of(point, seed)
+    parameters, _ = parameters_of(point)
+    simulation = Simulation(SYSTEM, parameters, slices(SYSTEM.plan(workload, parameters, seed)), seed)
+    simulation.start()
+    for node in range(workload.node_count):
+        for topic in workload.interests.row(node).tolist():
+            simulation.subscribe(node, topic)
+    simulation.settle(5.0, 10_000.0)
+    joins = simulation.book.sent.copy()
+    for node in Random(seed).sample(range(workload.node_count), workload.node_count // 10):
+        for topic in list(simulation.book.wanting[node]):
+            simulation.unsubscribe(node, topic)
+        simulation.inject(Crash(simulation.now_s, node))
+    simulation.run_until(simulation.now_s + 480)
+    simulation.settle(65.0, 10_000.0)
+    repair = simulation.book.sent - joins
+    publisher = next(node for node in range(workload.node_count) if simulation.is_up(node))
+    for topic in sorted(simulation.book.audience):
+        simulation.publish(publisher, topic)
+    owed = simulation.book.tally.owed
+    simulation.run_until(simulation.now_s + 60)
+    subscriptions = float(workload.interests.pair_count)
+    return {
+        "missed_share": len(simulation.book.missing()) / max(owed, 1),
+        "join_messages": joins[Traffic.SUBSCRIPTION] / subscriptions,
+        "tree_repair_messages": repair[Traffic.SUBSCRIPTION] / subscriptions,
+        "ring_repair_messages": repair[Traffic.OVERLAY] / workload.node_count,
+    }
+
+
+# --- claims ---
+
+
+def value(name: str, **where: float | int | str | bool) -> Measure:
+    return lambda rows: per_seed(rows, name, **where)
+
+
+def holds(check: Callable[[list[float]], bool], name: str, along: str, **where: float | int | str | bool) -> Measure:
+    """1 for each seed in which the values along a parameter, in ascending order of it, pass the check."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        marks = []
+        for seed in sorted({row.seed for row in rows}):
+            mine = [row for row in rows if row.seed == seed and all(row.point.get(k) == v for k, v in where.items())]
+            ordered = sorted(mine, key=lambda row: float(row.point[along]))
+            if ordered:
+                marks.append(1.0 if check([row.values[name] for row in ordered]) else 0.0)
+        return marks
+
+    return measure
+
+
+def rises(values: list[float]) -> bool:
+    """From each point to the next but for the noise of one seed."""
+    return all(later > earlier - 0.01 for earlier, later in pairwise(values))
+
+
+def falls(values: list[float]) -> bool:
+    return rises([-value for value in values])
+
+
+def better_with_rates(rows: Sequence[Row]) -> list[float]:
+    """Over all correlations of a seed, the mean saving with power-law rates exceeds that with equal ones."""
+    marks = []
+    for seed in sorted({row.seed for row in rows}):
+        mean = {
+            rates: np.mean([row.values["saving"] for row in rows if row.seed == seed and row.point["rates"] == rates])
+            for rates in ("constant", "power-law")
+        }
+        marks.append(float(mean["power-law"] > mean["constant"]))
+    return marks

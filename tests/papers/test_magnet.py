@@ -1,0 +1,50 @@
+"""Sentences of the Magnet paper, on networks small enough to check at once."""
+
+from __future__ import annotations
+
+from coterie.lab.experiment import Row, Verdict
+from coterie.lab.magnet import EXPERIMENTS, FIGURE_3, UNCORRELATED
+from coterie.lab.magnet_measures import compare
+from coterie.systems.magnet.system import SYSTEM
+from coterie.workloads import make_workload
+
+CLUSTERED = {"workload": "multimodal", "nodes": 500, "topics": 100, "subscriptions": 10, "modes": 10}
+
+
+def test_correlated_interests_save_relays() -> None:
+    """Section 4.2."""
+    assert compare(CLUSTERED, 1)["saving"] > 0.6
+
+
+def test_less_correlation_saves_less() -> None:
+    """Section 4.2: the same topic frequencies, five categories of fifty."""
+    scattered = {**CLUSTERED, "modes": 50, "modes_per_peer": 5}
+    assert compare(scattered, 1)["saving"] < compare(CLUSTERED, 1)["saving"] - 0.2
+
+
+def test_uncorrelated_interests_are_never_worse() -> None:
+    """Section 1."""
+    rows = [Row(UNCORRELATED.id, point, seed, compare(point, seed)) for point in UNCORRELATED.quick for seed in (0, 1)]
+    assert UNCORRELATED.claims[0].judge(rows).verdict is Verdict.REPRODUCED
+
+
+def test_a_few_samples_are_enough() -> None:
+    """Section 1: effective clustering is possible even if the sample is very small."""
+    assert compare({**CLUSTERED, "samples": 1}, 1)["saving"] > compare({**CLUSTERED, "samples": 30}, 1)["saving"] - 0.1
+
+
+def test_degree_does_not_depend_on_subscriptions() -> None:
+    """Section 6: fixed network degree regardless of the number of topics or the size of subscriptions."""
+    few, many = (
+        SYSTEM.plan(make_workload("multimodal", {"nodes": 300, "modes": 5, "subscriptions": size}, 1), seed=1)
+        for size in (5, 100)
+    )
+    assert abs(few.overlay.entry_counts.mean() - many.overlay.entry_counts.mean()) < 0.5
+
+
+def test_experiments_are_named_once_and_belong_to_the_paper() -> None:
+    names = [experiment.id for experiment in EXPERIMENTS]
+    assert len(set(names)) == len(names)
+    assert all(experiment.paper == "magnet" for experiment in EXPERIMENTS)
+    assert all(experiment.quick and experiment.full for experiment in EXPERIMENTS)
+    assert FIGURE_3 in EXPERIMENTS
