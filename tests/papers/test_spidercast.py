@@ -1,0 +1,55 @@
+"""SpiderCast's sentences on small instances; the figures at full size are `coterie reproduce spidercast --full`."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.lab.experiment import Row, Verdict
+from coterie.lab.spidercast import EXPERIMENTS
+from coterie.lab.spidercast_runs import run_churn, run_overlay
+
+
+@pytest.mark.parametrize("workload", ["uniform", "rss", "zipf", "nyse"])
+def test_greedy_coverage_alone_connects_every_topic(workload: str) -> None:
+    """Section 3.3: (3,0)-coverage suffices for the RSS, NYSE and Uniform distributions (and Zipf 1, section 3.4)."""
+    values = run_overlay({"workload": workload, "nodes": 1000}, 1)
+    assert values["partitioned"] == 0
+    assert values["degree"] < 12
+
+
+def test_degree_of_figure_12_at_1000_nodes() -> None:
+    """Figure 12: 10.81."""
+    assert run_overlay({"nodes": 1000}, 1)["degree"] == pytest.approx(10.81, rel=0.03)
+
+
+def test_degree_falls_as_nodes_are_added() -> None:
+    """Section 3.5.1."""
+    degrees = [run_overlay({"nodes": nodes}, 1)["degree"] for nodes in (500, 1000, 2000)]
+    assert degrees[0] > degrees[1] > degrees[2]
+
+
+def test_a_ring_per_topic_needs_at_least_45_percent_more_links() -> None:
+    """Section 3.9.2."""
+    ring = run_overlay({"nodes": 1000, "links": "ring-per-topic"}, 1)["degree"]
+    assert ring > 1.45 * run_overlay({"nodes": 1000}, 1)["degree"]
+
+
+def test_similarity_with_as_many_links_leaves_topics_in_pieces() -> None:
+    """Section 3.9.1: similarity(10, 0) has about the same degree and more than 100 components."""
+    values = run_overlay({"nodes": 1000, "links": "similarity", "k_greedy": 10, "k_random": 0}, 1)
+    assert values["degree"] == pytest.approx(10.08, rel=0.03)
+    assert values["components"] > 100
+
+
+def test_topics_stay_connected_under_churn() -> None:
+    """Section 3.8: every snapshot, whatever the churn."""
+    assert run_churn({"nodes": 250, "life_s": 100, "duration_s": 200}, 1)["partitioned"] == 0
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.id)
+def test_quick_points_of_every_experiment_run_and_claims_judge_them(experiment) -> None:  # type: ignore[no-untyped-def]
+    point = experiment.quick[0]
+    rows = [Row(experiment.id, point, 1, experiment.run(point, 1))]
+    verdicts = [claim.judge(rows).verdict for claim in experiment.claims]
+    assert all(isinstance(verdict, Verdict) for verdict in verdicts)
+    assert [claim.judge([]).verdict for claim in experiment.claims] == [Verdict.MISSING] * len(verdicts)
