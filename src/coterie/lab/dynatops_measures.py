@@ -69,7 +69,7 @@ def chord_performance(
 
 
 class Bayeux:
-    """Trees from the root down over a prefix-routing ring with random ids; the digit base is a parameter: it matters."""
+    """Trees from the root down over a prefix-routing ring with random ids; how large a digit is matters."""
 
     def __init__(self, broker_count: int, digit_bits: int, seed: int) -> None:
         self._ring = PastryRing.of(node_positions(broker_count, seed), digit_bits)

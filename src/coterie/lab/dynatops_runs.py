@@ -177,7 +177,7 @@ POISSON = {
     "bnr": ("static", "paper"),
     "up": ("similarity", "hash"),
     "dynatops": ("similarity", "paper"),
-    "ours": ("fanout", "annealed"),
+    "ours": ("fanout", "fall-through"),
 }
 
 

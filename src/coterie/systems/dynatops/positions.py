@@ -22,6 +22,7 @@ from coterie.substrate.identifiers import even_positions, node_positions, topic_
 
 SPACINGS = ("random", "even")
 METHODS = ("hash", "paper", "fall-through", "annealed")
+WALKS_MAX = 2e7  # topics looked at while annealing, which bounds its time to seconds
 BROKER_MAX = 8192  # the tables of all paths take 8 bytes per pair of slots
 
 
@@ -123,13 +124,15 @@ def ssbr_greedy(instance: Instance, slot_of: Index, *, is_fall_through: bool = F
 def annealed(slots: Slots, instance: Instance, slot_of: Index, seed: int, moves_per_broker: int = 1000) -> Index:
     """Descent and annealing from a linear assignment under expected relays and from here; the best of all found."""
     draw = np.random.default_rng(seed)
+    each = max(len(instance.topics) / len(slot_of), 1)
+    moves = int(min(moves_per_broker * len(slot_of), WALKS_MAX / each))
     found = [(slotcost.total_cost(slotcost.stand(instance, slot_of)), slot_of)]
     # The assignment is close to the best already: a warmer start than this would only spoil it.
     for start, warmth in ((assignment_start(slots, instance), 0.06), (slot_of, 0.3)):
         standing = slotcost.stand(instance, start)
         size = slotcost.typical_delta(instance, standing, draw, 200)
         if size > 0:
-            slotcost.anneal(instance, standing, draw, moves_per_broker * len(slot_of), warmth * size, 0.003 * size)
+            slotcost.anneal(instance, standing, draw, moves, warmth * size, 0.003 * size)
         path = ssbr_greedy(instance, standing.slot_of, is_fall_through=True)
         found.append((path.final_cost, path.final))
     return min(found, key=lambda candidate: candidate[0])[1]
