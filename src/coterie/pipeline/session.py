@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import importlib
 import importlib.util
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -165,9 +167,6 @@ def _launch_environment(master: str, java: Java) -> dict[str, str]:
     }
     if master.startswith("local"):
         variables["SPARK_LOCAL_IP"] = "127.0.0.1"
-    if master.startswith("local-cluster"):
-        # The default is a folder inside the installed pyspark package.
-        variables["SPARK_WORKER_DIR"] = tempfile.mkdtemp(prefix="coterie-workers-")
     return variables
 
 
@@ -193,9 +192,14 @@ def _start(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSess
     for key, value in settings.items():
         builder = builder.config(key, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except (PySparkException, OSError, RuntimeError) as error:
         raise ConfigError("spark", master, f"the session does not start: {_first_line(error)}") from error
+    if master.startswith("local-cluster"):
+        # Its workers keep their files inside the installed pyspark package, whatever they are told.
+        litter = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
+        atexit.register(shutil.rmtree, litter, ignore_errors=True)
+    return session
 
 
 def _connect(url: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
