@@ -169,20 +169,17 @@ RATES = (0.025, 0.05, 0.1, 0.2)
 PATTERNS = ("multimodal", "zipf", "uniform")
 
 
-def _poisson_claim(
-    name: str, where: str, statement: str, expected: float, measure: Measure, because: str = ""
-) -> Claim:
-    tolerance = 10.0
-    return Claim(
-        id=name,
-        where=where,
-        statement=statement,
-        expected=expected,
-        tolerance=tolerance,
-        measure=measure,
-        unit="%",
-        because=because,
-    )
+def at_least(per_cent: float, name: str, base: str, **where: Setting) -> Measure:
+    """1 where a value lies at least so many per cent below another: the paper says "over"."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        return [float(found <= -per_cent) for found in change(name, base, **where)(rows)]
+
+    return measure
+
+
+def _over(name: str, where: str, statement: str, measure: Measure, because: str = "") -> Claim:
+    return Claim(name, where, statement, expected=1.0, tolerance=0.25, measure=measure, because=because)
 
 
 FIGURE_7 = Experiment(
@@ -194,59 +191,63 @@ FIGURE_7 = Experiment(
     quick=[{**SMALL, "pattern": "multimodal", "change_rate": rate} for rate in (0.1,)],
     full=[{"pattern": "multimodal", "change_rate": rate, "tco_h": 5} for rate in RATES],
     claims=[
-        _poisson_claim(
+        _over(
             "fig7a/changes",
             "Figure 7a",
-            "80 % fewer broker subscription changes than with static placement",
-            -80.0,
-            change("dynatops_changes", "static_changes", change_rate=0.1),
-            "users of one mode gather at so few brokers that hardly a change is the first or last of its topic",
+            "at least 80 % fewer broker subscription changes than with static placement",
+            at_least(80, "dynatops_changes", "static_changes", change_rate=0.1),
         ),
-        _poisson_claim(
+        _over(
             "fig7a/management",
             "section 6.3.1",
-            "over 40 % less subscription management",
-            -40.0,
-            change("dynatops_management", "static_management", change_rate=0.1),
-            "ours saves more: the exchange inside clusters is all that is left",
+            "over 40 % less subscription management, the exchange inside clusters included",
+            at_least(40, "dynatops_management", "static_management", change_rate=0.1),
+            "with few users a broker the exchange inside clusters outweighs what it saves",
         ),
-        _poisson_claim(
-            "fig7b/delay-chord",
-            "Figure 7b",
-            "10 % less delay (against Chord with consistent hashing)",
-            -10.0,
-            change("dynatops_user_hops", "static_user_hops", change_rate=0.1),
+        Claim(
+            id="fig7b/delay-chord",
+            where="Figure 7b",
+            statement="10 % less delay (against Chord with consistent hashing)",
+            expected=-10.0,
+            tolerance=5.0,
+            measure=change("dynatops_user_hops", "static_user_hops", change_rate=0.1),
+            unit="%",
+            because="the printed neighbourhood stops early; see fig10",
         ),
-        _poisson_claim(
-            "fig7b/delay-bayeux",
-            "Figure 7b",
-            "10 % less delay (against a prefix router of base 2)",
-            -10.0,
-            change("dynatops_user_hops", "bayeux2_user_hops", change_rate=0.1),
-            "a prefix router with leaf sets needs fewer hops than Chord; its digit base decides this comparison",
+        Claim(
+            id="fig7b/delay-bayeux",
+            where="Figure 7b",
+            statement="10 % less delay (against a prefix router of base 2)",
+            expected=-10.0,
+            tolerance=5.0,
+            measure=change("dynatops_user_hops", "bayeux2_user_hops", change_rate=0.1),
+            unit="%",
+            because="a prefix router with leaf sets needs fewer hops than Chord; its digit base decides this comparison",
         ),
-        _poisson_claim(
+        _over(
             "fig7c/overhead",
             "Figure 7c",
             "over 50 % less notification overhead than Bayeux",
-            -50.0,
-            change("dynatops_overhead", "bayeux2_overhead", change_rate=0.1),
-            "ours saves more: with 500 users a broker, static placement makes every broker want every topic",
+            at_least(50, "dynatops_overhead", "bayeux2_overhead", change_rate=0.1),
         ),
-        _poisson_claim(
+        _over(
+            "fig7c/overhead-tco",
+            "Figure 7c",
+            "over 50 % less notification overhead than TCO",
+            at_least(50, "dynatops_overhead", "tco_overhead", change_rate=0.1),
+        ),
+        _over(
             "fig7d/rebuild",
             "Figure 7d",
-            "over 80 % less reconfiguration than TCO rebuilt, cost by the formula of section 5.1.2",
-            -80.0,
-            change("dynatops_reconfiguration", "tco_rebuild", change_rate=0.1),
-            "depends on how TCO is charged and on the formula, which is an upper bound several times what is sent",
+            "over 80 % less reconfiguration than TCO rebuilt, by the formula of section 5.1.2",
+            at_least(80, "dynatops_reconfiguration", "tco_rebuild", change_rate=0.2),
+            "a changed link is one message for TCO, while the formula charges |P| log |V| for every moved broker",
         ),
-        _poisson_claim(
+        _over(
             "fig7d/repair",
             "Figure 7d",
             "the same against TCO repaired link by link",
-            -80.0,
-            change("dynatops_reconfiguration", "tco_repair", change_rate=0.1),
+            at_least(80, "dynatops_reconfiguration", "tco_repair", change_rate=0.2),
             "incremental repair of a topic-connected overlay changes next to nothing",
         ),
     ],
@@ -404,7 +405,7 @@ FIGURE_6 = Experiment(
             tolerance=10.0,
             measure=_located(key, base, workload),
             unit="%",
-            because="other check-ins than the paper's (fewer people and cells, rarer moves); ids and rates are not given",
+            because="other check-ins than the paper's: fewer people and cells, rarer moves; ids and rates not given",
         )
         for workload in TRACES
         for part, key, base, expected, statement in (
