@@ -1,0 +1,68 @@
+"""`coterie node`: one node of a live network, from its configuration file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coterie.cli.console import out
+from coterie.errors import ConfigError
+from coterie.runtime.access import hash_password
+from coterie.runtime.config import load_config
+from coterie.runtime.node import run_node
+from coterie.systems import system_named
+
+
+def node_command(
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="The node's TOML file.")] = None,
+    example_config: Annotated[
+        bool, typer.Option("--example-config", help="Print a configuration with every key explained.")
+    ] = False,
+    password: Annotated[
+        bool, typer.Option("--hash-password", help="Read a password from standard input and print its hash.")
+    ] = False,
+    check: Annotated[bool, typer.Option("--check", help="Only check the configuration.")] = False,
+) -> None:
+    """Run one node: MQTT for clients, links to its peers, metrics and an admin interface.
+
+    Ctrl-C (or SIGTERM) stops it in good order; after a kill -9 it goes on where it was.
+
+    Example: coterie node --example-config > node.toml && coterie node --config node.toml
+    """
+    if example_config:
+        sys.stdout.write(example())
+        return
+    if password:
+        out.print(hash_password(sys.stdin.readline().rstrip("\n")), soft_wrap=True)
+        return
+    if config is None:
+        raise ConfigError("--config", None, "the path of a node's TOML file; --example-config prints one")
+    settings = load_config(config)
+    system = system_named(settings.network.system)
+    system.configure(settings.network.settings)
+    if check:
+        out.print(f"{config}: node {settings.node.id} of {settings.network.name}, {system.title}")
+        return
+    run_node(settings, system, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"))
+    _log(f"{settings.name} has stopped")
+
+
+def example() -> str:
+    return files("coterie.runtime").joinpath("example.toml").read_text()
+
+
+def _listed(ports: dict[str, int]) -> str:
+    return ", ".join(f"{name} {port}" for name, port in ports.items() if port)
+
+
+def _log(text: str) -> None:
+    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    typer.run(node_command)

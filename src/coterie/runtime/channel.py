@@ -1,0 +1,167 @@
+"""One TCP connection between two nodes: who are you, prove it, then frames until one side goes.
+
+Both sides greet with a nonce and prove with an HMAC over both nonces, both nodes and the role that they know the
+network's key. With certificates, TLS has checked the peer before, and its certificate must name the node it claims to
+be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+from hashlib import sha256
+from typing import Protocol, cast
+
+from coterie.errors import RemoteProtocolError
+from coterie.runtime.frames import (
+    BYE,
+    HELLO,
+    LINK_VERSION,
+    PROOF,
+    FrameReader,
+    Hello,
+    decode_hello,
+    encode_hello,
+    frame,
+)
+
+GREETING_BYTES_MAX = 1024
+
+
+class Owner(Protocol):
+    """Whom a channel tells: the links of a node."""
+
+    network: str
+    system: str
+    node: int
+    key: bytes
+    frame_bytes_max: int
+
+    def may_link(self, peer: int) -> bool: ...
+    def opened(self, channel: Channel) -> None: ...
+    def closed(self, channel: Channel, reason: str) -> None: ...
+    def received(self, channel: Channel, frames: list[tuple[int, bytes]]) -> None: ...
+    def now(self) -> float: ...
+
+
+class Channel(asyncio.Protocol):
+    """See the module. `output` is written once per loop turn by the owner's `flush`."""
+
+    def __init__(self, owner: Owner, dialled: int | None) -> None:
+        self.peer = -1 if dialled is None else dialled
+        self.is_open = False
+        self.is_leaving = False  # one side said BYE: the end of the connection is no loss
+        self.output: list[bytes] = []
+        self.output_bytes = 0
+        self.heard_s = self.used_s = self.sent_s = owner.now()
+        self.bytes_in = self.bytes_out = 0
+        self.transport: asyncio.Transport | None = None
+        self.settled = asyncio.Event()  # greeted, or gone before that
+        self.reason = "the connection closed"
+        self._owner = owner
+        self._is_dialler = dialled is not None
+        self._reader = FrameReader(GREETING_BYTES_MAX)
+        self._nonce = secrets.token_bytes(16)
+        self._hello: Hello | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        owner = self._owner
+        hello = Hello(LINK_VERSION, owner.network, owner.system, owner.node, self._nonce)
+        self.transport.write(frame(HELLO, encode_hello(hello)))
+
+    def data_received(self, data: bytes) -> None:
+        self.heard_s = self._owner.now()
+        self.bytes_in += len(data)
+        try:
+            frames = self._reader.feed(data)
+            while frames and not self.is_open:
+                self._greet(*frames.pop(0))
+            if self.is_open and frames:
+                self._owner.received(self, frames)
+        except RemoteProtocolError as error:
+            self.abort(str(error))
+
+    def _greet(self, kind: int, body: bytes) -> None:
+        if kind == HELLO and self._hello is None:
+            self._check_hello(decode_hello(body))
+            assert self.transport is not None
+            self.transport.write(frame(PROOF, self._proof(self._is_dialler, mine=True)))
+        elif kind == PROOF and self._hello is not None:
+            if not hmac.compare_digest(body, self._proof(not self._is_dialler, mine=False)):
+                raise RemoteProtocolError("the proof is wrong: is the network's key the same on both nodes?")
+            self.is_open = True
+            self._reader.bytes_max = self._owner.frame_bytes_max
+            self._owner.opened(self)
+        else:
+            raise RemoteProtocolError(f"a frame of kind {kind} before the greeting was over")
+
+    def _check_hello(self, hello: Hello) -> None:
+        owner = self._owner
+        if hello.version != LINK_VERSION:
+            raise RemoteProtocolError(f"links of version {hello.version}, this node speaks {LINK_VERSION}")
+        if (hello.network, hello.system) != (owner.network, owner.system):
+            raise RemoteProtocolError(f"belongs to {hello.network}/{hello.system}, not {owner.network}/{owner.system}")
+        if len(hello.nonce) != 16 or hello.node == owner.node or self.peer not in (-1, hello.node):
+            raise RemoteProtocolError(f"node {hello.node} is not who should be there")
+        if not owner.may_link(hello.node):
+            raise RemoteProtocolError(f"node {hello.node} is not expected here")
+        self._check_certificate(hello.node)
+        self._hello = hello
+        self.peer = hello.node
+
+    def _check_certificate(self, node: int) -> None:
+        assert self.transport is not None
+        certificate = self.transport.get_extra_info("peercert")
+        if certificate:
+            names = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
+            names |= {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
+            if f"node-{node}" not in names:
+                raise RemoteProtocolError(f"the certificate names {sorted(names)}, not node-{node}")
+
+    def _proof(self, is_dialler: bool, mine: bool) -> bytes:
+        assert self._hello is not None
+        nonces = (self._nonce, self._hello.nonce) if mine else (self._hello.nonce, self._nonce)
+        nodes = (self._owner.node, self._hello.node) if mine else (self._hello.node, self._owner.node)
+        text = b"|".join((b"dial" if is_dialler else b"take", *nonces, b"%d|%d" % nodes, self._owner.network.encode()))
+        return hmac.new(self._owner.key, text, sha256).digest()
+
+    # --- out ---
+
+    def put(self, data: bytes) -> None:
+        self.output.append(data)
+        self.output_bytes += len(data)
+
+    def flush(self, now_s: float) -> None:
+        if self.output:
+            if self.transport is not None and not self.transport.is_closing():
+                self.transport.write(b"".join(self.output))
+                self.bytes_out += self.output_bytes
+                self.sent_s = now_s
+            self.output.clear()
+            self.output_bytes = 0
+
+    @property
+    def backlog_bytes(self) -> int:
+        if self.transport is None or self.transport.is_closing():
+            return self.output_bytes
+        return self.transport.get_write_buffer_size() + self.output_bytes
+
+    def close(self) -> None:
+        """In good order: the peer is told that this is no failure."""
+        if self.is_open and not self.is_leaving:
+            self.is_leaving = True
+            self.put(frame(BYE, b""))
+            self.flush(self._owner.now())
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self, reason: str) -> None:
+        self.reason = reason
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.is_open = False
+        self._owner.closed(self, self.reason if error is None else str(error))

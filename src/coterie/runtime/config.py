@@ -1,0 +1,223 @@
+"""The configuration of a node: one TOML file, every key with a default, checked before anything starts."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from coterie.errors import ConfigError, InputError
+from coterie.mqtt.options import ServerOptions
+
+NODE_MAX = 4095  # identifiers of events hold the node in 12 bits
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A table of the file."""
+
+
+class NodeSection(Section, frozen=True, kw_only=True):
+    id: int = 0
+    name: str = ""
+    data: str = "data"
+
+
+class Peer(Section, frozen=True, kw_only=True):
+    """Another node of the network: where its peer port is, and what to tell clients that should go there."""
+
+    id: int
+    host: str
+    port: int
+    server: str = ""
+
+
+class NetworkSection(Section, frozen=True, kw_only=True):
+    name: str = "coterie"
+    system: str = "flooding"
+    seed: int = 0
+    slice: str = ""
+    settings: dict[str, Any] = {}
+    peers: list[Peer] = []
+    key: str = ""
+    key_file: str = ""
+
+
+class MqttSection(Section, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: int = 1883
+    tls_port: int = 0
+    websocket_port: int = 0
+    certificate: str = ""
+    certificate_key: str = ""
+    client_authority: str = ""
+    profile: Literal["service", "conformance"] = "service"
+    limits: dict[str, Any] = {}
+    connections_max: int = 20_000
+    write_buffer_bytes_max: int = 1 << 20
+    subscribe_wait_s: float = 5.0
+
+
+class LinkSection(Section, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: int = 0
+    heartbeat_s: float = 2.0
+    silence_s: float = 10.0
+    backoff_s: float = 0.1
+    backoff_s_max: float = 5.0
+    idle_s: float = 60.0
+    queue_bytes_max: int = 32 << 20
+    certificate: str = ""
+    certificate_key: str = ""
+    authority: str = ""
+
+
+class AdminSection(Section, frozen=True, kw_only=True):
+    host: str = "127.0.0.1"
+    port: int = 0
+    token: str = ""
+
+
+class User(Section, frozen=True, kw_only=True):
+    """`password` is what `coterie node --hash-password` prints; filters with %u and %c for the user and client."""
+
+    name: str
+    password: str
+    publish: tuple[str, ...] = ("#",)
+    subscribe: tuple[str, ...] = ("#",)
+
+
+class AccessSection(Section, frozen=True, kw_only=True):
+    anonymous: Literal["loopback", "always", "never"] = "loopback"
+    anonymous_publish: tuple[str, ...] = ("#",)
+    anonymous_subscribe: tuple[str, ...] = ("#",)
+    denied_subscriptions: list[str] = []
+    users: list[User] = []
+
+
+class StoreSection(Section, frozen=True, kw_only=True):
+    sync: Literal["normal", "full"] = "normal"
+    log_hours: float = 24.0
+    log_bytes_max: int = 1 << 30
+
+
+class JournalSection(Section, frozen=True, kw_only=True):
+    enabled: bool = True
+    folder: str = ""
+    segment_bytes_max: int = 16 << 20
+    counters_s: float = 60.0
+
+
+class RecoverySection(Section, frozen=True, kw_only=True):
+    rounds_s: tuple[float, ...] = (0.3, 1.0, 3.0, 8.0, 20.0, 45.0)
+    audit_s: float = 60.0
+    margin_s: float = 3.0
+
+
+class NodeConfig(Section, frozen=True, kw_only=True):
+    """The whole file. `folder` is where it lies: relative paths in it start there."""
+
+    node: NodeSection = NodeSection()
+    network: NetworkSection = NetworkSection()
+    mqtt: MqttSection = MqttSection()
+    links: LinkSection = LinkSection()
+    admin: AdminSection = AdminSection()
+    access: AccessSection = AccessSection()
+    store: StoreSection = StoreSection()
+    journal: JournalSection = JournalSection()
+    recovery: RecoverySection = RecoverySection()
+    folder: str = "."
+
+    @property
+    def name(self) -> str:
+        return self.node.name or f"node-{self.node.id}"
+
+    def path(self, name: str) -> Path:
+        return Path(self.folder) / name
+
+    @property
+    def data(self) -> Path:
+        return self.path(self.node.data)
+
+    @property
+    def journal_folder(self) -> Path:
+        return self.path(self.journal.folder) if self.journal.folder else self.data / "journal"
+
+    def key(self) -> bytes:
+        """The shared key of the network, from the file or beside it; empty where links use certificates alone."""
+        if not self.network.key_file:
+            return self.network.key.encode()
+        try:
+            return self.path(self.network.key_file).read_bytes().strip()
+        except OSError as error:
+            raise InputError(self.network.key_file, f"cannot be read: {error.strerror}") from None
+
+    def options(self) -> ServerOptions:
+        base = ServerOptions.conformance() if self.mqtt.profile == "conformance" else ServerOptions()
+        known = {name: getattr(base, name) for name in ServerOptions.__dataclass_fields__}
+        for name, value in self.mqtt.limits.items():
+            if name not in known:
+                raise ConfigError(f"mqtt.limits.{name}", value, f"one of {', '.join(known)}")
+            if type(value) is not type(known[name]) and not (isinstance(known[name], float) and type(value) is int):
+                raise ConfigError(f"mqtt.limits.{name}", value, f"a {type(known[name]).__name__}")
+        return ServerOptions(**(known | self.mqtt.limits))
+
+
+def load_config(path: Path) -> NodeConfig:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(str(path), f"is not TOML: {error}") from None
+    return config_of(table, str(path.parent))
+
+
+def config_of(table: dict[str, Any], folder: str = ".") -> NodeConfig:
+    if "folder" in table:
+        raise ConfigError("folder", table["folder"], "not a key of the file: paths start where the file lies")
+    try:
+        config = msgspec.convert({**table, "folder": folder}, NodeConfig)
+    except msgspec.ValidationError as error:
+        raise ConfigError("the configuration", str(error), "see `coterie node --example-config`") from None
+    _check(config)
+    config.options()
+    return config
+
+
+def _check(config: NodeConfig) -> None:
+    ids = [peer.id for peer in config.network.peers]
+    _within("node.id", config.node.id, 0, NODE_MAX)
+    for peer in ids:
+        _within("network.peers.id", peer, 0, NODE_MAX)
+    if len(set(ids)) != len(ids):
+        raise ConfigError("network.peers", sorted(ids), "every node once")
+    for key, port in (
+        ("mqtt.port", config.mqtt.port),
+        ("mqtt.tls_port", config.mqtt.tls_port),
+        ("mqtt.websocket_port", config.mqtt.websocket_port),
+        ("links.port", config.links.port),
+        ("admin.port", config.admin.port),
+    ):
+        _within(key, port, 0, 65_535)
+    if config.mqtt.tls_port and not config.mqtt.certificate:
+        raise ConfigError("mqtt.certificate", "", "a PEM file, because mqtt.tls_port is set")
+    links = config.links
+    if bool(links.certificate) != bool(links.authority):
+        raise ConfigError("links.authority", links.authority, "set together with links.certificate (mutual TLS)")
+    others = [peer for peer in config.network.peers if peer.id != config.node.id]
+    if others and not (config.network.key or config.network.key_file or links.certificate):
+        raise ConfigError("network.key", "", "a shared key (or links.certificate), because the network has peers")
+    if not 0 < links.heartbeat_s < links.silence_s:
+        raise ConfigError("links.silence_s", links.silence_s, f"more than links.heartbeat_s, {links.heartbeat_s:g}")
+    is_public = config.admin.host not in ("127.0.0.1", "::1", "localhost")
+    if config.admin.port and is_public and not config.admin.token:
+        raise ConfigError("admin.token", "", f"a secret, because the admin interface listens on {config.admin.host}")
+
+
+def _within(key: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise ConfigError(key, value, f"{low} to {high}")

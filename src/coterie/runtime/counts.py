@@ -1,0 +1,24 @@
+"""What a node counts: totals since it started, the same names in metrics, journal, $SYS and the admin interface."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass
+class Counts:
+    connections_taken: int = 0
+    connections_refused: int = 0
+    protocol_errors: int = 0
+    messages_in: int = 0
+    messages_out: int = 0  # deliveries to local subscribers
+    bytes_in: int = 0
+    bytes_out: int = 0
+    published_refused: int = 0
+    events_out: int = 0  # local publications handed to the network
+    events_in: int = 0  # events from the network handed to local subscribers
+    commits: int = 0
+    log_dropped: int = 0
+
+    def totals(self) -> dict[str, float]:
+        return {name: float(value) for name, value in asdict(self).items()}

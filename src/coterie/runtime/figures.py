@@ -1,0 +1,178 @@
+"""A node's figures for people and programs: documents for the admin interface, Prometheus text, $SYS topics."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.model.ledger import Control, Distribution, Ledger, Maintenance, State
+from coterie.trace import Traffic
+
+if TYPE_CHECKING:
+    from coterie.runtime.node import LiveNode
+
+
+def ledger(node: LiveNode) -> Ledger:
+    """The node's own part of the bill since it started; the parts of all nodes add up (distributions do not)."""
+    overlay = node.network.overlay
+    state = overlay.state()
+    sent = overlay.sent
+    links, tree_entries = float(len(state.links)), float(len(state.parents) + len(state.children))
+    return overlay.tally.ledger(
+        Maintenance(
+            tree_keepalives=float(sent[Traffic.TREE_KEEPALIVE]),
+            link_keepalives=float(sent[Traffic.LINK_KEEPALIVE]),
+            associations=float(sent[Traffic.ASSOCIATION]),
+        ),
+        State(
+            degree=_point(links),
+            links=links,
+            channels=float(len(state.memberships)),
+            trees=float(len({channel for channel, _ in (*state.parents, *state.children)})),
+            entries=_point(links),
+            tree_entries=_point(tree_entries),
+        ),
+        Control(
+            subscription=float(sent[Traffic.SUBSCRIPTION]),
+            overlay=float(sent[Traffic.OVERLAY]),
+            membership=float(sent[Traffic.MEMBERSHIP]),
+            clustering=float(sent[Traffic.CLUSTERING]),
+            reconfiguration=float(sent[Traffic.RECONFIGURATION]),
+        ),
+    )
+
+
+def _point(value: float) -> Distribution:
+    return Distribution(mean=value, p50=value, p99=value, max=value)
+
+
+def health(node: LiveNode) -> dict[str, Any]:
+    network = node.network
+    wanted = set(network.overlay.state().links)
+    return {
+        "status": "ok",
+        "ready": network.is_alone or wanted <= set(network.links.connected),
+        "node": node.config.node.id,
+        "name": node.config.name,
+        "system": network.overlay.system.name,
+        "plan_version": network.overlay.slice.version,
+        "uptime_s": round(node.uptime_s, 3),
+        "pid": os.getpid(),
+        "links": sorted(network.links.connected),
+        "behind": len(network.recovery.behind),
+    }
+
+
+def topology(node: LiveNode) -> dict[str, Any]:
+    state = node.network.overlay.state()
+    return {
+        "node": node.config.node.id,
+        "position": node.network.overlay.slice.position,
+        "neighbours": list(state.links),
+        "connected": sorted(node.network.links.connected),
+        "parents": [list(pair) for pair in state.parents],
+        "children": [list(pair) for pair in state.children],
+    }
+
+
+def channels(node: LiveNode) -> dict[str, Any]:
+    network = node.network
+    return {
+        "node": node.config.node.id,
+        "memberships": list(network.overlay.state().memberships),
+        "wanted": list(network.overlay.wanting),
+        "remote_filters": {str(one.node): list(one.filters) for one in network.filters.of_node.values()},
+        "subscriptions": node.broker.watched.count,
+    }
+
+
+def ledger_document(node: LiveNode) -> dict[str, Any]:
+    overlay, network = node.network.overlay, node.network
+    received, sent = network.links.traffic_bytes()
+    return {
+        "node": node.config.node.id,
+        "columns": ledger(node).columns(),
+        "sent": {traffic.value: count for traffic, count in overlay.sent.items()},
+        "sent_bytes": {traffic.value: count for traffic, count in overlay.sent_bytes.items()},
+        "driver_messages": network.control_sent,
+        "driver_bytes": network.control_bytes,
+        "link_bytes_in": received,
+        "link_bytes_out": sent,
+        "deliveries": node.counts.messages_out,
+        "publications": node.counts.messages_in,
+    }
+
+
+def plan(node: LiveNode) -> dict[str, Any]:
+    slice_ = node.network.overlay.slice
+    document: dict[str, Any] = msgspec.to_builtins(slice_)
+    return document
+
+
+def totals(node: LiveNode) -> dict[str, float]:
+    """Everything that is counted, by name."""
+    network, broker = node.network, node.broker
+    overlay = network.overlay
+    received, sent = network.links.traffic_bytes()
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    table = {f"{name}_total": value for name, value in node.counts.totals().items()}
+    table |= {f"sent_{traffic.value}_total": float(overlay.sent[traffic]) for traffic in Traffic}
+    dissemination = ledger(node).dissemination
+    for column in ("inbound", "wanted", "relayed", "filtered", "duplicate"):
+        table[f"copies_{column}_total"] = float(getattr(dissemination, column))
+    return table | {
+        "uptime_seconds": node.uptime_s,
+        "cpu_seconds_total": usage.ru_utime + usage.ru_stime,
+        "memory_bytes_max": usage.ru_maxrss * 1024.0,
+        "clients": float(len(node.server.clients)),
+        "sessions": float(len(broker.sessions)),
+        "subscriptions": float(broker.watched.count),
+        "retained": float(len(broker.retained)),
+        "links": float(len(network.links.connected)),
+        "links_lost_total": float(network.links.counts.lost),
+        "links_refused_total": float(network.links.counts.refused),
+        "link_bytes_in_total": float(received),
+        "link_bytes_out_total": float(sent),
+        "link_queue_bytes": float(network.links.queue_bytes()),
+        "link_shed_total": float(network.links.counts.shed),
+        "driver_messages_total": float(network.control_sent),
+        "driver_bytes_total": float(network.control_bytes),
+        "disturbances_total": float(network.recovery.disturbance_count),
+        "recovered_total": float(network.recovery.recovered_count),
+        "behind": float(len(network.recovery.behind)),
+        "queued_messages": float(sum(one.queue_count for one in broker.sessions.values())),
+        "shed_messages": float(sum(one.shed_count for one in broker.sessions.values())),
+        "log_bytes": float(node.store.log_bytes),
+    }
+
+
+def prometheus(node: LiveNode) -> str:
+    lines = []
+    label = f'{{node="{node.config.name}"}}'
+    for name, value in totals(node).items():
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# TYPE coterie_{name} {kind}", f"coterie_{name}{label} {value:.10g}"]
+    return "\n".join(lines) + "\n"
+
+
+def publish_sys(node: LiveNode, version: str) -> None:
+    """The figures that clients look for under $SYS, and all of ours under $SYS/coterie."""
+    table = totals(node)
+    named = {
+        "broker/version": f"coterie {version}",
+        "broker/uptime": f"{int(table['uptime_seconds'])} seconds",
+        "broker/clients/connected": f"{int(table['clients'])}",
+        "broker/clients/total": f"{int(table['sessions'])}",
+        "broker/messages/received": f"{int(table['messages_in_total'])}",
+        "broker/messages/sent": f"{int(table['messages_out_total'])}",
+        "broker/bytes/received": f"{int(table['bytes_in_total'])}",
+        "broker/bytes/sent": f"{int(table['bytes_out_total'])}",
+        "broker/subscriptions/count": f"{int(table['subscriptions'])}",
+        "broker/retained messages/count": f"{int(table['retained'])}",
+    }
+    named |= {f"coterie/{name}": f"{value:.10g}" for name, value in table.items()}
+    for name, text in named.items():
+        node.server.publish_here(f"$SYS/{name}", text.encode())

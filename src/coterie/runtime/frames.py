@@ -1,0 +1,181 @@
+"""What travels on a link between two nodes: the frame, and what the drivers themselves have to say to each other.
+
+A frame is a length (4 bytes), a kind (1 byte) and a body; the body of a MESSAGE is the system's own codec, which begins
+with its version. TRACKED frames carry a number in front of the body: the receiver answers DONE with that number when
+everything the frame caused has been dealt with (see `cascades`).
+"""
+
+from __future__ import annotations
+
+import struct
+
+import msgspec
+
+from coterie.errors import RemoteProtocolError
+from coterie.protocol.wire import FRAME_BYTES_MAX
+
+LINK_VERSION = 1
+HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
+_HEAD = struct.Struct(">IB")
+_NUMBER = struct.Struct(">Q")
+
+
+def frame(kind: int, body: bytes, number: int | None = None) -> bytes:
+    if number is None:
+        return _HEAD.pack(len(body), kind) + body
+    return _HEAD.pack(len(body) + 8, kind) + _NUMBER.pack(number) + body
+
+
+BEAT_FRAME = frame(BEAT, b"")
+BYE_FRAME = frame(BYE, b"")
+
+
+def numbered(body: bytes) -> tuple[int, bytes]:
+    """The number and the rest of a TRACKED or DONE body."""
+    if len(body) < 8:
+        raise RemoteProtocolError("a frame is too short for its number")
+    return _NUMBER.unpack_from(body)[0], body[8:]
+
+
+class FrameReader:
+    """Chunks to frames; nothing beyond one frame of the largest size is kept."""
+
+    def __init__(self, bytes_max: int = FRAME_BYTES_MAX + 64) -> None:
+        self.bytes_max = bytes_max
+        self._pieces: list[bytes] = []
+        self._missing = 0
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        if self._missing > len(data):
+            self._missing -= len(data)
+            self._pieces.append(data)
+            return []
+        if self._pieces:
+            data = b"".join([*self._pieces, data])
+            self._pieces = []
+        found = []
+        pos, size = 0, len(data)
+        self._missing = 0
+        while size - pos >= 5:
+            length, kind = _HEAD.unpack_from(data, pos)
+            if length > self.bytes_max:
+                raise RemoteProtocolError(f"a frame of {length} bytes, at most {self.bytes_max} are taken")
+            if kind > BYE:
+                raise RemoteProtocolError(f"a frame of unknown kind {kind}")
+            end = pos + 5 + length
+            if end > size:
+                self._missing = end - size
+                break
+            found.append((kind, data[pos + 5 : end]))
+            pos = end
+        if pos < size:
+            self._pieces = [data[pos:]]
+            self._missing = self._missing or 5 - (size - pos)
+        return found
+
+
+# --- what drivers say to each other ---
+
+
+class Said(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of the control messages."""
+
+
+class Filters(Said, frozen=True):
+    """All wildcard filters and shared groups wanted at a node; the greatest version is the last word. Flooded."""
+
+    node: int
+    version: int
+    filters: tuple[str, ...]
+    shares: tuple[str, ...] = ()
+
+
+class Disturbed(Said, frozen=True):
+    """Something may have been lost anywhere since then: everyone says what it published since. Flooded."""
+
+    number: int
+    since_us: int
+
+
+class Digest(Said, frozen=True):
+    """What one node published at QoS 1 and 2 between two moments: topic and events, part by part. Flooded."""
+
+    origin: int
+    number: int
+    since_us: int
+    until_us: int
+    is_last: bool
+    is_answer: bool  # to one node that asked: not passed on
+    events: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+class AskDigest(Said, frozen=True):
+    """Tell me what you published since then."""
+
+    since_us: int
+
+
+class Want(Said, frozen=True):
+    """Send me these of your events."""
+
+    events: tuple[int, ...]
+
+
+class Copies(Said, frozen=True):
+    """Events that were asked for: identifier and the carried message."""
+
+    events: tuple[tuple[int, bytes], ...]
+
+
+class AskRetained(Said, frozen=True):
+    """Send me all retained messages."""
+
+
+class Retained(Said, frozen=True):
+    """Some of them: when each was published, and the carried message."""
+
+    messages: tuple[tuple[int, bytes], ...]
+
+
+Control = Filters | Disturbed | Digest | AskDigest | Want | Copies | AskRetained | Retained
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Control).decode
+
+
+def encode_control(message: Control) -> bytes:
+    return bytes((LINK_VERSION,)) + _encode(message)
+
+
+def decode_control(body: bytes) -> Control:
+    if not body or body[0] != LINK_VERSION:
+        raise RemoteProtocolError("a control frame of another version")
+    try:
+        said: Control = _decode(memoryview(body)[1:])
+        return said
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"malformed control message: {error}") from None
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True):
+    """The first frame in each direction."""
+
+    version: int
+    network: str
+    system: str
+    node: int
+    nonce: bytes
+
+
+_decode_hello = msgspec.msgpack.Decoder(Hello).decode
+
+
+def decode_hello(body: bytes) -> Hello:
+    try:
+        return _decode_hello(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"malformed greeting: {error}") from None
+
+
+def encode_hello(hello: Hello) -> bytes:
+    return _encode(hello)

@@ -1,0 +1,100 @@
+"""The journal of what clients do, for the planner: lines of JSON in numbered segments (format: docs/JOURNAL.md).
+
+At ordinary rates every publication is a line. Above `LINES_PER_S_MAX` a second, publications of one client on one topic
+are gathered into one line with a `count` per second, so that the journal costs a flood of messages next to nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+LINES_PER_S_MAX = 2000
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Journal:
+    """Appends; the lines of a loop turn are written by `flush`. A new segment begins with every start."""
+
+    def __init__(self, folder: Path, node: str, segment_bytes_max: int) -> None:
+        self.node = node
+        self.line_count = 0
+        self._folder = folder / node
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._segment_bytes_max = segment_bytes_max
+        self._number = max((int(path.stem) for path in self._folder.glob("*.jsonl") if path.stem.isdigit()), default=0)
+        self._file: IO[bytes] | None = None
+        self._size = 0
+        self._lines: list[bytes] = []
+        self._second = 0
+        self._left = LINES_PER_S_MAX
+        self._gathered: dict[tuple[str, str], list[int]] = {}
+
+    def subscribed(self, now_s: float, client: str, topic_filter: str) -> None:
+        self._add({"t": now_s, "node": self.node, "kind": "subscribe", "client": client, "topic": topic_filter})
+
+    def unsubscribed(self, now_s: float, client: str, topic_filter: str) -> None:
+        self._add({"t": now_s, "node": self.node, "kind": "unsubscribe", "client": client, "topic": topic_filter})
+
+    def published(self, now_s: float, client: str, topic: str, size: int, count: int = 1) -> None:
+        """`count` messages of about the same size in a row."""
+        if int(now_s) != self._second:
+            self._second, self._left = int(now_s), LINES_PER_S_MAX
+            self._write_gathered(now_s)
+        if self._left >= count:
+            self._left -= count
+            line = self._publication(now_s, client, topic, size)
+            for _ in range(count):
+                self._add(line)
+            return
+        gathered = self._gathered.get((client, topic))
+        if gathered is None:
+            if len(self._gathered) >= 65_536:
+                self._write_gathered(now_s)
+            gathered = self._gathered[client, topic] = [0, size]
+        gathered[0] += count
+
+    def counters(self, now_s: float, totals: dict[str, float]) -> None:
+        self._write_gathered(now_s)
+        self._add({"t": now_s, "node": self.node, "kind": "counters", "counters": totals})
+
+    def _publication(self, now_s: float, client: str, topic: str, size: int) -> dict[str, Any]:
+        return {"t": now_s, "node": self.node, "kind": "publish", "client": client, "topic": topic, "bytes": size}
+
+    def _write_gathered(self, now_s: float) -> None:
+        for (client, topic), (count, size) in self._gathered.items():
+            self._add({**self._publication(now_s, client, topic, size), "count": count})
+        self._gathered.clear()
+
+    def _add(self, line: dict[str, Any]) -> None:
+        self._lines.append(_encode(line))
+
+    def flush(self) -> None:
+        if not self._lines:
+            return
+        data = b"\n".join(self._lines) + b"\n"
+        self.line_count += len(self._lines)
+        self._lines.clear()
+        if self._file is None or self._size >= self._segment_bytes_max:
+            self._open_next()
+        assert self._file is not None
+        self._file.write(data)
+        self._file.flush()
+        self._size += len(data)
+
+    def _open_next(self) -> None:
+        if self._file is not None:
+            self._file.close()
+        self._number += 1
+        self._file = open(self._folder / f"{self._number:012d}.jsonl", "ab")  # noqa: SIM115
+        self._size = 0
+
+    def close(self, now_s: float) -> None:
+        self._write_gathered(now_s)
+        self.flush()
+        if self._file is not None:
+            self._file.close()
+            self._file = None

@@ -1,0 +1,157 @@
+"""MQTT over TCP, TLS and WebSocket: sockets on one side, the broker's turn on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from typing import TYPE_CHECKING, cast
+
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import (
+    AcceptConnection,
+    BytesMessage,
+    CloseConnection,
+    Ping,
+    RejectConnection,
+    Request,
+    TextMessage,
+)
+from wsproto.events import Message as WebSocketMessage
+from wsproto.utilities import RemoteProtocolError as WebSocketError
+
+from coterie.errors import ConfigError
+from coterie.mqtt.connection import Connection
+
+if TYPE_CHECKING:
+    from coterie.runtime.server import Server
+
+LINGER_S = 2.0
+WEBSOCKET_MESSAGE_BYTES_MAX = 4 << 20
+
+
+class ClientLink(asyncio.Protocol):
+    """One client's socket."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.transport: asyncio.Transport | None = None
+        self.connection: Connection | None = None
+        self.host = ""
+        self.is_closing = False
+        self.is_deciding = False  # a password is being checked
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        peer = self.transport.get_extra_info("peername")
+        self.host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.transport.set_write_buffer_limits(high=self.server.write_buffer_bytes_max)
+        self.server.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.is_closing:
+            self.server.serve(self, data)
+
+    def pause_writing(self) -> None:
+        """The client does not read: keep its answers bounded too, by not reading its questions."""
+        if self.transport is not None and not self.is_closing:
+            self.transport.pause_reading()
+        self.server.congested(self, True)
+
+    def resume_writing(self) -> None:
+        if self.transport is not None and not self.is_closing:
+            self.transport.resume_reading()
+        self.server.congested(self, False)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.server.lost(self)
+
+    def write(self, chunks: list[bytes]) -> int:
+        """Write and clear; returns the bytes."""
+        data = b"".join(chunks)
+        chunks.clear()
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+        return len(data)
+
+    def finish(self, linger: bool) -> None:
+        """Close; with last words to be read, half-close and give the client a moment."""
+        if self.is_closing or self.transport is None:
+            return
+        self.is_closing = True
+        if self.transport.is_closing():
+            return
+        if linger and self.transport.can_write_eof():
+            self.transport.write_eof()
+        else:
+            self.transport.close()
+        asyncio.get_running_loop().call_later(LINGER_S, self._give_up)
+
+    def _give_up(self) -> None:
+        """A client that does not read its last words does not keep the socket."""
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class WebSocketLink(ClientLink):
+    """The same behind a WebSocket (section 6 of MQTT 5): binary messages whose borders mean nothing."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self._socket = WSConnection(ConnectionType.SERVER)
+        self._is_open = False
+
+    def data_received(self, data: bytes) -> None:
+        if self.is_closing:
+            return
+        try:
+            self._socket.receive_data(data)
+            for event in self._socket.events():
+                self._on_event(event)
+        except WebSocketError as error:
+            if error.event_hint is not None:
+                self._send(error.event_hint)
+            self.finish(linger=False)
+
+    def _on_event(self, event: object) -> None:
+        match event:
+            case Request():
+                if "mqtt" in event.subprotocols:
+                    self._send(AcceptConnection(subprotocol="mqtt"))
+                    self._is_open = True
+                else:
+                    self._send(RejectConnection(status_code=400))
+                    self.finish(linger=False)
+            case BytesMessage():
+                super().data_received(bytes(event.data))
+            case Ping():
+                self._send(event.response())
+            case CloseConnection():
+                self._send(event.response())
+                self.finish(linger=False)
+            case TextMessage():
+                self._send(CloseConnection(code=1003, reason="MQTT is binary"))
+                self.finish(linger=False)
+
+    def _send(self, event: object) -> None:
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(self._socket.send(event))  # type: ignore[arg-type]
+
+    def write(self, chunks: list[bytes]) -> int:
+        data = b"".join(chunks)
+        chunks.clear()
+        if self._is_open:
+            self._send(WebSocketMessage(data=data))
+        return len(data)
+
+
+def client_tls(certificate: str, key: str, authority: str) -> ssl.SSLContext:
+    """TLS for clients; with an authority, clients must show a certificate of it."""
+    try:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority or None)
+        context.load_cert_chain(certificate, key or None)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError("mqtt.certificate", certificate, f"a usable certificate: {error}") from None
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if authority:
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context

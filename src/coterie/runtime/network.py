@@ -1,0 +1,351 @@
+"""A node's part in the network: publications out, deliveries in, interest spread, floods, and recovery put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from coterie.errors import RemoteProtocolError
+from coterie.model.plan import Slice
+from coterie.mqtt.publish import Message
+from coterie.mqtt.topics import has_wildcard
+from coterie.protocol.events import Event
+from coterie.protocol.seen import Seen
+from coterie.protocol.system import Parameters, System
+from coterie.runtime.carried import (
+    RETAINED_CHANNEL,
+    TIME_MASK,
+    Carried,
+    Identifiers,
+    decode_carried,
+    encode_carried,
+    microseconds,
+    origin_of,
+)
+from coterie.runtime.cascades import Cascades
+from coterie.runtime.config import NodeConfig
+from coterie.runtime.frames import (
+    CONTROL,
+    DONE,
+    MESSAGE,
+    TRACKED_CONTROL,
+    TRACKED_MESSAGE,
+    AskDigest,
+    AskRetained,
+    Control,
+    Copies,
+    Digest,
+    Disturbed,
+    Filters,
+    Retained,
+    Want,
+    decode_control,
+    encode_control,
+    frame,
+    numbered,
+)
+from coterie.runtime.interest import RemoteFilters, is_local
+from coterie.runtime.links import Links
+from coterie.runtime.overlay import Overlay
+from coterie.runtime.recovery import Recovery, SeenEvents
+from coterie.runtime.store import Store
+
+LINK_CHECK_S = 2.0
+RETAINED_LOG = RETAINED_CHANNEL + "/"  # in front of the topic of a retained message in the log: every node wants it
+
+
+class Network:
+    """See the module. The node hooks `on_message` (for local subscribers), `on_retained`, `wants` and `on_turn`."""
+
+    def __init__(
+        self, config: NodeConfig, system: System, parameters: Parameters, slice: Slice, store: Store,
+        wall_s: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.node = config.node.id
+        self.links = Links(
+            config.network.name, system.name, self.node, config.key(), config.network.peers, config.links
+        )
+        self.is_alone = not self.links.peers
+        self.cascades = Cascades(config.mqtt.subscribe_wait_s)
+        self.overlay = Overlay(
+            system, parameters, slice, config.network.seed, self.links, self.cascades, self._on_deliver
+        )
+        self.filters = RemoteFilters()
+        self.seen = SeenEvents(store)
+        self.recovery = Recovery(self.node, self.links.peers, store, config.recovery, self)
+        self.on_message: Callable[[Message], None] = lambda message: None
+        self.on_retained: Callable[[int, Message], None] = lambda stamp, message: None
+        self.all_retained: Callable[[], list[tuple[int, Message]]] = list
+        self.is_wanted: Callable[[str], bool] = lambda topic: False
+        self.retained_stamp: Callable[[str], int] = lambda topic: 0
+        self.on_turn: Callable[[], None] = lambda: None
+        self.log: Callable[[str], None] = lambda text: None
+        self.wall_s = wall_s
+        self.control_sent = 0
+        self.control_bytes = 0
+        self.published_count = 0
+        self._store = store
+        self._identifiers = Identifiers(self.node, store.last_id() & TIME_MASK)
+        self._once = Seen(65_536)  # QoS 0 events that came on several channels
+        self._own: dict[str, None] = {}  # wildcard filters wanted here
+        self._version = microseconds(wall_s())
+        self._has_announced = False
+        self._lost_us: dict[int, int] = {}
+        self._was_up: set[int] = set()
+        self._has_asked_retained = False
+        self._loop = asyncio.get_running_loop()
+
+    async def start(self, alive_until_us: int) -> int:
+        """Listen, start the node of the system, reach its neighbours; returns the peer port."""
+        links = self.links
+        links.on_frames, links.on_up, links.on_lost, links.on_shed = (
+            self._on_frames, self._on_up, self._on_lost, self._on_shed,
+        )  # fmt: skip
+        links.log = self.log
+        self.overlay.on_event_unsent = self._on_shed
+        self.recovery.on_turn = self._turn
+        self.overlay.on_turn = self._turn
+        port = 0 if self.is_alone else await links.listen()
+        self.overlay.start()
+        if not self.is_alone:
+            self.overlay.subscribe(RETAINED_CHANNEL)
+            self._keep_links()
+        self._has_announced |= alive_until_us > 0  # others may still hold what this node wanted in its last life
+        self.recovery.start(alive_until_us)
+        links.flush()
+        return port
+
+    def _turn(self) -> None:
+        self.on_turn()
+
+    def _keep_links(self) -> None:
+        wanted = set(self.overlay.state().links) or {one.node for one in self.overlay.slice.neighbours}
+        # Mostly the lower address dials, so that a pair does not connect twice at once.
+        self.links.want(sorted(peer for peer in wanted if peer > self.node))
+        self._loop.call_later(0.3, self.links.want, sorted(peer for peer in wanted if peer < self.node))
+        self.links.release_idle(wanted)
+        self.cascades.expire(self._loop.time())
+        self._loop.call_later(LINK_CHECK_S, self._keep_links)
+        self._turn()
+
+    # --- publications ---
+
+    def publish(self, message: Message, stamp: int = 0) -> None:
+        """Spread a local client's message; at QoS 1 and 2 it is in the log when this turn is committed."""
+        if self.is_alone or is_local(message.topic):
+            return
+        channels = self.filters.channels(message.topic)
+        now_us = microseconds(self.wall_s())
+        identifier = stamp or self._identifiers.next(now_us)
+        body = encode_carried(identifier, message, len(channels))
+        self.published_count += 1
+        if message.qos or message.retain:
+            topic = RETAINED_LOG + message.topic if message.retain else message.topic
+            self._store.log.append((identifier, topic, body))
+        publish = self.overlay.publish
+        publish(Event(identifier, channels[0], body))
+        for channel in channels[1:]:
+            publish(Event(self._identifiers.next(now_us), channel, body))
+        if message.retain:
+            publish(Event(self._identifiers.next(now_us), RETAINED_CHANNEL, body))
+
+    def new_stamp(self) -> int:
+        """When a retained message was published, for all nodes to agree on the last one."""
+        return self._identifiers.next(microseconds(self.wall_s()))
+
+    def _on_deliver(self, event: Event, hops: int) -> None:
+        try:
+            carried = decode_carried(event.payload)
+        except RemoteProtocolError as error:
+            self.log(f"event {event.id} is of no use: {error}")
+            return
+        if origin_of(carried.id) == self.node:
+            return
+        if event.topic == RETAINED_CHANNEL:
+            self.on_retained(carried.id, carried.message())
+        else:
+            self._take(carried)
+
+    def _take(self, carried: Carried) -> None:
+        if carried.qos or carried.retain:
+            if not self.seen.add(carried.id):
+                return
+        elif carried.channels > 1 and not self._once.add(carried.id):
+            return
+        self.on_message(carried.message())
+
+    def take_copy(self, body: bytes) -> None:
+        """An event that was asked for, straight from its origin."""
+        carried = decode_carried(body)
+        if carried.retain:
+            self.on_retained(carried.id, carried.message())
+        if self.is_wanted(carried.topic):
+            self._take(carried)
+
+    def misses(self, topic: str, identifier: int) -> bool:
+        """Whether an event from another node's log should be here and is not."""
+        if topic.startswith(RETAINED_LOG):
+            topic = topic[len(RETAINED_LOG) :]
+            if self.retained_stamp(topic) < identifier:
+                return True
+        return self.is_wanted(topic) and identifier not in self.seen
+
+    # --- interest ---
+
+    def spread(self, change: Callable[[], None], done: Callable[[], None]) -> None:
+        """Make a change of interest and call `done` when it has taken effect in the network."""
+        cascade = self.cascades.begin(done, self._loop.time())
+        try:
+            change()
+        finally:
+            self.cascades.end(cascade)
+
+    def want(self, topic_filter: str) -> None:
+        if self.is_alone or is_local(topic_filter):
+            return
+        self.overlay.subscribe(topic_filter)
+        if has_wildcard(topic_filter):
+            self._own[topic_filter] = None
+            self._announce()
+
+    def unwant(self, topic_filter: str) -> None:
+        if self.is_alone or is_local(topic_filter):
+            return
+        self.overlay.unsubscribe(topic_filter)
+        if self._own.pop(topic_filter, 0) is None:
+            self._announce()
+
+    def _announce(self) -> None:
+        self._version += 1
+        self._has_announced = True
+        self.flood(self._my_filters())
+
+    def _my_filters(self) -> Filters:
+        return Filters(self.node, self._version, tuple(self._own))
+
+    # --- what drivers say to each other ---
+
+    def tell(self, peer: int, message: Control) -> bool:
+        return self._put(peer, encode_control(message))
+
+    def _put(self, peer: int, body: bytes) -> bool:
+        number = self.cascades.number_for(peer)
+        data = frame(CONTROL, body) if number is None else frame(TRACKED_CONTROL, body, number)
+        is_sent = self.links.send(peer, data)
+        if number is not None and not is_sent:
+            self.cascades.done(peer, number)
+        self.control_sent += is_sent
+        self.control_bytes += len(data) if is_sent else 0
+        return is_sent
+
+    def flood(self, message: Control, but: int = -1) -> None:
+        body = encode_control(message)
+        for peer in self.links.connected:
+            if peer != but:
+                self._put(peer, body)
+
+    def _on_frames(self, peer: int, frames: list[tuple[int, bytes]]) -> None:
+        for kind, body in frames:
+            if kind == MESSAGE:
+                self.overlay.receive(peer, body)
+            elif kind == CONTROL:
+                self._on_control(peer, decode_control(body))
+            elif kind == DONE:
+                self.cascades.done(peer, numbered(body)[0])
+            elif kind in (TRACKED_MESSAGE, TRACKED_CONTROL):
+                self._on_tracked(peer, kind, *numbered(body))
+            else:
+                raise RemoteProtocolError(f"a frame of kind {kind} on an open link", f"node {peer}")
+        self._turn()
+
+    def _on_tracked(self, peer: int, kind: int, number: int, body: bytes) -> None:
+        def finish() -> None:
+            self.links.send(peer, frame(DONE, b"", number))
+            self._turn()
+
+        cascade = self.cascades.begin(finish, self._loop.time())
+        try:
+            if kind == TRACKED_MESSAGE:
+                self.overlay.receive(peer, body)
+            else:
+                self._on_control(peer, decode_control(body))
+        finally:
+            self.cascades.end(cascade)
+
+    def _on_control(self, peer: int, said: Control) -> None:
+        match said:
+            case Filters():
+                if said.node != self.node and self.filters.learn(said):
+                    self.flood(said, but=peer)
+            case Disturbed():
+                self.recovery.on_disturbed(peer, said)
+            case Digest():
+                self.recovery.on_digest(peer, said)
+            case AskDigest():
+                self.recovery.on_ask(peer, said)
+            case Want():
+                self.recovery.on_want(peer, said)
+            case Copies():
+                self.recovery.on_copies(said)
+            case AskRetained():
+                self._send_retained(peer)
+            case Retained():
+                for stamp, body in said.messages:
+                    self.on_retained(stamp, decode_carried(body).message())
+
+    def _send_retained(self, peer: int) -> None:
+        chunk: list[tuple[int, bytes]] = []
+        size = 0
+        for stamp, message in self.all_retained():
+            body = encode_carried(stamp, message, 1)
+            chunk.append((stamp, body))
+            size += len(body)
+            if size > 256 << 10:
+                self.tell(peer, Retained(tuple(chunk)))
+                chunk, size = [], 0
+        if chunk:
+            self.tell(peer, Retained(tuple(chunk)))
+
+    # --- links ---
+
+    def _on_up(self, peer: int) -> None:
+        for said in self.filters.of_node.values():
+            if said.node != peer:
+                self.tell(peer, said)
+        if self._has_announced:
+            self.tell(peer, self._my_filters())
+        if not self._has_asked_retained:
+            self._has_asked_retained = True
+            self.tell(peer, AskRetained())
+        since_us = self._lost_us.pop(peer, None)
+        if since_us is not None:
+            self.recovery.disturb(since_us)
+        self._was_up.add(peer)
+        self._turn()
+
+    def _on_lost(self, peer: int) -> None:
+        if peer in self._was_up:
+            self._was_up.discard(peer)
+            silence_s = self.links.settings.silence_s
+            self._lost_us[peer] = max(1, microseconds(self.wall_s() - silence_s))
+            self.recovery.disturb(self._lost_us[peer])
+        self.cascades.lost(peer)
+        self.overlay.lose(peer)
+        self._turn()
+
+    def _on_shed(self, peer: int) -> None:
+        """An event could not be handed to this peer; once it can be reached again, what is missing is looked for."""
+        if peer not in self._lost_us:
+            self._lost_us[peer] = microseconds(self.wall_s())
+            self._loop.call_later(1.0, self._after_shedding, peer)
+
+    def _after_shedding(self, peer: int) -> None:
+        since_us = self._lost_us.pop(peer, None) if self.links.is_connected(peer) else None
+        if since_us is not None:
+            self.recovery.disturb(since_us)
+            self._turn()
+
+    async def stop(self) -> None:
+        self.recovery.stop()
+        self.overlay.stop()
+        await self.links.close()

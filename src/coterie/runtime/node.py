@@ -1,0 +1,229 @@
+"""A node of the live network: everything of one process put together, from its configuration to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from coterie import __version__
+from coterie.errors import ConfigError, InputError
+from coterie.model.plan import Slice
+from coterie.protocol.system import System
+from coterie.runtime import figures
+from coterie.runtime.access import Access
+from coterie.runtime.admin import AdminInterface
+from coterie.runtime.carried import microseconds
+from coterie.runtime.config import NodeConfig
+from coterie.runtime.counts import Counts
+from coterie.runtime.journal import Journal
+from coterie.runtime.listeners import ClientLink, WebSocketLink, client_tls
+from coterie.runtime.network import Network
+from coterie.runtime.server import NodeBroker, Server
+from coterie.runtime.store import Store
+
+ALIVE_S = 1.0
+SYS_S = 10.0
+TRIM_S = 600.0
+
+
+def load_slice(config: NodeConfig, system: System) -> Slice:
+    """What the plan says of this node; alone in the network where there is none."""
+    if not config.network.slice:
+        return Slice(version=0, system=system.name, node=config.node.id)
+    path = config.path(config.network.slice)
+    try:
+        slice_ = msgspec.json.decode(path.read_bytes(), type=Slice)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise InputError(str(path), f"is no slice of a plan: {error}") from None
+    if slice_.node != config.node.id or slice_.system != system.name:
+        raise ConfigError("network.slice", config.network.slice, f"the slice of node {config.node.id}, {system.name}")
+    return slice_
+
+
+class LiveNode:
+    """Start it inside a running loop; `stop` ends it in good order."""
+
+    def __init__(self, config: NodeConfig, system: System, log: Callable[[str], None] = lambda text: None) -> None:
+        self.config = config
+        self.log = log
+        base_s, start_s = time.time(), time.monotonic()
+        # Wall time that never jumps while the process lives: deadlines in the store mean the same after a restart.
+        self.wall_s: Callable[[], float] = lambda: base_s + (time.monotonic() - start_s)
+        self._start_s = start_s
+        self.counts = Counts()
+        self.store = Store(config.data / "node.sqlite", config.store.sync)
+        self.access = Access(config.access)
+        self.broker = NodeBroker(config.options(), self.access, f"{config.name}-{microseconds(base_s)}-")
+        parameters = system.configure(config.network.settings)
+        self.network = Network(config, system, parameters, load_slice(config, system), self.store, self.wall_s)
+        self.network.log = log
+        self.journal = (
+            Journal(config.journal_folder, config.name, config.journal.segment_bytes_max)
+            if config.journal.enabled
+            else None
+        )
+        mqtt = config.mqtt
+        self.server = Server(
+            self.broker, self.network, self.store, self.access, self.journal, self.counts, self.wall_s,
+            mqtt.connections_max, mqtt.write_buffer_bytes_max,
+        )  # fmt: skip
+        self.server.log = log
+        self.ports: dict[str, int] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._is_stopped = False
+
+    @property
+    def uptime_s(self) -> float:
+        return time.monotonic() - self._start_s
+
+    async def start(self) -> dict[str, int]:
+        """Returns the ports that are open, by what they are for."""
+        alive_until_us = int(self.store.meta("alive_us", 0))
+        self.ports["links"] = await self.network.start(alive_until_us)
+        self.server.restore()
+        self.server.start()
+        await self._listen()
+        self._every(ALIVE_S, self._note_alive)
+        self._every(SYS_S, self._publish_sys)
+        self._every(TRIM_S, self._trim)
+        if self.journal is not None:
+            self._every(0.2, self.journal.flush)
+            self._every(self.config.journal.counters_s, self._journal_counters)
+        return self.ports
+
+    async def _listen(self) -> None:
+        mqtt, admin = self.config.mqtt, self.config.admin
+        await self._open("mqtt", lambda: ClientLink(self.server), mqtt.host, mqtt.port)
+        if mqtt.tls_port:
+            paths = [str(self.config.path(one)) if one else "" for one in
+                     (mqtt.certificate, mqtt.certificate_key, mqtt.client_authority)]  # fmt: skip
+            context = client_tls(*paths)
+            await self._open("tls", lambda: ClientLink(self.server), mqtt.host, mqtt.tls_port, context)
+        if mqtt.websocket_port:
+            await self._open("websocket", lambda: WebSocketLink(self.server), mqtt.host, mqtt.websocket_port)
+        await self._open("admin", self._admin().connection, admin.host, admin.port)
+
+    async def _open(
+        self, name: str, make: Callable[[], asyncio.Protocol], host: str, port: int, tls: Any = None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            listener = await loop.create_server(make, host, port, ssl=tls, backlog=1024)
+        except OSError as error:
+            raise ConfigError(f"{name} port", port, f"free on {host}: {error.strerror or error}") from None
+        self._listeners.append(listener)
+        self.ports[name] = listener.sockets[0].getsockname()[1]
+
+    def _admin(self) -> AdminInterface:
+        interface = AdminInterface(self.config.admin.token)
+        interface.add("GET", "/health", lambda query, body: figures.health(self), needs_token=False)
+        interface.add("GET", "/metrics", lambda query, body: figures.prometheus(self))
+        interface.add("GET", "/topology", lambda query, body: figures.topology(self))
+        interface.add("GET", "/channels", lambda query, body: figures.channels(self))
+        interface.add("GET", "/ledger", lambda query, body: figures.ledger_document(self))
+        interface.add("GET", "/totals", lambda query, body: figures.totals(self))
+        interface.add("GET", "/plan", lambda query, body: figures.plan(self))
+        interface.add("POST", "/plan", lambda query, body: self._take_plan(body))
+        interface.add("POST", "/block", lambda query, body: self._block(query))
+        return interface
+
+    def _take_plan(self, body: bytes) -> dict[str, Any]:
+        """A new slice: the node of the system changes over as its protocol says."""
+        slice_ = msgspec.json.decode(body, type=Slice)
+        overlay = self.network.overlay
+        if slice_.node != self.config.node.id or slice_.system != overlay.system.name:
+            raise ConfigError("plan", slice_.node, f"the slice of node {self.config.node.id}, {overlay.system.name}")
+        before = overlay.slice.version
+        overlay.plan(slice_)
+        if self.config.network.slice:
+            self.config.path(self.config.network.slice).write_bytes(msgspec.json.encode(slice_))
+        self.server.schedule()
+        return {"version": slice_.version, "before": before}
+
+    def _block(self, query: dict[str, str]) -> dict[str, Any]:
+        """Fault injection: `peers=1,2` cuts this node off from them until it is called without any."""
+        peers = [int(one) for one in query.get("peers", "").split(",") if one]
+        self.network.links.block(peers)
+        return {"blocked": peers}
+
+    # --- what is done again and again ---
+
+    def _every(self, interval_s: float, action: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def run() -> None:
+            if not self._is_stopped:
+                action()
+                loop.call_later(interval_s, run)
+
+        loop.call_later(interval_s, run)
+
+    def _note_alive(self) -> None:
+        if not self.network.is_alone:
+            self.store.set_meta("alive_us", microseconds(self.wall_s()))
+            self.server.schedule()
+
+    def _publish_sys(self) -> None:
+        figures.publish_sys(self, __version__)
+        self.server.schedule()
+
+    def _journal_counters(self) -> None:
+        assert self.journal is not None
+        self.journal.counters(self.wall_s(), figures.totals(self))
+
+    def _trim(self) -> None:
+        settings = self.config.store
+        before_us = microseconds(self.wall_s() - settings.log_hours * 3600)
+        nodes = [self.config.node.id, *self.network.links.peers]
+        self.counts.log_dropped += self.store.trim(nodes, before_us, settings.log_bytes_max)
+
+    async def stop(self) -> None:
+        if self._is_stopped:
+            return
+        for listener in self._listeners:
+            listener.close()
+        await self.server.stop()
+        if not self.network.is_alone:
+            self.store.set_meta("alive_us", microseconds(self.wall_s()))
+        self._is_stopped = True
+        await self.network.stop()
+        if self.journal is not None:
+            self.journal.counters(self.wall_s(), figures.totals(self))
+            self.journal.close(self.wall_s())
+        self.store.close()
+
+
+def run_node(
+    config: NodeConfig, system: System, log: Callable[[str], None], ready: Callable[[dict[str, int]], None]
+) -> None:
+    """A process: until SIGINT or SIGTERM."""
+
+    async def main() -> None:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        node = LiveNode(config, system, log)
+        ready(await node.start())
+        await stopped.wait()
+        await node.stop()
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(main())
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory

@@ -1,0 +1,388 @@
+"""The broker of a node at work: chunks in, facts carried out, one commit and one write per connection a loop turn.
+
+The order within a turn is the promise: what clients and peers are told leaves after what it depends on is committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from coterie.mqtt.broker import Broker, Verdict
+from coterie.mqtt.connection import Connection, Ended, Fact, State
+from coterie.mqtt.fanout import fan_out, fan_out_run, run_of
+from coterie.mqtt.options import ServerOptions
+from coterie.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
+from coterie.mqtt.publish import Message, SharedPublish, message_of
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.session import Session
+from coterie.runtime.access import Access
+from coterie.runtime.counts import Counts
+from coterie.runtime.interest import WatchedIndex
+from coterie.runtime.journal import Journal
+from coterie.runtime.listeners import ClientLink
+from coterie.runtime.network import Network
+from coterie.runtime.store import SessionJournal, Store
+
+TICK_S = 0.2
+
+
+class NodeBroker(Broker):
+    """A broker whose local publications also go to the network: clients' messages and wills alike."""
+
+    def __init__(self, options: ServerOptions, access: Access, client_id_prefix: str) -> None:
+        super().__init__(options, access, client_id_prefix=client_id_prefix)
+        self.watched: WatchedIndex[Session] = WatchedIndex()
+        self.index = self.watched
+        self.on_local: Callable[[Message], None] = lambda message: None
+
+    def deliver(self, message: Message, now_s: float, origin: Session | None = None) -> int:
+        delivered = super().deliver(message, now_s, origin)
+        self.on_local(message)
+        return delivered
+
+
+class Server:
+    """See the module."""
+
+    def __init__(
+        self, broker: NodeBroker, network: Network, store: Store, access: Access, journal: Journal | None,
+        counts: Counts, wall_s: Callable[[], float], connections_max: int, write_buffer_bytes_max: int,
+    ) -> None:  # fmt: skip
+        self.broker, self.network, self.store, self.access = broker, network, store, access
+        self.journal, self.counts, self.wall_s = journal, counts, wall_s
+        self.write_buffer_bytes_max = write_buffer_bytes_max
+        self.clients: dict[ClientLink, None] = {}
+        self.stamps: dict[str, int] = {}  # topic -> when its retained message was published
+        self.log: Callable[[str], None] = lambda text: None
+        self.redirect: Callable[[Connect], str] = lambda packet: ""
+        self._connections_max = connections_max
+        self._loop = asyncio.get_running_loop()
+        self._touched: dict[ClientLink, None] = {}
+        self._is_scheduled = False
+        self._checkers = ThreadPoolExecutor(2, "passwords")
+        self._is_stopped = False
+        self._hook()
+
+    def _hook(self) -> None:
+        broker, network = self.broker, self.network
+        broker.on_local = self._on_local
+        broker.retained.journal = []
+        broker.watched.on_last = network.unwant
+        broker.watched.on_added = self._on_added
+        broker.watched.on_removed = self._on_removed
+        network.on_message = self._from_network
+        network.on_retained = self._retained_elsewhere
+        network.all_retained = self._all_retained
+        network.is_wanted = self._is_wanted
+        network.retained_stamp = lambda topic: self.stamps.get(topic, 0)
+        network.on_turn = self.schedule
+
+    def restore(self) -> None:
+        """Take back what the store kept: sessions work again at once, as if their clients had just gone."""
+        for topic, stamp, message in self.store.load_retained():
+            self.stamps[topic] = stamp
+            if message is not None:
+                self.broker.retained.set(message)
+        retained = self.broker.retained.journal
+        assert retained is not None
+        retained.clear()
+        now_s = self.wall_s()
+        for session in self.store.load_sessions(self.broker.options):
+            session.journal = SessionJournal(session.client_id, self.store.sessions)
+            if session.expires_at_s is None and session.will_due_s is None:  # its client was connected then
+                session.detach(now_s, with_will=True)
+            self.broker.restore(session, now_s)
+        for topic_filter in list(self.broker.watched.filters()):
+            self.network.want(topic_filter)
+
+    def start(self) -> None:
+        self._tick()
+
+    # --- sockets ---
+
+    def opened(self, client: ClientLink) -> None:
+        if len(self.clients) >= self._connections_max or self._is_stopped:
+            self.counts.connections_refused += 1
+            assert client.transport is not None
+            client.is_closing = True
+            client.transport.abort()
+            return
+        self.counts.connections_taken += 1
+        self.clients[client] = None
+        client.connection = self.broker.open(self.wall_s(), client.host)
+        client.connection.owner = client
+
+    def lost(self, client: ClientLink) -> None:
+        self.clients.pop(client, None)
+        self._touched.pop(client, None)
+        client.is_closing = True
+        client.transport = None
+        if client.connection is not None and client.connection.state is not State.CLOSED:
+            self.broker.lost(client.connection, self.wall_s())
+        self.schedule()
+
+    def congested(self, client: ClientLink, is_congested: bool) -> None:
+        if client.connection is not None:
+            client.connection.set_congested(is_congested, self.wall_s())
+            self._touch(client)
+
+    def serve(self, client: ClientLink, data: bytes) -> None:
+        connection = client.connection
+        assert connection is not None
+        now_s = self.wall_s()
+        self.counts.bytes_in += len(data)
+        facts = connection.receive(data, now_s)
+        if facts:
+            self._carry_out(client, connection, facts, now_s)
+        self._touch(client)
+
+    # --- facts ---
+
+    def _carry_out(self, client: ClientLink, connection: Connection, facts: list[Fact], now_s: float) -> None:
+        index = 0
+        while index < len(facts):
+            fact = facts[index]
+            if type(fact) is Publish:
+                if fact.frame:
+                    run = run_of(facts, index)
+                    index += len(run)
+                    self._publish_run(connection, run, now_s)
+                else:
+                    index += 1
+                    self._publish(connection, fact, now_s)
+                continue
+            index += 1
+            match fact:
+                case Connect():
+                    self._decide(client, connection, fact)
+                case Subscribe():
+                    self._subscribe(client, connection, fact, now_s)
+                case Unsubscribe():
+                    self.broker.unsubscribe(connection, fact)
+                case Ended():
+                    self._ended(client, connection, fact, now_s)
+
+    def _publish_run(self, connection: Connection, run: list[Publish], now_s: float) -> None:
+        """Plain QoS 0 messages of one topic in a row: the shortest way."""
+        session = connection.session
+        assert session is not None
+        topic, count = run[0].topic, len(run)
+        self.counts.messages_in += count
+        if self.access.publish(session, topic) is not Reason.SUCCESS:
+            self.counts.published_refused += count
+            return
+        broker = self.broker
+        self.counts.messages_out += fan_out_run(
+            run, connection.version, broker.index.matches(topic), session, broker.dirty, now_s
+        )
+        if self.journal is not None:
+            self.journal.published(now_s, session.client_id, topic, len(run[0].payload), count)
+        network = self.network
+        if not network.is_alone:
+            self.counts.events_out += count
+            for publish in run:
+                network.publish(message_of(publish, now_s, session.client_id))
+
+    def _publish(self, connection: Connection, packet: Publish, now_s: float) -> None:
+        session = connection.session
+        assert session is not None
+        self.counts.messages_in += 1
+        reason = self.access.publish(session, packet.topic)
+        if reason is Reason.SUCCESS:
+            message = message_of(packet, now_s, session.client_id)
+            self.counts.messages_out += self.broker.deliver(message, now_s, session)
+            if self.journal is not None:
+                self.journal.published(now_s, session.client_id, packet.topic, len(packet.payload))
+        else:
+            self.counts.published_refused += 1
+        connection.acknowledge(packet, reason)
+
+    def _on_local(self, message: Message) -> None:
+        """A message entered the network here (a client's or a will); local receivers have it already."""
+        stamp = 0
+        if message.retain:
+            stamp = self.stamps[message.topic] = self.network.new_stamp()
+        if not self.network.is_alone:
+            self.counts.events_out += 1
+            self.network.publish(message, stamp)
+
+    def _subscribe(self, client: ClientLink, connection: Connection, packet: Subscribe, now_s: float) -> None:
+        """Enter the subscriptions, spread the interest that is new, and answer when it has taken effect."""
+        broker, network = self.broker, self.network
+        first: list[str] = []
+        broker.watched.on_first = first.append
+        results = broker.subscribe(connection, packet)
+        if network.is_alone or not first:
+            broker.confirm(connection, packet, results, now_s)
+            return
+
+        def spread() -> None:
+            for topic_filter in first:
+                network.want(topic_filter)
+
+        def confirm() -> None:
+            broker.confirm(connection, packet, results, self.wall_s())
+            self._touch(client)
+
+        network.spread(spread, confirm)
+
+    def _ended(self, client: ClientLink, connection: Connection, fact: Ended, now_s: float) -> None:
+        if fact.linger:
+            self.counts.protocol_errors += 1
+        self.broker.ended(connection, fact, now_s)
+        self._close(client, fact.linger)
+
+    def _close(self, client: ClientLink, linger: bool) -> None:
+        self.schedule()
+        self._loop.call_soon(self._finish, client, linger)
+
+    def _finish(self, client: ClientLink, linger: bool) -> None:
+        self.turn()  # its last words, and what they depend on
+        client.finish(linger)
+
+    # --- connecting ---
+
+    def _decide(self, client: ClientLink, connection: Connection, packet: Connect) -> None:
+        if not self.access.needs_check(packet):
+            self._answer(client, connection, packet, self.access.admit(packet, client.host))
+            return
+        checking = self._loop.run_in_executor(self._checkers, self.access.admit, packet, client.host)
+
+        def answer(done: asyncio.Future[Verdict]) -> None:
+            if not client.is_closing and not done.cancelled():
+                self._answer(client, connection, packet, done.result())
+                self._touch(client)
+
+        checking.add_done_callback(answer)
+
+    def _answer(self, client: ClientLink, connection: Connection, packet: Connect, verdict: Verdict) -> None:
+        now_s = self.wall_s()
+        if verdict.reason is Reason.SUCCESS:
+            server = self.redirect(packet)
+            if server:
+                verdict = Verdict(Reason.USE_ANOTHER_SERVER, server, "your topics live there")
+        ended = self.broker.connect(connection, packet, verdict, now_s)
+        if ended is not None:
+            self.counts.connections_refused += 1
+            self._close(client, ended.linger)
+            return
+        session = connection.session
+        assert session is not None
+        self.access.remember(session.client_id, packet.username)
+        if session.journal is None and session.expiry_s:
+            session.journal = SessionJournal(session.client_id, self.store.sessions)
+            self.store.sessions.append((session.client_id, "session", (session.expiry_s, session.will, None, None)))
+        # What the client sent behind its CONNECT waits in the decoder.
+        facts = connection.receive(b"", now_s)
+        if facts:
+            self._carry_out(client, connection, facts, now_s)
+
+    # --- what comes from elsewhere ---
+
+    def _from_network(self, message: Message) -> None:
+        broker = self.broker
+        match = broker.index.matches(message.topic)
+        self.counts.events_in += 1
+        self.counts.messages_out += fan_out(
+            SharedPublish(message, match.encoded), match, None, broker.dirty, self.wall_s()
+        )
+
+    def _retained_elsewhere(self, stamp: int, message: Message) -> None:
+        """The last word on a topic is the one with the greatest stamp, everywhere."""
+        if stamp > self.stamps.get(message.topic, 0):
+            self.stamps[message.topic] = stamp
+            self.broker.retained.set(message)
+            if not message.payload:
+                self.store.retained.append((message.topic, stamp, None))
+
+    def _all_retained(self) -> list[tuple[int, Message]]:
+        return [
+            (self.stamps.get(one.topic, 1), one) for one in self.broker.retained if not one.topic.startswith("$")
+        ]  # fmt: skip
+
+    def _is_wanted(self, topic: str) -> bool:
+        match = self.broker.index.matches(topic)
+        return bool(match.groups) or any(receiver.qos for receiver in match.receivers)
+
+    def publish_here(self, topic: str, payload: bytes, retain: bool = True) -> None:
+        """The node's own figures ($SYS): to local subscribers only."""
+        message = Message(topic, payload, 0, retain)
+        self.broker.retained.set(message)
+        match = self.broker.index.matches(topic)
+        fan_out(SharedPublish(message, match.encoded), match, None, self.broker.dirty, self.wall_s())
+
+    def _on_added(self, session: Session, topic_filter: str) -> None:
+        if self.journal is not None:
+            self.journal.subscribed(self.wall_s(), session.client_id, topic_filter)
+
+    def _on_removed(self, session: Session, topic_filter: str) -> None:
+        if self.journal is not None:
+            self.journal.unsubscribed(self.wall_s(), session.client_id, topic_filter)
+
+    # --- the turn ---
+
+    def _touch(self, client: ClientLink) -> None:
+        self._touched[client] = None
+        self.schedule()
+
+    def schedule(self) -> None:
+        """Everything that is ready in this iteration of the loop runs first; then one commit, then the writes."""
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self.turn)
+
+    def turn(self) -> None:
+        self._is_scheduled = False
+        self._note_retained()
+        if self.store.commit():
+            self.counts.commits += 1
+        for session in self.broker.flush():
+            connection = session.connection
+            if connection is not None and isinstance(connection.owner, ClientLink):
+                self._write(connection.owner, connection)
+        touched, self._touched = self._touched, {}
+        for client in touched:
+            if client.connection is not None:
+                self._write(client, client.connection)
+        for connection, ended in self.broker.take_closing():
+            if isinstance(connection.owner, ClientLink):
+                self._write(connection.owner, connection)
+                connection.owner.finish(ended.linger)
+        self.network.links.flush()
+
+    def _write(self, client: ClientLink, connection: Connection) -> None:
+        if connection.output:
+            if client.transport is None or client.is_closing:
+                connection.output.clear()
+            else:
+                self.counts.bytes_out += client.write(connection.output)
+
+    def _note_retained(self) -> None:
+        changes = self.broker.retained.journal
+        if changes:
+            for topic, message in changes:
+                if not topic.startswith("$"):
+                    self.store.retained.append((topic, self.stamps.get(topic, 1), message))
+            changes.clear()
+
+    def _tick(self) -> None:
+        if not self._is_stopped:
+            self.broker.on_time(self.wall_s())
+            self.schedule()
+            self._loop.call_later(TICK_S, self._tick)
+
+    async def stop(self) -> None:
+        """Tell MQTT 5 clients, write what is left, close."""
+        self._is_stopped = True
+        for client in list(self.clients):
+            if client.connection is not None and client.connection.state is State.OPEN:
+                ended = self.broker.disconnect(client.connection, Reason.SERVER_SHUTTING_DOWN, self.wall_s())
+                self._touch(client)
+                self._loop.call_soon(self._finish, client, ended.linger)
+            elif client.transport is not None:
+                client.transport.abort()
+        await asyncio.sleep(0.05)
+        self.turn()
+        self._checkers.shutdown(wait=False)
