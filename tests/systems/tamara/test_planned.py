@@ -10,18 +10,13 @@ from hypothesis import strategies as st
 from coterie.accounting.price import price
 from coterie.model import Publications, Relation, Workload
 from coterie.model.latency import Latency
+from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
 from coterie.sim.run import simulate
 from coterie.systems import scribe
 from coterie.systems.tamara.planned import SYSTEM
 from coterie.systems.tamara.stages import cluster_names, clusters_of
-from tests.systems.tamara.planned_slices import slices
-
-
-@pytest.fixture(autouse=True)
-def _slices_with_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("coterie.sim.run.slices", slices)
 
 
 def tasteful_workload(seed: int, nodes: int, topics: int, events_max: int = 2) -> Workload:
