@@ -7,7 +7,14 @@ from coterie.protocol.system import System
 from tests.conftest import small_workload
 
 # (system, check) -> reason
-DEVIATIONS: dict[tuple[str, str], str] = {}
+DEVIATIONS: dict[tuple[str, str], str] = {
+    ("tamara", "bulk"): "clusters grow from surveys and coin tosses; tests/systems/tamara compares costs instead",
+    ("topic-clusters", "control"): "ties between topics and clusters are not predicted",
+    ("magnet", "control"): "the top-down join costs more than one message per edge, depending on who joins first",
+    ("dynatops", "control"): "the top-down join costs more than one message per edge, depending on who joins first",
+    ("content", "control"): "every broker makes itself known to the coordinator and is told the first version",
+    ("spidercast", "control"): "neighbours are negotiated",
+}
 
 
 def instance_for(system: System, nodes: int, topics: int, seed: int) -> Workload:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 INTERVAL_S = 60.0  # what "per interval" means wherever time is virtual or real
 
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """A group of ledger columns."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 
 from coterie.model.design import Design
 from coterie.model.ledger import Ledger
@@ -53,10 +54,21 @@ class Plan:
 
 
 def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0) -> list[Slice]:
-    """The slices of these nodes (of all, by default); neighbours are shared between slices."""
+    """The slices of these nodes (of all, by default): whom they know, and the channels of several topics they join."""
     overlay = design.overlay
     positions = [0] * design.node_count if overlay.positions is None else overlay.positions.tolist()
     everyone = tuple(Neighbour(node, position) for node, position in enumerate(positions))
+
+    parts = {
+        channel: ChannelPart(channel, tuple(design.channels.topics.row(channel).tolist()))
+        for channel in np.flatnonzero(design.channels.topics.lengths > 1).tolist()
+    }
+    channels_of = design.trees.members.transposed if parts else None
+
+    def channels(node: int) -> tuple[ChannelPart, ...]:
+        if channels_of is None:
+            return ()
+        return tuple(parts[channel] for channel in channels_of.row(node).tolist() if channel in parts)
 
     def neighbours(node: int) -> tuple[Neighbour, ...]:
         if overlay.is_complete:
@@ -64,6 +76,13 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
         return tuple(everyone[peer] for peer in overlay.links.row(node).tolist())
 
     return [
-        Slice(version=version, system=design.system, node=node, position=positions[node], neighbours=neighbours(node))
+        Slice(
+            version=version,
+            system=design.system,
+            node=node,
+            position=positions[node],
+            neighbours=neighbours(node),
+            channels=channels(node),
+        )
         for node in (range(design.node_count) if nodes is None else nodes)
     ]

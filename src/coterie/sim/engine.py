@@ -8,7 +8,7 @@ randomness comes from the seed, and nothing iterates over a set, so the same see
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from random import Random
 
@@ -68,6 +68,7 @@ class Simulation:
         latency: Latency | None = None,
         tracer: Tracer | None = None,
         through_wire: bool = False,
+        link_costs: Mapping[tuple[int, int], float] | None = None,
     ) -> None:
         self.system = system
         self.parameters = parameters
@@ -82,6 +83,7 @@ class Simulation:
         self._lives = [0] * len(self.slices)
         self._tracer = tracer
         self._codec = system.codec() if through_wire else None
+        self._link_costs = link_costs or {}  # (source, target) -> cost, where the network is given
         self._heap: list[tuple[int, int, int, object, object, object]] = []
         self._order = count()
         self._event_ids = count()
@@ -281,6 +283,8 @@ class Simulation:
         if published is None:
             raise RunError(f"node {received.source} sent event {message.event.id}, which nobody published")
         tally = self.book.tally
+        if self._link_costs:
+            tally.link_cost += self._link_costs.get((received.source, target), 0.0)
         had = published.had[target]
         for effect in node.step(received, now_s):
             self._apply(target, effect)

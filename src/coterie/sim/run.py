@@ -54,7 +54,8 @@ def simulate(
     progress: Progress = lambda stage, share: None,
 ) -> Outcome:
     """Run the protocol on the design's overlay and count what it does; publications must be whole events."""
-    simulation = Simulation(system, parameters, slices(design), seed, latency, tracer, through_wire)
+    costs = _link_costs(workload)
+    simulation = Simulation(system, parameters, slices(design), seed, latency, tracer, through_wire, costs)
     progress("start", 0.0)
     simulation.start()
     _subscribe_all(simulation, design, workload)
@@ -65,6 +66,14 @@ def simulate(
     if faults is None:
         return _measure(simulation, design, workload, control, progress)
     return _weather(simulation, design, workload, control, faults, progress)
+
+
+def _link_costs(workload: Workload) -> dict[tuple[int, int], float]:
+    graph = workload.graph
+    if graph is None:
+        return {}
+    pairs = zip(graph.neighbours.rows.tolist(), graph.neighbours.columns.tolist(), strict=True)
+    return dict(zip(pairs, graph.neighbour_costs.tolist(), strict=True))
 
 
 def _subscribe_all(simulation: Simulation, design: Design, workload: Workload) -> None:
