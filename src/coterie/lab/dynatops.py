@@ -222,7 +222,7 @@ FIGURE_7 = Experiment(
             tolerance=5.0,
             measure=change("dynatops_user_hops", "bayeux2_user_hops", change_rate=0.1),
             unit="%",
-            because="a prefix router with leaf sets needs fewer hops than Chord; its digit base decides this comparison",
+            because="a prefix router with leaf sets needs fewer hops than Chord; its digit base decides it",
         ),
         _over(
             "fig7c/overhead",
