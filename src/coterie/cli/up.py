@@ -56,6 +56,8 @@ def up_command(
     _check_free(host, [base_port + offset + i for i in range(nodes) for offset in (0, ADMIN_OFFSET, LINK_OFFSET)])
     configs = arrange(chosen, settings, nodes, base_port, data, seed, host)
     fleet = Fleet(chosen, configs, [base_port + ADMIN_OFFSET + node for node in range(nodes)], host)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         fleet.start()
         fleet.wait_healthy(HEALTHY_S)
@@ -64,6 +66,8 @@ def up_command(
         out.print("stop with Ctrl-C; look with: coterie top --base-port", base_port, "--nodes", nodes)
         sys.stdout.flush()
         fleet.watch(respawn)
+    except KeyboardInterrupt:
+        out.print("stopping")
     finally:
         fleet.stop()
 
@@ -177,6 +181,8 @@ class Fleet:
             return
         code = 1
         try:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
             os.setpgid(0, 0)  # Ctrl-C is for the parent, which then stops everybody in order
             path = self._configs[node]
             log = os.open(path.parent / "node.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
@@ -203,10 +209,7 @@ class Fleet:
 
     def watch(self, respawn: bool) -> None:
         """Until somebody stops us; deaths of nodes are told, and undone if that is wanted."""
-        stopped: list[int] = []
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda signum, frame: stopped.append(signum))
-        while not stopped and self.pids:
+        while self.pids:
             for node in self._reap(is_fatal=False):
                 if respawn:
                     self.start_node(node)
@@ -232,7 +235,9 @@ class Fleet:
         return self._configs[node].parent / "node.log"
 
     def stop(self) -> None:
-        """Ask, wait, insist."""
+        """Ask, wait, insist; a second Ctrl-C does not leave anybody behind."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         for pid in self.pids:
             os.kill(pid, signal.SIGTERM)
         deadline_s = time.monotonic() + 10

@@ -80,21 +80,23 @@ class Links:
         """Open the peer port; returns its number."""
         settings = self.settings
         self._server = await self._loop.create_server(
-            self._accept, settings.host, settings.port, ssl=self._server_tls, backlog=256
+            self._new_channel, settings.host, settings.port, ssl=self._server_tls, backlog=256
         )
         self._tick_s = self.now()
         self._loop.call_later(settings.heartbeat_s, self._tick)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    def _accept(self) -> Channel:
-        channel = Channel(self, None)
+    def _new_channel(self, dialled: int | None = None) -> Channel:
+        channel = Channel(self, dialled)
         self._strangers.add(channel)
         self._loop.call_later(DIAL_TIMEOUT_S, self._check_greeted, channel)
         return channel
 
     def _check_greeted(self, channel: Channel) -> None:
         if channel in self._strangers:
+            if channel.transport is None:
+                self._strangers.discard(channel)  # the connection never came about
             channel.abort("did not greet in time")
 
     def set_peer(self, peer: Peer) -> None:
@@ -191,12 +193,10 @@ class Links:
             if peer.id in self.blocked:
                 raise OSError("blocked")
             make = self._loop.create_connection(
-                partial(Channel, self, peer.id), peer.host, peer.port, ssl=self._client_tls,
+                partial(self._new_channel, peer.id), peer.host, peer.port, ssl=self._client_tls,
                 server_hostname=f"node-{peer.id}" if self._client_tls else None,
             )  # fmt: skip
             _, channel = await asyncio.wait_for(make, DIAL_TIMEOUT_S)
-            self._strangers.add(channel)
-            self._loop.call_later(DIAL_TIMEOUT_S, self._check_greeted, channel)
             await channel.settled.wait()
         except (OSError, TimeoutError) as error:
             self.log(f"node {peer.id} cannot be reached at {peer.host}:{peer.port}: {error}")
