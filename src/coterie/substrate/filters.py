@@ -193,7 +193,15 @@ def merge(filters: Iterable[Filter]) -> Filter:
                 break
         else:
             kept.append(fresh)
-    return Filter(tuple(sorted(kept, key=str)))
+    return Filter(tuple(sorted(kept, key=_order)))
+
+
+def _order(parts: Conjunction) -> list[tuple[str, str]]:
+    """Something to sort by that does not depend on how sets are stored."""
+    return [
+        (attribute, str(sorted(map(repr, one.values))) if isinstance(one, OneOf) else repr(one))
+        for attribute, one in parts
+    ]
 
 
 def _join(one: Conjunction, other: Conjunction) -> Conjunction | None:
