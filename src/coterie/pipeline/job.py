@@ -65,9 +65,18 @@ def run_job(
     progress: Progress | None = None,
 ) -> Outcome:
     """Ingest, build both workloads, plan and price; everything lands below `out`."""
+    names = [candidate.system.name for candidate in candidates]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise ConfigError("system", repeated[0], "each system once in a run; compare settings in runs of their own")
     steps = [
-        Step("tables", _tables(spark, request), params=_plain(request.readers), sources=_files_of(request), version=1),
-        Step("workloads", _workloads(spark, request), ("tables",), _plain(request.windows) | {"name": request.name}),
+        Step("tables", _tables(spark, request), params=_read_as(request), sources=_files_of(request)),
+        Step(
+            "workloads",
+            _workloads(spark, request),
+            ("tables",),
+            _plain(request.windows) | {"name": request.name},
+            version=2,
+        ),
         Step("designs", _designs(spark, request, candidates), ("workloads",), _described(candidates, request)),
     ]
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
@@ -193,6 +202,12 @@ def _files_of(request: Request) -> tuple[Path, ...]:
     if shape is None:
         raise ConfigError("input", str(request.trace), "a known trace; for other files name their columns")
     return tuple(sorted(request.trace.parent.glob(f"{shape.prefix}*")))
+
+
+def _read_as(request: Request) -> Facts:
+    """Everything besides the files themselves that decides what the tables hold."""
+    mapped = [_plain(source) for source in request.sources]
+    return _plain(request.readers) | {"sources": mapped, "strict": request.strict}
 
 
 def _plain(choices: Any) -> Facts:

@@ -76,19 +76,25 @@ class PlanStore:
         self._plans.mkdir(parents=True, exist_ok=True)
         with self._locked():
             self._sweep()
-            for version in self.versions():
-                if self.manifest(version)["key"] == key:
-                    self._point_to(version)
-                    return version
+            known = self.find(key)
+            if known is not None:
+                self._point_to(known)
+                return known
             version = max(self.versions(), default=0) + 1
             unfinished = self._plans / f".unfinished-{version:06d}"
             unfinished.mkdir()
             write(unfinished)
             manifest = {**facts, "version": version, "key": key, "design_digest": _digest(unfinished / DESIGN)}
+            for path in sorted(unfinished.iterdir()):
+                _sync(path)
             _write_durably(unfinished / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
             unfinished.rename(self.folder(version))
             self._point_to(version)
             return version
+
+    def find(self, key: str) -> int | None:
+        """The version that was published under this key, current or not."""
+        return next((version for version in reversed(self.versions()) if self.manifest(version)["key"] == key), None)
 
     def make_current(self, version: int) -> None:
         """Go back (or forward) to a version."""
@@ -117,6 +123,12 @@ def _digest(path: Path) -> str:
         return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
     except FileNotFoundError:
         raise InputError(str(path), "is missing") from None
+
+
+def _sync(path: Path) -> None:
+    """What a version is made of must be on disk before its name is."""
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
 
 
 def _write_durably(path: Path, text: str) -> None:

@@ -1,8 +1,7 @@
 """Runs many independent measurements as Spark tasks and keeps each result the moment it is there.
 
 A measurement is known by its key; its result is one small JSON file, written beside its place and renamed. A sweep
-that was interrupted runs only what is missing. What a measurement costs is kept with it, so that the long ones start
-first next time.
+that was interrupted runs only what is missing. What a measurement cost is kept with it.
 """
 
 from __future__ import annotations

@@ -2,15 +2,16 @@
 
 Time is cut where the given share of all publications has happened. A subscription belongs to a window if it was alive
 in it. Data without any times is cut by chance: a tenth of the subscriptions, drawn by the seed, counts as arriving
-after the learning window. Rates are what each window really showed, in events per interval.
+after the learning window. Rates are what each window really showed, in events per interval; publications without a
+time are spread evenly over both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 HELD_OUT = 0.1  # of untimed subscriptions
+CUT_STEPS = 1000  # how finely the cut is found where rows stand for many events
 HOUR_S, DAY_S = 3600.0, 86400.0
 LONG_TRACE_S = 60 * DAY_S
 OUTSIDE = "(outside)"  # who publishes where the log does not say
@@ -91,19 +93,49 @@ def cut_windows(spark: SparkSession, tables: Path, choices: WindowChoices) -> Wi
     for table, column in (("publications", "time"), ("subscriptions", "since")):
         if not part_files(tables / table):
             continue
-        times = spark.read.parquet(str(tables / table)).where(f"{column} is not null")
-        seconds = (sf.unix_micros(column) / 1e6).alias("s")
-        found = (
-            times.select(seconds)
-            .agg(sf.min("s"), sf.percentile_approx("s", choices.learn_share, 10_000), sf.max("s"))
-            .toArrow()
+        weight = sf.col("count") if table == "publications" else sf.lit(1)
+        times = (
+            spark.read.parquet(str(tables / table))
+            .where(f"{column} is not null")
+            .select((sf.unix_micros(column) / 1e6).alias("s"), weight.cast("long").alias("events"))
         )
-        low, cut, high = (column[0].as_py() for column in found.columns)
+        low, cut, high = _low_cut_high(times, choices.learn_share)
         if low is not None and high > low:
             end_s = high + 1.0
             interval_s = choices.interval_s or (DAY_S if end_s - low > LONG_TRACE_S else HOUR_S)
             return Windows(low, min(max(cut, low + 1e-6), high), end_s, interval_s)
     return Windows(0.0, 0.0, 0.0, choices.interval_s or HOUR_S)
+
+
+def _low_cut_high(times: DataFrame, share: float) -> tuple[Any, Any, Any]:
+    """First time, the time before which `share` of the events lie, last time; nothing where there are no rows."""
+    from pyspark.sql import functions as sf
+
+    grid = np.linspace(0.0, 1.0, CUT_STEPS + 1).tolist()
+    found = times.agg(
+        sf.min("s"),
+        sf.max("s"),
+        sf.percentile_approx("s", [share, *grid], 10_000),
+        sf.count("s") == sf.sum("events"),
+    )
+    low, high, quantiles, is_row_an_event = (column[0].as_py() for column in found.toArrow().columns)
+    if low is None or is_row_an_event:
+        return low, quantiles and quantiles[0], high
+    # Rows stand for different numbers of events: count those between the quantiles of the rows.
+    edges = np.array(sorted(set(quantiles)))
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            bucket = np.searchsorted(edges, batch["s"].to_numpy(), side="right")
+            events = np.bincount(bucket, batch["events"].to_numpy(), len(edges) + 1).astype(np.int64)
+            yield pa.RecordBatch.from_arrays([pa.array(np.arange(len(events))), pa.array(events)], ["bucket", "events"])
+
+    counted = times.mapInArrow(count, "bucket long, events long").groupBy("bucket").agg(sf.sum("events").alias("n"))
+    events = np.zeros(len(edges) + 1)
+    table = counted.toArrow()
+    events[table["bucket"].to_numpy()] = table["n"].to_numpy()
+    before = np.cumsum(events)  # before[i]: events earlier than edges[i]
+    return low, float(edges[np.argmin(np.abs(before[: len(edges)] - share * before[-1]))]), high
 
 
 def build_workloads(
@@ -250,11 +282,18 @@ def _busiest(publications: DataFrame, windows: Windows, publishers: int) -> Data
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    is_late = sf.coalesce(sf.unix_micros("time") >= round(windows.cut_s * 1e6), sf.lit(False)).alias("is_late")
-    if not windows.is_timed:
-        is_late = sf.lit(False).alias("is_late")
+    early, late = _interval_counts(windows)
+    is_late = sf.unix_micros("time") >= round(windows.cut_s * 1e6) if windows.is_timed else sf.lit(None).cast("boolean")
     who = sf.coalesce(sf.col("publisher"), sf.lit(OUTSIDE)).alias("publisher")
-    counted = publications.groupBy("topic", who, is_late).agg(sf.sum("count").alias("events"))
+    counted = publications.groupBy("topic", who, is_late.alias("when")).agg(sf.sum("count").alias("events"))
+    both, one = sf.array(sf.lit(False), sf.lit(True)), sf.array(sf.col("when"))
+    whole = late + early if windows.is_timed else 1.0
+    part = sf.when(sf.col("when").isNotNull(), 1.0).when(sf.col("is_late"), late / whole).otherwise(early / whole)
+    counted = (
+        counted.withColumn("is_late", sf.explode(sf.when(sf.col("when").isNull(), both).otherwise(one)))
+        .groupBy("topic", "publisher", "is_late")
+        .agg(sf.sum(sf.col("events") * part).alias("events"))
+    )
     of_topic = Window.partitionBy("topic", "is_late")
     ranked = counted.withColumn(
         "rank", sf.row_number().over(of_topic.orderBy(sf.desc("events"), "publisher"))

@@ -1,0 +1,89 @@
+"""Sweeps: every measurement once, failures told, everything else kept, interrupted ones resumed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.errors import ConfigError, RunError
+from coterie.pipeline.sweep import Measurement, sweep
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+def make_measure():
+    """A function made here travels by value: the workers cannot import this module."""
+
+    def measure(point: Mapping[str, Any], seed: int) -> dict[str, float]:
+        with open(point["log"], "a") as file:  # one line per run, from whichever process
+            file.write(f"{point['x']} {seed} {os.getpid()}\n")
+        if point["x"] == point.get("broken"):
+            raise ValueError("no such thing")
+        if point["x"] == point.get("refused"):
+            raise ConfigError("x", point["x"], "something else")
+        return {"y": point["x"] * 10 + seed, "z": 1}
+
+    return measure
+
+
+def measurements(tmp_path: Path, xs, seeds=(1, 2), version="1", **more) -> list[Measurement]:
+    return [
+        Measurement("test", {"x": x, "log": str(tmp_path / "log"), **more}, seed, make_measure(), version)
+        for x in xs
+        for seed in seeds
+    ]
+
+
+def ran(tmp_path: Path) -> list[tuple[int, int]]:
+    return sorted(tuple(map(int, line.split()[:2])) for line in (tmp_path / "log").read_text().splitlines())
+
+
+def test_every_measurement_runs_once_and_only_missing_ones_run_again(spark, tmp_path):
+    wanted = measurements(tmp_path, [0, 1, 2])
+    results = sweep(spark, wanted, tmp_path / "results")
+    assert {results[one.key]["values"]["y"] for one in wanted} == {1.0, 2.0, 11.0, 12.0, 21.0, 22.0}
+    assert all(results[one.key]["seconds"] >= 0 for one in wanted)
+    assert len(ran(tmp_path)) == 6
+    (tmp_path / "results" / f"{wanted[3].key}.json").unlink()
+    (tmp_path / "results" / f"{wanted[4].key}.json").write_text('{"values"')  # damaged counts as missing
+    (tmp_path / "log").unlink()
+    again = sweep(spark, wanted, tmp_path / "results")
+    assert ran(tmp_path) == [(1, 2), (2, 1)]
+    assert {key: found["values"] for key, found in again.items()} == {
+        key: found["values"] for key, found in results.items()
+    }
+
+
+def test_failures_are_told_and_the_others_are_kept(spark, tmp_path):
+    wanted = measurements(tmp_path, [0, 1, 2], seeds=[1], broken=1, refused=2)
+    with pytest.raises(RunError, match=r"2 of 3 runs failed; the first: test .*ValueError: no such thing"):
+        sweep(spark, wanted, tmp_path / "results")
+    assert [path.stem for path in (tmp_path / "results").glob("*.json")] == [wanted[0].key]
+    (tmp_path / "log").unlink()
+    with pytest.raises(RunError):
+        sweep(spark, wanted, tmp_path / "results")
+    assert ran(tmp_path) == [(1, 1), (2, 1)]
+
+
+def test_a_key_names_everything_that_decides_a_result(tmp_path):
+    keys = [
+        one.key
+        for one in [
+            *measurements(tmp_path, [0, 1]),
+            *measurements(tmp_path, [0, 1], version="2"),
+            *measurements(tmp_path, [0, 1], extra=1),
+        ]
+    ]
+    assert len(set(keys)) == 12
+    assert keys[:4] == [one.key for one in measurements(tmp_path, [0, 1])]
+
+
+def test_progress_is_told_and_nothing_to_do_is_nothing_done(spark, tmp_path):
+    told: list[float] = []
+    assert sweep(spark, [], tmp_path / "results", lambda stage, share: told.append(share)) == {}
+    sweep(spark, measurements(tmp_path, [3], [1]), tmp_path / "results", lambda stage, share: told.append(share))
+    assert told == [1.0, 0.0, 1.0]
