@@ -212,16 +212,19 @@ def exclude(task: Task, desk: Desk, node: int) -> int:
 def count_gains(nodes: Nodes, task: Task, desk: Desk, node: int, stamp: int) -> int:
     """For every candidate the topics it would help with; fills `touched`, returns how many. O(subscribers seen)."""
     count = 0
+    # Handing the tuples to another function costs more than the rest of the loop, so it is asked for only where needed.
+    knows_all = nodes.view_share >= 1.0
+    gain, mark, is_up, subscriber = desk.gain, desk.mark, nodes.is_up, nodes.subscriber
     for at in range(nodes.interest_indptr[node], nodes.interest_indptr[node + 1]):
         if task.choice != SIMILAR and task.cover[at] >= task.wanted[node]:
             continue
         topic = nodes.interest[at]
         for entry in range(nodes.topic_indptr[topic], nodes.topic_indptr[topic + 1]):
-            other = nodes.subscriber[entry]
-            if desk.gain[other] > 0:
-                desk.gain[other] += 1
-            elif nodes.is_up[other] and desk.mark[other] != stamp and is_known(nodes, node, other):
-                desk.gain[other] = 1
+            other = subscriber[entry]
+            if gain[other] > 0:
+                gain[other] += 1
+            elif is_up[other] and mark[other] != stamp and (knows_all or is_known(nodes, node, other)):
+                gain[other] = 1
                 desk.touched[count] = other
                 count += 1
     return count

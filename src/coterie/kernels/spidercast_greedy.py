@@ -149,6 +149,26 @@ def has_needs(needs: Needs, node: int) -> bool:
 
 
 @kernel
+def scan_coverage(needs: Needs, board: Board, own: int, stamp: int, count: int) -> int:
+    """`met` for all subscribers of one topic at once, with what is the same for all of them looked up once."""
+    topic = needs.interest[own]
+    is_joining = needs.is_joining and needs.parts[topic] > 1
+    base = 1 if needs.cover[own] < needs.wanted else 0
+    part = find(needs.group, own) if is_joining else -1
+    for entry in range(needs.topic_indptr[topic], needs.topic_indptr[topic + 1]):
+        other, its = needs.subscriber[entry], needs.pair[entry]
+        gain = base + (1 if needs.cover[its] < needs.wanted else 0)
+        if is_joining and find(needs.group, its) != part:
+            gain += 1
+        if gain and board.mark[other] != stamp:
+            if board.gain[other] == 0:
+                board.touched[count] = other
+                count += 1
+            board.gain[other] += gain
+    return count
+
+
+@kernel
 def scan(needs: Needs, web: Web, board: Board, node: int) -> int:
     """Gains of all others for this node; returns how many were touched."""
     board.stamp[0] += 1
@@ -161,6 +181,9 @@ def scan(needs: Needs, web: Web, board: Board, node: int) -> int:
     count = 0
     for own in range(needs.interest_indptr[node], needs.interest_indptr[node + 1]):
         topic = needs.interest[own]
+        if needs.kind == COVERAGE:
+            count = scan_coverage(needs, board, own, stamp, count)
+            continue
         for entry in range(needs.topic_indptr[topic], needs.topic_indptr[topic + 1]):
             other = needs.subscriber[entry]
             if board.mark[other] == stamp:

@@ -181,7 +181,7 @@ BEYOND = experiment(
     [{"nodes": 300, "links": kind, "crashes": True, "bounds": True} for kind in KEPT],
     [
         {"nodes": nodes, "links": kind, "crashes": True, "bounds": True, "diameter": True}
-        for nodes in (1000, 4000)
+        for nodes in (1000, 4000, 10000)
         for kind in KEPT
     ],
     [
