@@ -19,12 +19,16 @@ from coterie.protocol.system import Parameters, System
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash, FaultPlan
 from coterie.sim.run import simulate
-from coterie.substrate.identifiers import topic_key
-from coterie.systems.magnet.system import SYSTEM, UNIFORM
+from coterie.systems.magnet.system import INTEREST_RING, SYSTEM, UNIFORM
 from coterie.trace import Traffic
 from tests.conftest import small_workload
+from tests.systems.magnet.trees_of_nodes import (
+    assert_no_own_ancestor,
+    assert_rings_agree,
+    assert_trees_are_greedy_paths,
+)
 
-BOTH = pytest.mark.parametrize("system", [SYSTEM, UNIFORM], ids=lambda system: system.name)
+ALL = pytest.mark.parametrize("system", [SYSTEM, UNIFORM, INTEREST_RING], ids=lambda system: system.name)
 FEW_LINKS = {"links": 6, "near": 2}
 
 
@@ -45,8 +49,8 @@ def started(system: System, parameters: Parameters, workload: Workload, seed: in
     return simulation
 
 
-@BOTH
-@settings(max_examples=60)
+@ALL
+@settings(max_examples=30)
 @given(nodes=st.integers(1, 60), topics=st.integers(1, 8), seed=st.integers(0, 2**32), is_small=st.booleans())
 def test_simulated_ledger_equals_priced_ledger(
     system: System, nodes: int, topics: int, seed: int, is_small: bool
@@ -58,58 +62,6 @@ def test_simulated_ledger_equals_priced_ledger(
     outcome = simulate(system, parameters, design, workload, seed, latency)
     assert outcome.missing == []
     assert without_control(outcome.ledger) == without_control(price(design, workload, latency))
-
-
-def routers(simulation: Simulation) -> dict[int, object]:
-    return {node: simulation.nodes[node] for node in range(simulation.node_count) if simulation.is_up(node)}
-
-
-def greedy_union(simulation: Simulation, topic: int) -> dict[int, int]:
-    """Child -> parent of the union of greedy paths from the home to the subscribers, by the nodes' own rings."""
-    nodes = routers(simulation)
-    key = topic_key(topic)
-    homes = [node for node, it in nodes.items() if it.home_hop(key) is None]
-    assert len(homes) == 1, "the control ring is not agreed on"
-    parents: dict[int, int] = {}
-    for member in simulation.book.audience.get(topic, {}):
-        if member not in nodes:
-            continue
-        at, hops = homes[0], 0
-        while at != member:
-            following = nodes[at].ring.next_hop(nodes[member].ring.position)
-            assert following is not None
-            assert parents.setdefault(following, at) == at, "two greedy paths reach a node by different ways"
-            at, hops = following, hops + 1
-            assert hops <= len(nodes)
-    return parents
-
-
-def protocol_tree(simulation: Simulation, topic: int) -> dict[int, int]:
-    return {
-        node: parent for node, it in routers(simulation).items() for on, parent in it.state().parents if on == topic
-    }
-
-
-def assert_no_own_ancestor(simulation: Simulation) -> None:
-    """By what parents believe as well as by what children believe."""
-    states = {node: it.state() for node, it in routers(simulation).items()}
-    for topic in range(8):
-        below: dict[int, list[int]] = {
-            node: [child for on, child in state.children if on == topic] for node, state in states.items()
-        }
-        above = {node: parent for node, state in states.items() for on, parent in state.parents if on == topic}
-        for node in above:
-            at, seen = node, {node}
-            while at in above:
-                at = above[at]
-                assert at not in seen, f"node {node} is its own ancestor in topic {topic}"
-                seen.add(at)
-        assert all(node not in children for node, children in below.items())
-
-
-def assert_trees_are_greedy_paths(simulation: Simulation) -> None:
-    for topic in sorted(simulation.book.audience):
-        assert protocol_tree(simulation, topic) == greedy_union(simulation, topic)
 
 
 def change_interests(simulation: Simulation, topics: int, count: int, seed: int) -> None:
@@ -124,7 +76,7 @@ def change_interests(simulation: Simulation, topics: int, count: int, seed: int)
         assert_no_own_ancestor(simulation)
 
 
-@BOTH
+@ALL
 @settings(max_examples=15)
 @given(nodes=st.integers(2, 50), seed=st.integers(0, 2**32))
 def test_trees_are_greedy_paths_after_interests_have_changed(system: System, nodes: int, seed: int) -> None:
@@ -134,7 +86,7 @@ def test_trees_are_greedy_paths_after_interests_have_changed(system: System, nod
     assert_trees_are_greedy_paths(simulation)
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("seed", range(6))
 def test_trees_heal_after_a_tenth_has_crashed(system: System, seed: int) -> None:
     """Every tree is again the union of greedy paths among those who are left, and nothing is missed any more."""
@@ -149,6 +101,7 @@ def test_trees_heal_after_a_tenth_has_crashed(system: System, seed: int) -> None
         simulation.run_until(simulation.now_s + 8)
         assert_no_own_ancestor(simulation)
     simulation.settle(65.0, 10_000.0)
+    assert_rings_agree(simulation)
     assert_trees_are_greedy_paths(simulation)
     first = len(simulation.book.events)
     for topic in sorted(simulation.book.audience):
@@ -160,7 +113,7 @@ def test_trees_heal_after_a_tenth_has_crashed(system: System, seed: int) -> None
     assert 0 < repair < 3 * before[Traffic.SUBSCRIPTION]
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("seed", range(6))
 def test_recovers_from_a_storm(system: System, seed: int) -> None:
     workload = small_workload(24, 5, seed, None if seed % 2 else 48)

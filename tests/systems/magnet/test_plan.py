@@ -100,11 +100,8 @@ def test_paths_that_prefer_the_interested_form_trees_with_all_members(nodes: int
         for member in sorted(wanting):
             at = int(roots[topic])
             while at != member:
-                ahead = [
-                    link
-                    for link in ring.links_of(at).tolist()
-                    if gap(positions, at, link) <= gap(positions, at, member)
-                ]
+                links, left = ring.links_of(at).tolist(), gap(positions, at, member)
+                ahead = [link for link in links if gap(positions, at, link) <= left]
                 liked = [link for link in ahead if link in wanting]
                 following = (liked or ahead or links[:1])[-1]
                 assert edges.setdefault(following, at) == at

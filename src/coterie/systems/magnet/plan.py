@@ -12,8 +12,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.interest_trees import interested_trees
 from coterie.kernels.magnet import settle_by_interest
-from coterie.model import Channels, Entries, Overlay, Placement, Relation, Trees, Workload
+from coterie.model import Channels, Entries, Overlay, Placement, Relation, Spread, Trees, Workload
 from coterie.model.relation import Index
 from coterie.substrate.chord import chord_ring
 from coterie.substrate.identifiers import MASK, even_positions, node_positions, splitmix64, topic_keys
@@ -135,6 +136,26 @@ def greedy_paths(
     publications = workload.publications
     trees = path_union(skewed, control.owners(keys), members, is_upward=False)
     return trees, entries(control, placement.node_of[publications.publisher], publications.topic, keys)
+
+
+def interested_paths(
+    workload: Workload,
+    placement: Placement,
+    channels: Channels,
+    overlay: Overlay,
+    parameters: MagnetParameters,
+    seed: int,
+) -> tuple[Trees, Entries]:
+    """Like `greedy_paths`, but a path takes the furthest interested link wherever there is one."""
+    control = control_ring(workload.node_count, parameters.control_near)
+    ring = skewed_part(overlay, control, parameters.near)
+    keys = topic_keys(workload.topic_count)
+    members = workload.node_interests(placement.node_of).transposed
+    roots = control.owners(keys)
+    edges = interested_trees(ring.positions, ring.indptr, ring.links, roots, members.indptr, members.columns)
+    publications = workload.publications
+    ways_in = entries(control, placement.node_of[publications.publisher], publications.topic, keys)
+    return Trees(Spread.ROOTED, members, roots, *edges), ways_in
 
 
 # --- the strawman ---

@@ -1,14 +1,22 @@
-"""Magnet and its strawman as systems."""
+"""Magnet, its strawman, and Magnet with paths that prefer the interested, as systems."""
 
 from __future__ import annotations
 
 from coterie.model.design import Upkeep
 from coterie.protocol.system import Stages, System
+from coterie.systems.magnet.interest import InterestNode
 from coterie.systems.magnet.node import MagnetNode
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
-from coterie.systems.magnet.plan import greedy_paths, join_order, ordered_overlay, uniform_overlay, uniform_paths
+from coterie.systems.magnet.plan import (
+    greedy_paths,
+    interested_paths,
+    join_order,
+    ordered_overlay,
+    uniform_overlay,
+    uniform_paths,
+)
 from coterie.systems.magnet.trees import TreeNode
-from coterie.systems.magnet.wire import MAGNET_MESSAGES, TREE_MESSAGES
+from coterie.systems.magnet.wire import INTEREST_MESSAGES, MAGNET_MESSAGES, TREE_MESSAGES
 
 
 def upkeep(parameters: RingParameters) -> Upkeep:
@@ -33,4 +41,14 @@ UNIFORM = System(
     stages=Stages(overlay=uniform_overlay, trees=uniform_paths, upkeep=upkeep),
     node=TreeNode,
     messages=TREE_MESSAGES,
+)
+
+INTEREST_RING = System(
+    name="interest-ring",
+    title="Magnet's ring with trees that go from one interested node to the next where they can",
+    paper="(ours, after Girdzijauskas et al., DEBS 2010)",
+    parameters=MagnetParameters,
+    stages=Stages(overlay=ordered_overlay(join_order), trees=interested_paths, upkeep=upkeep),
+    node=InterestNode,
+    messages=INTEREST_MESSAGES,
 )

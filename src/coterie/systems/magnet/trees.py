@@ -49,24 +49,26 @@ HOPS_MAX = 128  # while rings are repaired a message could go round in circles
 class Child:
     """What a parent has told a child, and when it last heard of it."""
 
-    __slots__ = ("heard_s", "reach", "root")
+    __slots__ = ("heard_s", "reach", "root", "stamp")
 
-    def __init__(self, root: int, reach: int, heard_s: float) -> None:
+    def __init__(self, root: int, reach: int, heard_s: float, stamp: int) -> None:
         self.root = root
         self.reach = reach
         self.heard_s = heard_s
+        self.stamp = stamp  # of our last graft: the child may have left an earlier one while this was on its way
 
 
 class Branch:
     """What a node knows of one tree it is on."""
 
-    __slots__ = ("children", "is_member", "key", "parent", "reach", "root")
+    __slots__ = ("children", "is_member", "key", "parent", "reach", "root", "stamp")
 
     def __init__(self, topic: Topic) -> None:
         self.key = topic_key(topic)
         self.parent: int | None = None
         self.root: int | None = None  # its place on the ring; None until the first graft
         self.reach = 0
+        self.stamp = -1  # of the parent's last graft
         self.children: dict[int, Child] = {}
         self.is_member = False
 
@@ -81,6 +83,7 @@ class TreeNode(RingNode):
         self._branches: dict[Topic, Branch] = {}
         self._seen = Seen(parameters.seen_capacity)
         self._planned: Slice | None = None
+        self._stamp = 0
 
     # --- rings ---
 
@@ -95,6 +98,10 @@ class TreeNode(RingNode):
         """The ring that trees follow."""
         assert isinstance(self.router, OscarRouter)
         return self.router
+
+    def tree_links(self, topic: Topic) -> list[Contact]:
+        """The links that this topic's tree may follow from here, by clockwise distance."""
+        return self.ring.links()
 
     def home_hop(self, key: int) -> int | None:
         """The next node on the way to a topic's home; None if that is here."""
@@ -234,15 +241,16 @@ class TreeNode(RingNode):
 
     def _graft(self, topic: Topic, branch: Branch, member: int, position: int) -> None:
         """Phase 3: the next hop of the greedy path becomes our child and passes it on."""
-        towards = self.ring.next_hop(position)
-        place = None if towards is None else self.ring.position_of(towards)
-        if towards is None or place is None or branch.root is None:
-            return
-        if clockwise(self.ring.position, place) > clockwise(self.ring.position, position):
+        own = self.ring.position
+        left = clockwise(own, position)
+        ahead = [contact for contact in self.tree_links(topic) if clockwise(own, contact[1]) <= left]
+        if not ahead or branch.root is None:
             return  # the ring does not know the member yet; it will ask again
-        reach = self._reach_of(branch, place)
-        branch.children[towards] = Child(branch.root, reach, self.now_s)
-        self.send(towards, Graft(topic, branch.root, reach, member, position))
+        towards, place = ahead[-1]
+        reach = self._reach_of(topic, branch, place)
+        self._stamp += 1
+        branch.children[towards] = Child(branch.root, reach, self.now_s, self._stamp)
+        self.send(towards, Graft(topic, branch.root, reach, member, position, self._stamp))
 
     # --- what parents and children say ---
 
@@ -255,13 +263,15 @@ class TreeNode(RingNode):
             self._on_alive(source, message)
         elif isinstance(message, Bound):
             if branch is None or branch.parent != source:
-                self.send(source, Leave(topic))
+                self.send(source, Leave(topic, -1))
             else:
                 self._take_place(topic, branch, message.root, message.reach)
                 self._prune(topic, branch)
         elif isinstance(message, Leave) and branch is not None:
-            branch.children.pop(source, None)
-            self._prune(topic, branch)
+            child = branch.children.get(source)
+            if child is not None and (message.stamp < 0 or message.stamp >= child.stamp):
+                del branch.children[source]
+                self._prune(topic, branch)
         elif isinstance(message, Drop) and branch is not None and branch.parent == source:
             branch.parent = None
             self._prune(topic, branch)
@@ -271,14 +281,14 @@ class TreeNode(RingNode):
     def _on_graft(self, source: int, message: Graft) -> None:
         topic = message.topic
         if self.home_hop(topic_key(topic)) is None:
-            self.send(source, Leave(topic))  # whoever sent this does not know that the home is here
+            self.send(source, Leave(topic, message.stamp))  # whoever sent this does not know that the home is here
             return
         branch = self._branches.get(topic)
         if branch is None:
             branch = self._branches[topic] = Branch(topic)
         if branch.parent is not None and branch.parent != source:
-            self.send(branch.parent, Leave(topic))
-        branch.parent = source
+            self.send(branch.parent, Leave(topic, branch.stamp))
+        branch.parent, branch.stamp = source, message.stamp
         branch.children.pop(source, None)
         self._take_place(topic, branch, message.root, message.reach)
         if message.member != self.address and self._is_responsible(branch, message.position):
@@ -302,7 +312,7 @@ class TreeNode(RingNode):
         if self.home_hop(branch.key) is not None:
             return False
         if branch.parent is not None:
-            self.send(branch.parent, Leave(topic))
+            self.send(branch.parent, Leave(topic, branch.stamp))
             branch.parent = None
         self._take_place(topic, branch, self.ring.position, MASK)
         return True
@@ -318,28 +328,28 @@ class TreeNode(RingNode):
             return False
         return clockwise(branch.root, self.ring.position) < clockwise(branch.root, position) <= branch.reach
 
-    def _reach_of(self, branch: Branch, place: int) -> int:
+    def _reach_of(self, topic: Topic, branch: Branch, place: int) -> int:
         """How far a child there reaches: to where our next link takes over, but not further than ourselves."""
         assert branch.root is not None
         own = self.ring.position
-        ahead = [clockwise(own, position) for _, position in self.ring.links()]
+        ahead = [clockwise(own, position) for _, position in self.tree_links(topic)]
         following = bisect_right(ahead, clockwise(own, place))
-        offset = clockwise(branch.root, own)
         if following == len(ahead):
             return branch.reach
-        return min(branch.reach, offset + ahead[following] - 1)
+        return min(branch.reach, clockwise(branch.root, own) + ahead[following] - 1)
 
     def _review(self, topic: Topic, branch: Branch) -> None:
         """After links or our own place may have changed: tell children what changed for them, drop who is not ours."""
         is_late_s = self.now_s - SILENT_HEARTBEATS * self._tree_heartbeat_s
+        places = dict(self.tree_links(topic))
         for peer, child in list(branch.children.items()):
-            place = self.ring.position_of(peer)
+            place = places.get(peer)
             if place is None or child.heard_s < is_late_s or not self._is_responsible(branch, place):
                 del branch.children[peer]
                 self.send(peer, Drop(topic))
                 continue
             assert branch.root is not None
-            reach = self._reach_of(branch, place)
+            reach = self._reach_of(topic, branch, place)
             if (child.root, child.reach) != (branch.root, reach):
                 child.root, child.reach = branch.root, reach
                 self.send(peer, Bound(topic, branch.root, reach))
@@ -348,7 +358,7 @@ class TreeNode(RingNode):
         if branch.is_member or branch.children or self._branches.get(topic) is not branch:
             return
         if branch.parent is not None:
-            self.send(branch.parent, Leave(topic))
+            self.send(branch.parent, Leave(topic, branch.stamp))
             branch.parent = None
         del self._branches[topic]
 
@@ -357,7 +367,7 @@ class TreeNode(RingNode):
         wanted = [topic for topic, branch in self._branches.items() if branch.is_member]
         for topic, branch in self._branches.items():
             if branch.parent is not None:
-                self.send(branch.parent, Leave(topic))
+                self.send(branch.parent, Leave(topic, branch.stamp))
             self.send_all(branch.children, Drop(topic))
         self._branches = {}
         return wanted
@@ -378,7 +388,7 @@ class TreeNode(RingNode):
         event = message.event
         branch = self._branches.get(event.topic)
         if branch is None or branch.parent != source:
-            self.send(source, Leave(event.topic))
+            self.send(source, Leave(event.topic, -1))
         if branch is not None and self._seen.add(event.id):
             self._spread(event, message.hops, branch, source)
 

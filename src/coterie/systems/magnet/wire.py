@@ -46,6 +46,7 @@ class Graft(Message, frozen=True):
     reach: int
     member: int
     position: int
+    stamp: int  # rises with every graft of the sender
 
 
 class Bound(Message, frozen=True):
@@ -58,10 +59,11 @@ class Bound(Message, frozen=True):
 
 
 class Leave(Message, frozen=True):
-    """You are not my parent."""
+    """You are not my parent, whatever your grafts up to this one said; -1: nor any other."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
     topic: Topic
+    stamp: int
 
 
 class Drop(Message, frozen=True):
@@ -134,6 +136,19 @@ class TellPlace(Message, frozen=True):
     contacts: tuple[tuple[int, int], ...]
 
 
+class AskLikes(Message, frozen=True):
+    """You are a link of mine: tell me what you want, now and whenever it changes."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+
+
+class Likes(Message, frozen=True):
+    """What I want."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    topics: tuple[Topic, ...]
+
+
 TREE_MESSAGES: tuple[type[Message], ...] = (
     Follow,
     Join,
@@ -147,3 +162,4 @@ TREE_MESSAGES: tuple[type[Message], ...] = (
     *KEY_ROUTING_MESSAGES,
 )
 MAGNET_MESSAGES: tuple[type[Message], ...] = (Sample, View, AskView, AskPlace, TellPlace, *TREE_MESSAGES)
+INTEREST_MESSAGES: tuple[type[Message], ...] = (AskLikes, Likes, *MAGNET_MESSAGES)

@@ -1,0 +1,149 @@
+"""Samples of interest on the control ring, and moving house when interests change."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from coterie.model import Publications, Relation, Workload
+from coterie.model.plan import slices
+from coterie.protocol.system import System
+from coterie.sim.engine import Simulation
+from coterie.sim.faults import Crash
+from coterie.substrate.identifiers import MASK, clockwise
+from coterie.systems.magnet.system import INTEREST_RING, SYSTEM
+from coterie.systems.magnet.wire import TellPlace
+from coterie.trace import Traffic
+from tests.systems.magnet.trees_of_nodes import assert_rings_agree, assert_trees_are_greedy_paths
+
+TOPICS = 6
+
+
+def two_camps(nodes: int) -> Workload:
+    interests = Relation.from_rows([[0, 1, 2] if node % 2 else [3, 4, 5] for node in range(nodes)], TOPICS)
+    return Workload(
+        "camps",
+        interests,
+        Publications.of([0] * TOPICS, range(TOPICS), [1.0] * TOPICS),
+        np.arange(nodes, dtype=np.int32),
+        nodes,
+    )
+
+
+def running(nodes: int, system: System = SYSTEM, **settings: int) -> Simulation:
+    workload = two_camps(nodes)
+    parameters = system.configure({"links": 8, "near": 2, **settings})
+    simulation = Simulation(system, parameters, slices(system.plan(workload, parameters, 1)), 1)
+    simulation.start()
+    for node in range(nodes):
+        for topic in workload.interests.row(node).tolist():
+            simulation.subscribe(node, topic)
+    simulation.settle(5.0, 10_000.0)
+    return simulation
+
+
+def change_camp(simulation: Simulation, node: int) -> None:
+    for topic in range(TOPICS):
+        if topic in simulation.book.wanting[node]:
+            simulation.unsubscribe(node, topic)
+        else:
+            simulation.subscribe(node, topic)
+
+
+def neighbours_on_ring(simulation: Simulation, node: int) -> list[int]:
+    nodes = [at for at in range(simulation.node_count) if simulation.is_up(at)]
+    order = sorted(nodes, key=lambda at: simulation.nodes[at].ring.position)
+    at = order.index(node)
+    return [order[at - 1], order[(at + 1) % len(order)]]
+
+
+def test_subscribers_hear_of_a_bounded_sample_of_the_others() -> None:
+    simulation = running(40, sample_rounds=4, samples=5)
+    simulation.run_until(simulation.now_s + 240)
+    for node in range(40):
+        views = simulation.nodes[node]._views
+        assert sorted(views) == sorted(simulation.book.wanting[node])
+        for topic, view in views.items():
+            assert 1 <= len(view) <= 5
+            assert any(descriptor.node != node for descriptor in view)
+            assert all(topic in simulation.book.wanting[descriptor.node] for descriptor in view)
+
+
+def test_no_sampling_without_rounds() -> None:
+    simulation = running(20)
+    simulation.run_until(simulation.now_s + 200)
+    assert simulation.book.sent[Traffic.MEMBERSHIP] == 0
+
+
+@pytest.mark.parametrize("system", [SYSTEM, INTEREST_RING], ids=lambda system: system.name)
+def test_who_changes_camp_moves_to_the_other_one(system: System) -> None:
+    simulation = running(40, system, sample_rounds=4, rejoin_every=1)
+    simulation.run_until(simulation.now_s + 200)
+    before = simulation.nodes[7].ring.position
+    change_camp(simulation, 7)
+    simulation.run_until(simulation.now_s + 400)
+    simulation.settle(65.0, 10_000.0)
+    assert simulation.nodes[7].ring.position != before
+    assert any(peer % 2 == 0 for peer in neighbours_on_ring(simulation, 7))
+    assert_rings_agree(simulation)
+    assert_trees_are_greedy_paths(simulation)
+    for topic in range(TOPICS):
+        simulation.publish(11, topic)
+    simulation.run_until(simulation.now_s + 60)
+    assert simulation.book.missing() == []
+
+
+def test_nobody_moves_by_default() -> None:
+    simulation = running(30)
+    before = simulation.nodes[7].ring.position
+    change_camp(simulation, 7)
+    simulation.run_until(simulation.now_s + 300)
+    assert simulation.nodes[7].ring.position == before
+
+
+def test_moves_only_after_so_many_changes() -> None:
+    simulation = running(30, sample_rounds=4, rejoin_every=4)
+    simulation.run_until(simulation.now_s + 200)
+    before = simulation.nodes[7].ring.position
+    for topic in (3, 4, 5):
+        simulation.subscribe(7, topic)
+    simulation.run_until(simulation.now_s + 100)
+    assert simulation.nodes[7].ring.position == before
+    for topic in (0, 1, 2):
+        simulation.unsubscribe(7, topic)
+    simulation.run_until(simulation.now_s + 100)
+    assert simulation.nodes[7].ring.position != before
+
+
+def test_many_move_at_once_and_some_crash() -> None:
+    simulation = running(60, sample_rounds=4, rejoin_every=2)
+    simulation.run_until(simulation.now_s + 200)
+    random = Random(5)
+    movers = random.sample(range(60), 15)
+    for node in movers:
+        change_camp(simulation, node)
+    for node in random.sample([node for node in range(60) if node not in movers], 4):
+        for topic in list(simulation.book.wanting[node]):
+            simulation.unsubscribe(node, topic)
+        simulation.inject(Crash(simulation.now_s + 6.0, node))
+    simulation.run_until(simulation.now_s + 900)
+    simulation.settle(65.0, 10_000.0)
+    assert_rings_agree(simulation)
+    assert_trees_are_greedy_paths(simulation)
+
+
+def test_identifiers_never_run_out() -> None:
+    """Where there is no room between two nodes, the next gap is asked for."""
+    simulation = running(20, sample_rounds=4, rejoin_every=1)
+    mover = simulation.nodes[7]
+    asked, successor = neighbours_on_ring(simulation, 3)[0], 3
+    full = TellPlace(100, successor, 101, ())
+    mover._asked, mover._places_left = asked, 5
+    mover.now_s = simulation.now_s
+    mover.on_receive(asked, full)
+    assert mover._asked == successor
+    own = simulation.nodes[3].ring.position
+    mover.on_receive(successor, TellPlace(own, 4, (own + 4096) & MASK, ()))
+    assert 0 < clockwise(own, mover.ring.position) < 4096
