@@ -25,7 +25,7 @@ from coterie.systems.dynatops.positions import Slots, hashed_slots, slot_positio
 from coterie.trace import Traffic
 from coterie.workloads import make_workload
 
-KEYS = ("pattern", "nodes", "subscribers", "topics", "modes")
+KEYS = ("pattern", "nodes", "subscribers", "topics", "modes", "placement")
 
 
 def run_partitioning(point: Point, seed: int) -> Mapping[str, float]:
@@ -73,8 +73,8 @@ PARTITIONING = Experiment(
     quick=[{**SMALL, "pattern": pattern} for pattern in PATTERNS],
     full=[
         *({"workload": "dynatops", "pattern": pattern} for pattern in PATTERNS),
-        {"workload": "gowalla"},
-        {"workload": "foursquare"},
+        {"workload": "gowalla", "placement": "static"},
+        {"workload": "foursquare", "placement": "static"},
     ],
     claims=[
         Claim(
