@@ -62,6 +62,8 @@ class Report:
 
 # --- the comparison of systems on one input ---
 
+DWARFING = 6  # a bar so many times as long as the median one would hide the others
+
 COLUMNS = (
     ("overall", "messages in all"),
     ("maintenance.tree_keepalives", "tree keep-alives"),
@@ -78,7 +80,7 @@ COLUMNS = (
 
 def comparison(outcome: Outcome) -> Report:
     """Costs side by side, learning against later window, what the chosen plan does, and what became of the input."""
-    usable = [entry for entry in outcome.priced if entry.later is not None]
+    usable = sorted((entry for entry in outcome.priced if entry.later), key=_overall)
     sections = [_bills(usable, outcome.chosen), _windows(usable)]
     if outcome.chosen is not None:
         sections.append(_chosen(outcome, outcome.chosen))
@@ -125,7 +127,7 @@ def _bills(usable: Sequence[Priced], chosen: Priced | None) -> Section:
     }
     labels = [entry.system for entry in usable]
     bounds = [entry.later_bound.overall if entry.later_bound else 0.0 for entry in usable]
-    affordable = [index for index, ledger in enumerate(ledgers) if ledger["overall"] <= 20 * _median(ledgers)]
+    affordable = [index for index, ledger in enumerate(ledgers) if ledger["overall"] <= DWARFING * _median(ledgers)]
     shown = [
         charts.stacked_bars(
             "What each system would send on the later window",
@@ -137,7 +139,7 @@ def _bills(usable: Sequence[Priced], chosen: Priced | None) -> Section:
     ]
     rows = [
         TableRow(
-            [entry.system, *(f"{ledger[column]:,.4g}" for column, _ in COLUMNS)],
+            [entry.system, *(_figure(ledger[column]) for column, _ in COLUMNS)],
             "chosen" if chosen is not None and entry.system == chosen.system else "",
         )
         for entry, ledger in zip(usable, ledgers, strict=True)
@@ -145,6 +147,14 @@ def _bills(usable: Sequence[Priced], chosen: Priced | None) -> Section:
     left_out = [labels[index] for index in range(len(labels)) if index not in affordable]
     text = [f"Left out of the plot because it would dwarf the others: {', '.join(left_out)}."] if left_out else []
     return Section("The bill", text, shown, [ReportTable(["system", *(name for _, name in COLUMNS)], rows)])
+
+
+def _overall(entry: Priced) -> float:
+    return entry.later.overall if entry.later else float("inf")
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def _median(ledgers: Sequence[dict[str, float]]) -> float:
@@ -157,7 +167,9 @@ def _windows(usable: Sequence[Priced]) -> Section:
         "learning window": [entry.learn.dissemination.copies if entry.learn else 0.0 for entry in usable],
         "later window": [entry.later.dissemination.copies if entry.later else 0.0 for entry in usable],
     }
-    drawn = [index for index in range(len(labels)) if max(v[index] for v in copies.values()) <= 20 * _middle(copies)]
+    drawn = [
+        index for index in range(len(labels)) if max(v[index] for v in copies.values()) <= DWARFING * _middle(copies)
+    ]
     chart = charts.paired_bars(
         "Copies of events, learned and later",
         {name: [values[index] for index in drawn] for name, values in copies.items()},
@@ -211,8 +223,8 @@ def _input(outcome: Outcome) -> Section:
         f"{facts['learned_subscriptions']:,} subscriptions were alive in the learning window, "
         f"{facts['later_subscriptions']:,} in the later one."
     ]
-    if not facts["is_timed"]:
-        text.append("The data has no times: a tenth of the subscriptions, drawn by the seed, counts as arriving later.")
+    if facts["is_held_out"]:
+        text.append("Subscriptions carry no times: a tenth of them, drawn by the seed, counts as arriving later.")
     if facts["events_on_topics_nobody_wants"]:
         unwanted = facts["events_on_topics_nobody_wants"]
         text.append(f"{unwanted:,.3g} events per interval were on topics nobody wants; they are left out.")

@@ -148,7 +148,7 @@ def build_workloads(
     everything = encode_interests(spark, tables / "subscriptions", out / "interests", ALWAYS)
     if everything.pair_count == 0:
         raise InputError(str(tables), "no subscription is left after the bad rows were set aside")
-    learn, later = _interests(spark, tables / "subscriptions", out / "interests", windows, choices.seed)
+    learn, later, is_held_out = _interests(spark, tables / "subscriptions", out / "interests", windows, choices.seed)
     first, second, outside, unwanted = _publications(spark, tables, out / "interests", windows, choices)
     people = everything.row_count + outside
     node_count = choices.nodes or (people if people <= PEERS_MAX else BROKERS)
@@ -167,6 +167,7 @@ def build_workloads(
         "nodes": node_count,
         "interval_s": windows.interval_s,
         "is_timed": windows.is_timed,
+        "is_held_out": is_held_out,
         "start_s": windows.start_s,
         "cut_s": windows.cut_s,
         "end_s": windows.end_s,
@@ -180,18 +181,22 @@ def build_workloads(
 
 def _interests(
     spark: SparkSession, subscriptions: Path, encoded: Path, windows: Windows, seed: int
-) -> tuple[Relation, Relation]:
-    """The relation of each window over the ids of all times."""
+) -> tuple[Relation, Relation, bool]:
+    """The relation of each window over the ids of all times, and whether it was cut by chance for want of times."""
     everything = load_interests(encoded)
-    if not windows.is_timed:
-        draw = np.random.default_rng(seed)
-        is_early = draw.random(everything.pair_count) >= HELD_OUT
-        return _subset(everything, is_early), everything
+    marks = _marks(spark, subscriptions, encoded, windows) if windows.is_timed else np.full(everything.pair_count, 3)
+    if np.all(marks == 3):
+        is_early = np.random.default_rng(seed).random(everything.pair_count) >= HELD_OUT
+        return _subset(everything, is_early), everything, True
+    return _subset(everything, (marks & 1) > 0), _subset(everything, (marks & 2) > 0), False
+
+
+def _marks(spark: SparkSession, subscriptions: Path, encoded: Path, windows: Windows) -> np.ndarray:
+    """For every pair of the relation a bit per window in which it was alive."""
     periods = [Period(windows.start_s, windows.cut_s), Period(windows.cut_s, windows.end_s)]
     parts = [(index, str(path)) for index, path in enumerate(part_files(subscriptions))]
     run_tasks(spark, parts, _marker(encoded, periods), "part int, pairs bigint")
-    marks = np.concatenate([np.asarray(map_array(encoded, f"marks-{index:05d}")) for index, _ in parts])
-    return _subset(everything, (marks & 1) > 0), _subset(everything, (marks & 2) > 0)
+    return np.concatenate([np.asarray(map_array(encoded, f"marks-{index:05d}")) for index, _ in parts])
 
 
 def _marker(encoded: Path, periods: list[Period]) -> Callable[[tuple[int, str]], pa.Table]:
