@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, per_seed
+from coterie.lab.magnet_beyond import BEYOND, LETTER
 from coterie.lab.magnet_measures import (
     better_with_rates,
     by_popularity,
@@ -433,4 +434,6 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     SENSITIVITY,
     LIMITS,
     REPAIR,
+    LETTER,
+    BEYOND,
 )
