@@ -1,0 +1,146 @@
+"""`coterie compare` and `coterie plan` on small files, run in this process over one shared Spark session."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from coterie.cli import main, planning
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+BAD = {  # line number -> what stands there
+    50: b"u1,,100\n",
+    120: b"u2,t\xff\xfe,100\n",
+    170: b"u3,t4,yesterday\n",
+    190: b"u0,t0,0\n",  # once more what line 2 says
+}
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory):
+    """The session of the whole run: whoever asks next gets the same one, so it is not stopped here."""
+    from coterie.pipeline.session import open_session
+
+    return open_session("local[1]", profile="test", work_dir=tmp_path_factory.mktemp("spark"))
+
+
+@pytest.fixture
+def coterie(session, monkeypatch, capsys):
+    class Kept:
+        """The session without its end."""
+
+        def __getattr__(self, name: str) -> object:
+            return (lambda: None) if name == "stop" else getattr(session, name)
+
+    monkeypatch.setattr(planning, "open_session", lambda master: Kept())
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["coterie", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return call
+
+
+def write_files(folder: Path, bad: dict[int, bytes]) -> tuple[str, str]:
+    lines = [b"user,topic,since\n", *(f"u{i % 25},t{i * i % 11 + i // 25},{i * 5}\n".encode() for i in range(200))]
+    for number, line in bad.items():
+        lines[number - 1] = line
+    (folder / "subs.csv").write_bytes(b"".join(lines))
+    events = [f"t{i % 11},{i * 10}\n" for i in range(100)]
+    (folder / "pubs.csv").write_text("topic,time\n" + "".join(events))
+    return f"subscriptions={folder / 'subs.csv'}", f"publications={folder / 'pubs.csv'}"
+
+
+SYSTEMS = ("-s", "flooding", "-s", "scribe:leaves=8", "--map", "subscriber=user")
+
+
+def test_one_in_a_hundred_bad_rows_is_told_and_the_rest_is_planned(coterie, tmp_path):
+    files = write_files(tmp_path, BAD)
+    code, out, err = coterie("compare", *files, *SYSTEMS, "--out", str(tmp_path / "out"), "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    account = told["accounts"]["subscriptions"]
+    assert (account["rows_in"], account["kept"], account["quarantined"]) == (200, 196, 4)
+    assert sum(account["reasons"].values()) == 4
+    assert set(told["systems"]) == {"flooding", "scribe"}
+    bill = told["systems"]["scribe"]["later"]
+    assert bill["loss.owed"] == bill["loss.delivered"] > 0
+    assert told["plan"] is None
+    assert Path(told["report"]).read_text().startswith("<!doctype html>")
+    code, out, _ = coterie("compare", *files, *SYSTEMS, "--out", str(tmp_path / "out"))
+    assert code == 0
+    assert "4 of 200 rows set aside" in out
+    assert "topic is missing" in out
+    assert "scribe" in out
+    assert "report.html" in out
+
+
+@pytest.mark.parametrize(("line", "reason"), [(50, "topic is missing"), (170, "since is not a time")])
+def test_strict_stops_with_file_and_line(coterie, tmp_path, line, reason):
+    files = write_files(tmp_path, {line: BAD[line]})
+    code, out, err = coterie("compare", *files, *SYSTEMS, "--out", str(tmp_path / "out"), "--strict")
+    assert code == 3
+    assert not out
+    told = " ".join(err.split())
+    assert f"subs.csv, line {line}: " in told
+    assert reason in told
+    assert "Traceback" not in err
+
+
+def test_plan_publishes_one_version_for_one_input(coterie, tmp_path):
+    files = write_files(tmp_path, {})
+    for _ in range(2):
+        code, out, err = coterie("plan", *files, *SYSTEMS, "--out", str(tmp_path / "out"), "--json")
+        assert code == 0, err
+        assert json.loads(out)["plan"] == 1
+    plans = tmp_path / "out" / "subs" / "plans"
+    assert (plans / "CURRENT").read_text() == "1\n"
+    assert [entry.name for entry in plans.iterdir() if entry.is_dir()] == ["000001"]
+    manifest = json.loads((plans / "000001" / "manifest.json").read_text())
+    assert manifest["system"] == json.loads(out)["cheapest"]
+    assert manifest["predicted"]["loss"]["owed"] == manifest["predicted"]["loss"]["delivered"]
+
+
+def test_a_journal_folder_is_an_input(coterie, tmp_path):
+    node = tmp_path / "journal" / "node-a"
+    node.mkdir(parents=True)
+    lines = [{"t": 1000 + i, "kind": "subscribe", "client": f"c{i % 6}", "topic": f"t{i % 4}"} for i in range(24)]
+    lines += [{"t": 1100 + i, "kind": "publish", "client": "c0", "topic": f"t{i % 4}", "bytes": 5} for i in range(40)]
+    (node / "000000000001.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    code, out, err = coterie(
+        "plan", str(tmp_path / "journal"), "-s", "flooding", "--out", str(tmp_path / "out"), "--json"
+    )
+    assert code == 0, err
+    assert json.loads(out)["about"]["topics"] == 4
+    assert json.loads(out)["plan"] == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["nothing.csv"], 3, "nothing.csv"),
+        (["people=subs.csv"], 2, "TABLE=PATH"),
+        (["SUBS", "--map", "colour=red"], 2, "a column of subscriptions"),
+        (["SUBS", "--system", "gossip"], 2, "one of flooding, scribe"),
+        (["SUBS", "--system", "scribe:wings=2"], 2, "wings"),
+        (["SUBS", "--nodes", "-3"], 2, "nodes = -3"),
+        (["SUBS", "--learn-share", "2"], 2, "learn_share = 2"),
+        (["SUBS", "--zone", "Mars"], 2, "time zone"),
+        (["SUBS", "-s", "scribe", "-s", "scribe"], 2, "each system once"),
+        (["--mapping", "no.toml"], 2, "no.toml"),
+    ],
+)
+def test_mistakes_get_one_clear_sentence(coterie, tmp_path, arguments, code, says):
+    subs, _ = write_files(tmp_path, {})
+    given = [subs if argument == "SUBS" else argument for argument in arguments]
+    found, _, err = coterie("compare", *given, "--out", str(tmp_path / "out"))
+    assert says in " ".join(err.split())
+    assert found == code
+    assert "Traceback" not in err
