@@ -1,0 +1,238 @@
+"""A small MQTT client on asyncio: publishes, subscribes, comes back after a loss, and goes where a server sends it.
+
+Server references are followed only if they name an allowed server (by default anywhere on the host it first asked), at
+most `hops_max` times in a row, so that two servers cannot play ping-pong with a client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from coterie.errors import RunError
+from coterie.mqtt.client import (
+    Client,
+    Connected,
+    Disconnected,
+    Event,
+    Published,
+    Refused,
+    Subscribed,
+    Unsubscribed,
+    redirect_accepted,
+)
+from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
+from coterie.mqtt.properties import NO_PROPERTIES, Properties
+from coterie.mqtt.reasons import MqttError, Reason
+
+RETRY_S, RETRY_S_MAX = 0.1, 5.0
+REDIRECTS = (Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED)
+
+
+class MqttClient:
+    """`start` connects and keeps the connection; messages go to `on_message`. Use it as an async context manager."""
+
+    def __init__(
+        self, host: str, port: int, connect: Connect, on_message: Callable[[Publish], None] = lambda message: None,
+        *, follow: bool = True, allowed_hosts: Iterable[str] = (), hops_max: int = 3, give_up_s: float = 30.0,
+    ) -> None:  # fmt: skip
+        if follow and connect.version >= MQTT_5:
+            connect = msgspec.structs.replace(connect, properties=redirect_accepted(connect.properties))
+        self.server = (host, port)
+        self.redirects = 0
+        self.on_message = on_message
+        self.subscriptions: dict[str, Subscription] = {}
+        self._client = Client(connect)
+        self._follow = follow and connect.version >= MQTT_5
+        self._allowed = {host, *allowed_hosts}
+        self._hops_max, self._hops, self._give_up_s = hops_max, 0, give_up_s
+        self._answers: dict[int, asyncio.Future[tuple[int, ...]]] = {}
+        self._writer: asyncio.StreamWriter | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._connected = asyncio.Event()
+        self._failure: RunError | None = None
+        self._was_connected = False
+        self._is_leaving = False
+
+    async def __aenter__(self) -> MqttClient:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        self._task = asyncio.create_task(self._run())
+        waiting = asyncio.create_task(self._connected.wait())
+        await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._connected.is_set():
+            waiting.cancel()
+            raise self._failure or RunError("the client ended before it was connected")
+
+    async def stop(self) -> None:
+        self._is_leaving = True
+        if self._client.is_connected and self._writer is not None:
+            self._client.disconnect()
+            self._flush()
+            self._writer.close()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def cut(self) -> None:
+        """Lose the connection without a word; the client comes back by itself."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    # --- verbs ---
+
+    def send(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> asyncio.Future[tuple[int, ...]]:
+        """Publish; the result comes when the server has answered for it (at once for QoS 0)."""
+        packet_id = self._client.publish(topic, payload, qos, retain)
+        answer: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
+        if packet_id:
+            self._answers[packet_id] = answer
+        else:
+            answer.set_result((0,))
+        self._flush()
+        return answer
+
+    async def publish(self, topic: str, payload: bytes, qos: int = 0, retain: bool = False) -> int:
+        """The reason code of the server's answer."""
+        return (await self.send(topic, payload, qos, retain))[0]
+
+    async def subscribe(self, *filters: str, qos: int = 0) -> tuple[int, ...]:
+        chosen = tuple(Subscription(one, qos) for one in filters)
+        self.subscriptions.update({one.filter: one for one in chosen})
+        return await self._request(self._client.subscribe(*chosen))
+
+    async def unsubscribe(self, *filters: str) -> tuple[int, ...]:
+        for one in filters:
+            self.subscriptions.pop(one, None)
+        return await self._request(self._client.unsubscribe(*filters))
+
+    async def drain(self) -> None:
+        if self._writer is not None:
+            await self._writer.drain()
+
+    async def _request(self, packet_id: int) -> tuple[int, ...]:
+        answer: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
+        self._answers[packet_id] = answer
+        self._flush()
+        return await answer
+
+    # --- the connection ---
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        delay_s, since_s = RETRY_S, loop.time()
+        while not self._is_leaving:
+            try:
+                await self._converse()
+                delay_s = RETRY_S
+            except (OSError, MqttError, asyncio.IncompleteReadError) as error:
+                self._failure = RunError(f"{self.server[0]}:{self.server[1]} cannot be used: {error}")
+            if self._client.is_connected or self._was_connected:
+                since_s = loop.time()
+            self._client.is_connected = False
+            if self._is_refused or loop.time() - since_s > self._give_up_s:
+                return
+            await asyncio.sleep(delay_s)
+            delay_s = min(2 * delay_s, RETRY_S_MAX)
+
+    _is_refused = False
+
+    async def _converse(self) -> None:
+        """One connection from CONNECT to its end."""
+        loop = asyncio.get_running_loop()
+        reader, self._writer = await asyncio.open_connection(*self.server)
+        try:
+            self._client.start(loop.time(), resume=self._was_connected)
+            self._flush()
+            while True:
+                data = await self._read(reader)
+                if not data:
+                    return
+                for event in self._client.receive(data, loop.time()):
+                    if self._on_event(event):
+                        return
+                self._flush()
+        finally:
+            self._writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> bytes:
+        """The next bytes; pings while there are none. Empty: the server is gone."""
+        loop = asyncio.get_running_loop()
+        while True:
+            deadline_s = self._client.deadline_s
+            timeout_s = None if deadline_s is None else max(0.0, deadline_s - loop.time())
+            try:
+                return await asyncio.wait_for(reader.read(1 << 18), timeout_s)
+            except TimeoutError:
+                if not self._client.on_time(loop.time()):
+                    return b""
+                self._flush()
+
+    def _flush(self) -> None:
+        if self._writer is not None and self._client.output and not self._writer.is_closing():
+            self._writer.write(b"".join(self._client.output))
+            self._client.output.clear()
+            self._client.sent(asyncio.get_running_loop().time())
+
+    def _on_event(self, event: Event) -> bool:
+        """True if the connection is over."""
+        match event:
+            case Publish():
+                self.on_message(event)
+            case Published():
+                self._answer(event.packet_id, (event.reason,))
+            case Subscribed() | Unsubscribed():
+                self._answer(event.packet_id, event.reasons)
+            case Connected():
+                self._on_connected(event)
+            case Refused() | Disconnected():
+                return self._on_end(event)
+        return False
+
+    def _answer(self, packet_id: int, reasons: tuple[int, ...]) -> None:
+        answer = self._answers.pop(packet_id, None)
+        if answer is not None and not answer.done():
+            answer.set_result(reasons)
+
+    def _on_connected(self, event: Connected) -> None:
+        self._was_connected = True
+        self._hops = 0
+        if not event.session_present and self.subscriptions:
+            self._client.subscribe(*self.subscriptions.values())
+        self._connected.set()
+
+    def _on_end(self, event: Refused | Disconnected) -> bool:
+        if event.reason in REDIRECTS and self._follow and self._hops < self._hops_max:
+            for host, port in event.servers:
+                if host in self._allowed and port is not None:
+                    self.server = (host, port)
+                    self._hops += 1
+                    self.redirects += 1
+                    return True
+        if isinstance(event, Refused):
+            self._is_refused = True
+            self._failure = RunError(f"{self.server[0]}:{self.server[1]} refused the connection: {_name(event.reason)}")
+        return True
+
+
+def _name(reason: int) -> str:
+    try:
+        return Reason(reason).name.lower().replace("_", " ")
+    except ValueError:
+        return f"reason {reason}"
+
+
+def connect_packet(
+    client_id: str = "", *, version: int = MQTT_5, clean: bool = True, keep_alive_s: int = 30,
+    username: str | None = None, password: str | None = None, expiry_s: int = 0,
+) -> Connect:  # fmt: skip
+    properties = Properties(session_expiry_s=expiry_s) if expiry_s and version >= MQTT_5 else NO_PROPERTIES
+    secret = None if password is None else password.encode()
+    return Connect(client_id, version, clean, keep_alive_s, username, secret, None, properties)
