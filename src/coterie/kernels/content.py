@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.graphs import Bool, Float64, Int32, Int64, Links, Routes, root_tree, span_forest
+from coterie.kernels.graphs import Bool, Float64, Int32, Int64, Links, Routes, nearest_sources, root_tree, span_forest
 from coterie.kernels.jit import kernel
 from coterie.kernels.lowstretch import low_stretch_forest
 from coterie.kernels.steiner import grow_steiner
 
-LOW_STRETCH, HEAVIEST = 0, 1
+LOW_STRETCH, HEAVIEST, CENTRAL = 0, 1, 2
 
 
 class Documents(NamedTuple):
@@ -100,13 +100,26 @@ def span_documents(
     root = int(np.argmax(weight))
     if shape == LOW_STRETCH:
         low_stretch_forest(links, multiplicity, sparsity, 4.0, in_tree)
-    else:
+    elif shape == HEAVIEST:
         heaviest_forest(links, multiplicity, in_tree)
+    else:
+        central_tree(links, root, is_uniform, in_tree)
     if is_spanning:
         is_core = weight > 0
         is_core[root] = True
         span_forest(links, in_tree, is_core, is_uniform)
     return root
+
+
+@kernel
+def central_tree(links: Links, root: int, is_uniform: bool, in_tree: Bool) -> None:
+    """Shortest paths from the busiest node, another alternative."""
+    is_root = np.zeros(len(links.indptr) - 1, np.bool_)
+    is_root[root] = True
+    _, _, via = nearest_sources(links, is_root, is_uniform)
+    for edge in via:
+        if edge >= 0:
+            in_tree[edge] = True
 
 
 @kernel

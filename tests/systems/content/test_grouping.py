@@ -161,13 +161,13 @@ def test_of_equal_costs_the_fewest_groups_and_at_most_as_many_as_allowed() -> No
     assert choose(merges, None, 5).group_count <= 5
 
 
-def test_the_better_of_two_shapes() -> None:
+def test_the_best_of_the_shapes() -> None:
     terrain, demand = demand_of(content_workload(5))
     costs = {
         shape: compute_tree(terrain, demand, one_group(demand), 0, every_document(demand), shape).cost
-        for shape in ("low-stretch", "heaviest", "best")
+        for shape in ("low-stretch", "heaviest", "central", "best")
     }
-    assert costs["best"] == min(costs["low-stretch"], costs["heaviest"])
+    assert costs["best"] == min(costs["low-stretch"], costs["heaviest"], costs["central"])
 
 
 def test_a_new_subscription_joins_the_group_where_it_adds_least() -> None:

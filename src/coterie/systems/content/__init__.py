@@ -29,5 +29,4 @@ SYSTEM = System(
     ),
     node=ContentNode,
     messages=MESSAGES,
-    fits=lambda workload: workload.content is not None and workload.graph is not None,
 )

@@ -13,7 +13,7 @@ from coterie.substrate.lowstretch import SPARSITY, RootedTree
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import Demand
 
-SHAPES = ("low-stretch", "heaviest", "best")
+SHAPES = ("low-stretch", "heaviest", "central", "best")
 EVERYTHING = 0  # the group of everybody, where there is one tree
 
 
@@ -47,8 +47,8 @@ def compute_tree(
 ) -> GroupTree:
     """The tree of the classes labelled `group`; `documents` are those that match them.
 
-    Shape best takes the cheaper of the low-stretch tree and the one of the heaviest edges, so the bound of Theorem
-    IV.1 still holds for it.
+    Shape best takes the cheapest of the low-stretch tree, the one of the heaviest edges and shortest paths from the
+    busiest node, so the bound of Theorem IV.1 still holds for it.
     """
     multiplicity = np.zeros(terrain.graph.link_count)
     steiner_cost = content.multiplicities(
@@ -76,6 +76,5 @@ def route_cost(terrain: Terrain, tree: RootedTree, demand: Demand, label: Index,
 
 
 def _codes(shape: str) -> tuple[int, ...]:
-    if shape == "best":
-        return content.LOW_STRETCH, content.HEAVIEST
-    return (content.LOW_STRETCH,) if shape == "low-stretch" else (content.HEAVIEST,)
+    codes = {"low-stretch": content.LOW_STRETCH, "heaviest": content.HEAVIEST, "central": content.CENTRAL}
+    return tuple(codes.values()) if shape == "best" else (codes[shape],)
