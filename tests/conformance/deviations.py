@@ -9,7 +9,6 @@ from tests.conftest import small_workload
 # (system, check) -> reason
 DEVIATIONS: dict[tuple[str, str], str] = {
     ("tamara", "bulk"): "clusters grow from surveys and coin tosses; tests/systems/tamara compares costs instead",
-    ("topic-clusters", "control"): "ties between topics and clusters are not predicted",
     ("magnet", "control"): "the top-down join costs more than one message per edge, depending on who joins first",
     ("dynatops", "control"): "the top-down join costs more than one message per edge, depending on who joins first",
     ("content", "control"): "every broker makes itself known to the coordinator and is told the first version",
