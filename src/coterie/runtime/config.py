@@ -67,6 +67,7 @@ class LinkSection(Section, frozen=True, kw_only=True):
     backoff_s: float = 0.1
     backoff_s_max: float = 5.0
     idle_s: float = 60.0
+    patience_s: float = 5.0
     queue_bytes_max: int = 32 << 20
     certificate: str = ""
     certificate_key: str = ""

@@ -45,7 +45,7 @@ class _Target:
         self.dialling: asyncio.Task[None] | None = None
         self.delay_s = 0.0
         self.next_try_s = 0.0
-        self.is_reported = False
+        self.was_up = False
 
 
 class Links:
@@ -69,7 +69,7 @@ class Links:
         self._server: asyncio.Server | None = None
         self._strangers: set[Channel] = set()
         self._dirty: dict[Channel, None] = {}
-        self._tick_s = 0.0
+        self._tick_s = self._start_s = self.now()
         self._is_closing = False
         self._server_tls, self._client_tls = _contexts(settings)
 
@@ -149,9 +149,12 @@ class Links:
 
     def _send_later(self, target: _Target, data: bytes) -> bool:
         if target.dialling is None:
-            if self._is_closing or self.now() < target.next_try_s:
+            if self._is_closing:
                 return False
-            self._dial(target)
+            if self.now() >= target.next_try_s:
+                self._dial(target)
+            elif not self._is_awaited(target):
+                return False
         if target.pending_bytes + len(data) > PENDING_BYTES_MAX:
             self.counts.shed += 1
             self.on_shed(target.peer.id)
@@ -210,12 +213,19 @@ class Links:
         settings = self.settings
         target.delay_s = min(max(settings.backoff_s, 2 * target.delay_s), settings.backoff_s_max)
         target.next_try_s = self.now() + target.delay_s
+        if self._is_awaited(target):
+            self._loop.call_later(target.delay_s, self.want, [target.peer.id])
+            return
         if target.pending:
             self.on_shed(target.peer.id)
         target.pending.clear()
         target.pending_bytes = 0
         if not self._is_closing:
             self.on_lost(target.peer.id)
+
+    def _is_awaited(self, target: _Target) -> bool:
+        """Nodes of a network start one after the other: who was never there is given some time."""
+        return not target.was_up and self.now() - self._start_s < self.settings.patience_s and not self._is_closing
 
     # --- what channels tell ---
 
@@ -227,6 +237,7 @@ class Links:
         channel.settled.set()
         target = self._targets[channel.peer]
         target.channels.append(channel)
+        target.was_up = True
         target.delay_s = target.next_try_s = 0.0
         pending, target.pending, target.pending_bytes = target.pending, [], 0
         for data in pending:

@@ -1,0 +1,190 @@
+"""Networks for tests on loopback: nodes in this process for speed, or as processes that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from coterie.cli.up import _nobody_yet
+from coterie.model.plan import slices
+from coterie.runtime.client import MqttClient, connect_packet
+from coterie.runtime.config import NodeConfig, config_of, load_config
+from coterie.runtime.node import LiveNode, loop_factory
+from coterie.systems import system_named
+
+FAST_RECOVERY = {"rounds_s": [0.2, 0.6, 1.5, 3.0], "audit_s": 5.0, "margin_s": 3.0}
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def run(main: Callable[[], Any]) -> Any:
+    """An async test body on the loop that nodes use."""
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(asyncio.wait_for(main(), 60))
+
+
+def write_configs(
+    folder: Path, system_name: str, count: int, seed: int = 0, settings: dict[str, Any] | None = None, **extra: Any
+) -> list[Path]:
+    """One JSON-in-TOML-shape configuration per node, as files, so that processes can be started from them too."""
+    system = system_named(system_name)
+    ports = free_ports(3 * count)
+    settings = settings or {}
+    design = system.plan(_nobody_yet(count), system.configure(settings), seed)
+    peers = [{"id": node, "host": "127.0.0.1", "port": ports[node]} for node in range(count)]
+    paths = []
+    for part in slices(design, version=1):
+        home = folder / f"node-{part.node}"
+        home.mkdir(parents=True, exist_ok=True)
+        (home / "slice.json").write_bytes(msgspec.json.encode(part))
+        table: dict[str, Any] = {
+            "node": {"id": part.node, "data": "."},
+            "mqtt": {"port": ports[count + part.node]},
+            "admin": {"port": ports[2 * count + part.node]},
+            "links": {"port": ports[part.node], "heartbeat_s": 0.5, "silence_s": 3.0, "backoff_s_max": 0.5},
+            "network": {"system": system_name, "seed": seed, "slice": "slice.json", "key": "test", "settings": settings,
+                        "peers": peers},
+            "recovery": FAST_RECOVERY,
+        }  # fmt: skip
+        for section, keys in extra.items():
+            table[section] = {**table.get(section, {}), **keys}
+        path = home / "node.toml"
+        path.write_text(to_toml(table))
+        paths.append(path)
+    return paths
+
+
+def to_toml(table: dict[str, Any]) -> str:
+    lines = []
+    for section, keys in table.items():
+        lines.append(f"[{section}]")
+        later = []
+        for key, value in keys.items():
+            if isinstance(value, dict):
+                later += [f"[{section}.{key}]", *(f"{name} = {json.dumps(one)}" for name, one in value.items())]
+            elif isinstance(value, list) and value and isinstance(value[0], dict):
+                for row in value:
+                    later += [f"[[{section}.{key}]]", *(f"{name} = {json.dumps(one)}" for name, one in row.items())]
+            else:
+                lines.append(f"{key} = {json.dumps(value)}")
+        lines += later
+    return "\n".join(lines) + "\n"
+
+
+class Network:
+    """Nodes in this process. Use as an async context manager."""
+
+    def __init__(self, folder: Path, system: str, count: int, **extra: Any) -> None:
+        self.paths = write_configs(folder, system, count, **extra)
+        self.nodes: list[LiveNode] = []
+
+    async def __aenter__(self) -> Network:
+        for path in self.paths:
+            config = load_config(path)
+            node = LiveNode(config, system_named(config.network.system))
+            await node.start()
+            self.nodes.append(node)
+        await self.until(lambda: all(self._is_linked(node) for node in self.nodes))
+        return self
+
+    @staticmethod
+    def _is_linked(node: LiveNode) -> bool:
+        return set(node.network.overlay.state().links) <= set(node.network.links.connected)
+
+    async def __aexit__(self, *error: object) -> None:
+        for node in self.nodes:
+            await node.stop()
+
+    async def until(self, condition: Callable[[], bool], limit_s: float = 20.0) -> None:
+        await until(condition, limit_s)
+
+    def port(self, node: int) -> int:
+        return self.nodes[node].ports["mqtt"]
+
+    async def client(self, node: int, name: str, sink: list[Any] | None = None, **packet: Any) -> MqttClient:
+        got = [] if sink is None else sink
+        client = MqttClient("127.0.0.1", self.port(node), connect_packet(name, **packet), got.append)
+        await client.start()
+        return client
+
+
+async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
+    """Wait for something that must become true."""
+    deadline_s = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < deadline_s, "it did not become true in time"
+        await asyncio.sleep(0.01)
+
+
+def lone_config(folder: Path, **sections: dict[str, Any]) -> NodeConfig:
+    """A node without peers."""
+    table: dict[str, Any] = {"node": {"data": "."}, "mqtt": {"port": 0}}
+    for section, keys in sections.items():
+        table[section] = {**table.get(section, {}), **keys}
+    return config_of(table, str(folder))
+
+
+class Processes:
+    """Nodes as processes of their own, to be killed."""
+
+    def __init__(self, paths: list[Path]) -> None:
+        self.paths = paths
+        self.configs = [load_config(path) for path in paths]
+        self.running: dict[int, subprocess.Popen[bytes]] = {}
+
+    def start(self, node: int) -> None:
+        path = self.paths[node]
+        with (path.parent / "log").open("ab") as log:
+            command = [sys.executable, "-m", "coterie.cli.node", "--config", str(path)]
+            self.running[node] = subprocess.Popen(command, stdout=log, stderr=log)
+
+    def kill(self, node: int) -> None:
+        process = self.running.pop(node)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+    async def healthy(self, nodes: list[int]) -> None:
+        for node in nodes:
+            await until(lambda node=node: self.health(node).get("ready", False), 40.0)  # type: ignore[misc]
+
+    def health(self, node: int) -> dict[str, Any]:
+        return self.ask(node, "/health")
+
+    def ask(self, node: int, path: str, method: str = "GET") -> dict[str, Any]:
+        address = f"http://127.0.0.1:{self.configs[node].admin.port}{path}"
+        try:
+            with urllib.request.urlopen(urllib.request.Request(address, method=method), timeout=5) as answer:
+                document: dict[str, Any] = json.load(answer)
+                return document
+        except OSError:
+            return {}
+
+    def stop(self) -> None:
+        for process in self.running.values():
+            os.kill(process.pid, signal.SIGTERM)
+        for process in self.running.values():
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
