@@ -42,7 +42,7 @@ FIGURE_3 = Experiment(
     full_seeds=3,
     claims=(
         Claim(
-            "most-correlated",
+            "fig3/most-correlated",
             "Figure 3(a), section 1",
             "about 80 % saved with one category of ten",
             0.8,
@@ -50,7 +50,7 @@ FIGURE_3 = Experiment(
             value("saving", modes=10, modes_per_peer=1, rates="constant"),
         ),
         Claim(
-            "least-correlated",
+            "fig3/least-correlated",
             "Figure 3(a), section 1",
             "about 20 % saved with 5 categories of 25",
             0.2,
@@ -58,7 +58,7 @@ FIGURE_3 = Experiment(
             value("saving", modes=25, modes_per_peer=5, rates="constant"),
         ),
         Claim(
-            "rates",
+            "fig3/rates",
             "Figure 3(b), section 4.2",
             "more is saved with power-law publication rates than with equal ones",
             1.0,
@@ -81,7 +81,12 @@ FIGURE_4A = Experiment(
     full_seeds=3,
     claims=(
         Claim(
-            "rises", "Figure 4(a)", "the saving rises with alpha", 1.0, 0.0, holds(rises, "saving", along="exponent")
+            "fig4a/rises",
+            "Figure 4(a)",
+            "the saving rises with alpha",
+            1.0,
+            0.0,
+            holds(rises, "saving", along="exponent"),
         ),
     ),
     plots=(Plot("Saving by popularity exponent", "exponent", "saving"),),
@@ -103,7 +108,7 @@ FIGURE_4B = Experiment(
     full_seeds=3,
     claims=(
         Claim(
-            "always",
+            "fig4b/always",
             "Figure 4(b)",
             "something is saved at every subscription size, with equal and with power-law rates",
             1.0,
@@ -129,7 +134,7 @@ FIGURE_5 = Experiment(
     full_seeds=3,
     claims=(
         Claim(
-            "popular-1-10",
+            "fig5/popular-1-10",
             "Figure 5(a)",
             "almost no overhead on the most popular tenth of the topics, one category of ten",
             0.0,
@@ -137,7 +142,7 @@ FIGURE_5 = Experiment(
             value("magnet_first_tenth", modes=10),
         ),
         Claim(
-            "popular-5-25",
+            "fig5/popular-5-25",
             "Figure 5(b)",
             "almost no overhead on the most popular tenth of the topics, 5 categories of 25",
             0.0,
@@ -163,7 +168,7 @@ FIGURE_6 = Experiment(
     full_seeds=3,
     claims=(
         Claim(
-            "t32",
+            "fig6/t32",
             "Figure 6",
             "almost 80 % saved with 32 subscriptions and 10,000 nodes",
             0.8,
@@ -171,7 +176,7 @@ FIGURE_6 = Experiment(
             value("saving", nodes=10_000, subscriptions=32),
         ),
         Claim(
-            "rises-with-t",
+            "fig6/rises-with-t",
             "Figure 6",
             "the saving rises with the subscriptions of a peer (1,000 nodes)",
             1.0,
@@ -179,7 +184,7 @@ FIGURE_6 = Experiment(
             holds(rises, "saving", along="subscriptions", nodes=1000),
         ),
         Claim(
-            "rises-with-n",
+            "fig6/rises-with-n",
             "Figure 6",
             "the saving rises with the network (32 subscriptions)",
             1.0,
@@ -201,7 +206,7 @@ FIGURE_7 = Experiment(
     full_seeds=3,
     claims=(
         Claim(
-            "power-law",
+            "fig7/power-law",
             "Figure 7",
             "the complementary distribution of popularity follows a line of slope 1.68 on the doubly logarithmic plot",
             1.68,
@@ -233,7 +238,7 @@ FIGURE_8 = Experiment(
     full_seeds=2,
     claims=(
         Claim(
-            "range",
+            "fig8/range",
             "section 1, Figure 8(a)",
             "between 20 and 60 % saved with initFrac 10 % and Z = 16",
             1.0,
@@ -247,7 +252,7 @@ FIGURE_8 = Experiment(
             ),
         ),
         Claim(
-            "homophily",
+            "fig8/homophily",
             "Figure 8(a)",
             "the saving rises with lambda",
             1.0,
@@ -255,7 +260,7 @@ FIGURE_8 = Experiment(
             holds(rises, "saving", along="homophily", initial_fraction=0.1, subscriptions=16),
         ),
         Claim(
-            "initial",
+            "fig8/initial",
             "Figure 8(a)",
             "the saving falls with initFrac (lambda = 2)",
             1.0,
@@ -263,7 +268,7 @@ FIGURE_8 = Experiment(
             holds(falls, "saving", along="initial_fraction", homophily=2.0, subscriptions=16),
         ),
         Claim(
-            "size",
+            "fig8/size",
             "Figure 8(b)",
             "the saving falls with Z (lambda = 2, initFrac 10 %)",
             1.0,
@@ -291,7 +296,7 @@ WIKIPEDIA = Experiment(
     full_seeds=3,
     claims=(
         Claim(
-            "month",
+            "wikipedia/month",
             "section 4.5",
             "the strawman's trees hold 77 % more uninterested peers (1,000 pages and 8,227 editors of a month)",
             0.77,
@@ -300,7 +305,7 @@ WIKIPEDIA = Experiment(
             because="a month of edits rather than six years, and more people to a page: 18 editors, not 5.4",
         ),
         Claim(
-            "day",
+            "wikipedia/day",
             "section 4.5",
             "the same with 3,000 random pages of one day in 51 languages",
             0.77,
@@ -322,7 +327,7 @@ UNCORRELATED = Experiment(
     full_seeds=3,
     claims=(
         Claim(
-            "never-worse",
+            "uncorrelated/never-worse",
             "section 1",
             "never worse than the strawman",
             1.0,
@@ -360,7 +365,7 @@ SENSITIVITY = Experiment(
     full_seeds=2,
     claims=(
         Claim(
-            "few-samples",
+            "sensitivity/few-samples",
             "section 1",
             "one sample for each topic is nearly as good as ten (one category of ten)",
             0.0,
@@ -411,7 +416,7 @@ REPAIR = Experiment(
     full_seeds=2,
     claims=(
         Claim(
-            "heals",
+            "repair/heals",
             "section 3.3",
             "after the trees have healed, nothing that is published is missed",
             0.0,

@@ -149,7 +149,7 @@ LETTER = Experiment(
     full_seeds=2,
     claims=(
         Claim(
-            "induction",
+            "algorithm2/induction",
             "section 3.3",
             "the way from the root to a subscriber coincides with the greedy path: no member is led astray",
             0.0,
