@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coterie.lab.experiment import Row, Verdict
 from coterie.lab.magnet import EXPERIMENTS, FIGURE_3, UNCORRELATED
+from coterie.lab.magnet_beyond import BEYOND, LETTER, beyond, letter_of_algorithm_2
 from coterie.lab.magnet_measures import compare
 from coterie.systems.magnet.system import SYSTEM
 from coterie.workloads import make_workload
@@ -48,3 +49,15 @@ def test_experiments_are_named_once_and_belong_to_the_paper() -> None:
     assert all(experiment.paper == "magnet" for experiment in EXPERIMENTS)
     assert all(experiment.quick and experiment.full for experiment in EXPERIMENTS)
     assert FIGURE_3 in EXPERIMENTS
+
+
+def test_the_grafting_condition_of_algorithm_2_is_not_enough() -> None:
+    """Section 3.3 says that trees coincide with greedy paths; to the letter, some members end up elsewhere."""
+    assert letter_of_algorithm_2(LETTER.quick[0], 0)["astray_share"] > 0
+
+
+def test_paths_that_prefer_the_interested_need_fewer_relays() -> None:
+    """Beyond the paper."""
+    measured = beyond(BEYOND.quick[0], 1)
+    assert measured["relays_to_magnet"] < 0.9
+    assert measured["relays_to_magnet_with_member_roots"] < measured["relays_to_magnet"]
