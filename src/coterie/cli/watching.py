@@ -1,0 +1,151 @@
+"""`coterie watch`: follow the journal of a live network and publish a new plan whenever it pays."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from coterie.cli.choices import Seed
+from coterie.cli.console import err, number, out
+from coterie.cli.planning import Spark, Systems, _candidates
+from coterie.errors import ConfigError
+from coterie.pipeline.features import ALPHA
+from coterie.pipeline.reconfiguration import BETA, Decision, Rules
+from coterie.pipeline.session import open_session
+from coterie.pipeline.streamstate import StreamState
+from coterie.pipeline.watch import Watch, Watcher
+from coterie.systems import SYSTEMS
+
+TIME, RULES = "Time", "Decision"
+
+Journal = Annotated[Path, typer.Argument(help="The journal folder of the nodes (docs/JOURNAL.md).")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", help="Folder for plans, state and checkpoint; keep it to go on later.")
+]
+WindowLength = Annotated[
+    float, typer.Option("--window", help="Seconds of event time per window.", rich_help_panel=TIME)
+]
+Late = Annotated[
+    float, typer.Option("--late", help="Seconds that a window waits for late lines.", rich_help_panel=TIME)
+]
+Every = Annotated[
+    float, typer.Option("--every", help="Seconds between two looks at the journal.", rich_help_panel=TIME)
+]
+Period = Annotated[
+    float,
+    typer.Option(
+        "--period", help="Seconds between two decisions; a new plan must pay within it.", rich_help_panel=RULES
+    ),
+]
+Alpha = Annotated[
+    float, typer.Option("--alpha", help="Weight of the newest window in the rates.", rich_help_panel=RULES)
+]
+Beta = Annotated[
+    float,
+    typer.Option(
+        "--beta",
+        help="Look for a new plan only if the current one costs more than this share of a complete change.",
+        rich_help_panel=RULES,
+    ),
+]
+Once = Annotated[bool, typer.Option("--once", help="Take in what is there now and stop.")]
+UntilIdle = Annotated[bool, typer.Option("--until-idle", help="Stop as soon as nothing new comes.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per decision and line.")]
+
+
+def watch_command(
+    journal: Journal,
+    out_folder: Out = Path("out/watch"),
+    systems: Systems = None,
+    window: WindowLength = 60.0,
+    period: Period = 600.0,
+    alpha: Alpha = ALPHA,
+    beta: Beta = BETA,
+    late: Late = 10.0,
+    every: Every = 5.0,
+    once: Once = False,
+    until_idle: UntilIdle = False,
+    seed: Seed = 1,
+    spark: Spark = "local[*]",
+    as_json: JsonLines = False,
+) -> None:
+    """Follow the journal of a live network; publish a new plan when it saves more than the change costs.
+
+    It may be stopped or killed at any moment: the same command goes on where it was, and no plan is lost or published
+    twice. Every decision is one line that says why.
+    """
+    if once and until_idle:
+        raise ConfigError("--once", "--until-idle", "one of the two")
+    if spark.startswith("sc://"):
+        raise ConfigError("--spark", spark, "local[*] or spark://...: the state of the stream lives beside the driver")
+    if window <= 0:
+        raise ConfigError("--window", window, "a positive number of seconds")
+    rules = Rules(_candidates(systems), SYSTEMS, beta, max(1, round(period / window)), seed)
+    wanted = Watch(journal, out_folder, rules, window, alpha, late, every)
+    session = open_session(spark)
+    watcher = Watcher(session, wanted, _tell_json if as_json else _tell)
+    try:
+        if once:
+            watcher.run_once()
+        elif until_idle:
+            watcher.run_until_idle()
+        else:
+            watcher.follow()
+    except KeyboardInterrupt:
+        err.print("stopped; the same command goes on from here")
+    finally:
+        state = watcher.state()
+        session.stop()
+    if state is not None and not as_json:
+        out.print(_summary(state, watcher))
+
+
+def _tell_json(decision: Decision) -> None:
+    sys.stdout.write(msgspec.json.encode(decision).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _tell(decision: Decision) -> None:
+    head = f"{_clock(decision.end_s)} "
+    if decision.is_published:
+        said = f"[bold]plan {decision.plan} published[/] ({decision.system}): {decision.reason}"
+    elif decision.plan is None:
+        said = f"no plan: {decision.reason}"
+    else:
+        said = f"plan {decision.plan} kept: {decision.reason}"
+    out.print(head + said + _figures(decision), soft_wrap=True)
+
+
+def _figures(decision: Decision) -> str:
+    if decision.benefit is not None and decision.change_cost is not None:
+        return f" ({decision.system} saves {number(decision.benefit)}, changing costs {number(decision.change_cost)})"
+    if decision.cost_now is not None and decision.threshold is not None:
+        return f" (costs {number(decision.cost_now)}, worth a look above {number(decision.threshold)})"
+    return ""
+
+
+def _summary(state: StreamState, watcher: Watcher) -> str:
+    wanted = sum(said.is_on for said in state.interests.values())
+    upto = "no window is complete yet"
+    if state.next_window is not None:
+        upto = f"complete up to {_clock(state.next_window * state.window_s)}"
+    plan = watcher.store.current()
+    told = [
+        f"{state.line_count:,} lines of {len(state.nodes)} nodes, {upto}",
+        f"{wanted:,} subscriptions, {len(state.topics):,} topics with events",
+        "no plan" if plan is None else f"plan {plan} is current in {watcher.store.root / 'plans'}",
+    ]
+    if state.bad_count or state.late_count:
+        told.append(
+            f"[yellow]{state.bad_count:,} lines unreadable or from the future, {state.late_count:,} too late[/]"
+        )
+    return "\n".join(told)
+
+
+def _clock(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,263 @@
+"""Decides after a window whether the network should change: DYNATOPS, Algorithm 2, for the designs of any system.
+
+The cost of a configuration is its whole bill (messages per window) over the coming free period. Step 2 asks whether
+that is worth a computation at all, step 3 plans with every candidate system, and a new plan is published only if it
+saves more over the free period than the change itself costs. A decision is known by its window: asking again after a
+crash finds what was published and publishes nothing new.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import log2
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from coterie.accounting.price import price
+from coterie.errors import ConfigError, CoterieError
+from coterie.model import Design, Ledger
+from coterie.model.store import load_design, load_workload, save_design, save_workload
+from coterie.pipeline.forecasts import Forecast, brought_over, forecast
+from coterie.pipeline.planning import Candidate, Priced, cheapest, design_file
+from coterie.pipeline.plans import DESIGN, PlanStore
+from coterie.pipeline.streamstate import StreamState
+from coterie.pipeline.tasks import run_tasks
+from coterie.protocol.system import System
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BETA = 0.1  # section 5.1
+FORECAST = "forecast.npz"
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one window, and why. Costs are messages over the free period."""
+
+    window: int
+    end_s: float
+    is_published: bool
+    reason: str
+    plan: int | None = None  # the plan that is current now
+    system: str = ""  # of the plan that was published, or of the best one that was not
+    cost_now: float | None = None  # of the plan that was current before
+    cost_new: float | None = None
+    benefit: float | None = None
+    change_cost: float | None = None
+    threshold: float | None = None  # of the reconfigurability test
+    topics: int = 0
+    subscribers: int = 0
+    nodes: int = 0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What decides; `systems` is every system a current plan may have been made by."""
+
+    candidates: Sequence[Candidate]
+    systems: Mapping[str, System]
+    beta: float = BETA
+    windows_per_period: int = 10  # the free period
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.beta < 0:
+            raise ConfigError("beta", self.beta, "0 or more")
+        if self.windows_per_period < 1:
+            raise ConfigError("period", self.windows_per_period, "at least one window")
+        if not self.candidates:
+            raise ConfigError("system", "", "at least one system")
+
+    def is_due(self, window: int, state: StreamState) -> bool:
+        """At the end of every free period in which something happened; at once as long as there is no plan."""
+        return state.has_news and ((window + 1) % self.windows_per_period == 0 or state.plan is None)
+
+
+def change_cost(node_count: int, topic_count: int, changed_nodes: int, moved_subscriptions: int = 0) -> float:
+    """Section 5.1.2: |V| + (log2^2 |V| + |P| log2 |V|) x Gamma, and what moved subscribers have to say again."""
+    if not changed_nodes and not moved_subscriptions:
+        return 0.0
+    hops = log2(max(node_count, 2))
+    return node_count + (hops * hops + topic_count * hops) * changed_nodes + moved_subscriptions
+
+
+def difference(before: Design, after: Design, onto: Forecast) -> tuple[int, int]:
+    """Gamma: nodes with other links, another position or other channels; and subscriptions of moved subscribers."""
+    count = after.node_count
+    moved = before.placement.node_of != after.placement.node_of
+    subscriptions = int(onto.workload.interests.lengths[moved].sum())
+    if before.system != after.system or before.overlay.is_complete != after.overlay.is_complete:
+        return count, subscriptions
+    changed = np.zeros(count, bool)
+    old, new = before.overlay, after.overlay
+    if old.positions is not None and new.positions is not None:
+        changed |= old.positions != new.positions
+    for node in range(count):
+        changed[node] |= not np.array_equal(old.links.row(node), new.links.row(node))
+    for one, other in ((before, after), (after, before)):
+        known = {other.channels.topics.row(row).tobytes() for row in range(other.channels.count)}
+        for row in range(one.channels.count):
+            if one.channels.topics.row(row).tobytes() not in known:
+                changed[one.trees.members.row(row)] = True
+    return int(changed.sum()), subscriptions
+
+
+class Reconfigurer:
+    """Decides and publishes; keeps nothing between windows but what is on disk."""
+
+    def __init__(self, spark: SparkSession, rules: Rules, store: PlanStore, work: Path) -> None:
+        self.spark = spark
+        self.rules = rules
+        self.store = store
+        self.work = work
+
+    def decide(self, state: StreamState, window: int) -> Decision:
+        end_s = (window + 1) * state.window_s
+        stream = f"watch/{state.window_s:g}/{state.alpha:g}/"
+        key = f"{stream}{window}"
+        repeated = self._already_published(key)
+        if repeated is not None:
+            return repeated
+        version = self._plan_before(stream, window, state)
+        expected = forecast(state)
+        if expected is None:
+            reason = "nobody wants anything yet"
+            return Decision(window=window, end_s=end_s, is_published=False, reason=reason, plan=version)
+        sizes = {
+            "window": window,
+            "end_s": end_s,
+            "topics": len(expected.topics),
+            "subscribers": expected.workload.subscriber_count,
+            "nodes": len(expected.nodes),
+        }
+        now = "there is no plan yet" if version is None else self._current(version, expected)
+        return self._weigh(expected, version, now, key, sizes)
+
+    def _weigh(
+        self, expected: Forecast, version: int | None, now: tuple[Design, Ledger] | str, key: str, sizes: dict[str, Any]
+    ) -> Decision:
+        """Steps 2 and 3 of Algorithm 2; `now` is the current design with its bill, or why there is none to keep."""
+        period, nodes, topics = self.rules.windows_per_period, len(expected.nodes), len(expected.topics)
+        facts: dict[str, Any] = {}
+        if not isinstance(now, str):
+            facts["cost_now"] = now[1].overall * period
+            facts["threshold"] = self.rules.beta * change_cost(nodes, topics, nodes)
+            if facts["cost_now"] <= facts["threshold"]:
+                reason = "the current plan costs too little to look for another"
+                return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
+        best = cheapest(self._planned(expected))
+        if best is None or best.later is None:
+            reason = "no system can serve everybody"
+            return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
+        facts |= {"system": best.system, "cost_new": best.later.overall * period}
+        if isinstance(now, str):
+            return self._publish(expected, best, key, Decision(**sizes, is_published=True, reason=now, **facts))
+        design = load_design(design_file(self.work, best.system))
+        facts["benefit"] = facts["cost_now"] - facts["cost_new"]
+        facts["change_cost"] = change_cost(nodes, topics, *difference(now[0], design, expected))
+        if not facts["change_cost"]:
+            reason = "the best new plan is the current one"
+            return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
+        if facts["benefit"] <= facts["change_cost"]:
+            reason = "the change would cost more than it saves"
+            return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
+        reason = "the change saves more than it costs"
+        return self._publish(expected, best, key, Decision(**sizes, is_published=True, reason=reason, **facts))
+
+    def _publish(self, expected: Forecast, best: Priced, key: str, decision: Decision) -> Decision:
+        def write(folder: Path) -> None:
+            (folder / DESIGN).write_bytes(design_file(self.work, best.system).read_bytes())
+            expected.write_names(folder)
+
+        told = {name: value for name, value in msgspec.to_builtins(decision).items() if name != "plan"}
+        facts = {
+            "system": best.system,
+            "input": "journal",
+            "predicted": msgspec.to_builtins(best.later),
+            "later": None,  # it has not happened yet
+            "because": decision.reason,
+            "decision": told,
+        }
+        return msgspec.structs.replace(decision, plan=self.store.publish(key, facts, write))
+
+    def _already_published(self, key: str) -> Decision | None:
+        """After a crash the same window is decided again: take up what was published for it."""
+        version = self.store.find(key)
+        if version is None:
+            return None
+        if version > (self.store.current() or 0):
+            self.store.make_current(version)
+        told = {**self.store.manifest(version)["decision"], "plan": version}
+        return msgspec.convert(told, Decision)
+
+    def _plan_before(self, stream: str, window: int, state: StreamState) -> int | None:
+        """The plan in force before this window's decision.
+
+        After a crash the store may already hold plans of later windows: those do not count yet. If somebody else
+        has published or gone back, that does.
+        """
+        current = self.store.current()
+        if current is None or current == state.plan:
+            return current
+        key = str(self.store.manifest(current)["key"])
+        is_mine = key.startswith(stream) and int(key.removeprefix(stream)) >= window
+        return state.plan if is_mine else current
+
+    def _current(self, version: int, expected: Forecast) -> tuple[Design, Ledger] | str:
+        """The current design under the expected workload, with its bill; or why it cannot be kept."""
+        design = self.store.design(version)
+        system = self.rules.systems.get(design.system)
+        if system is None:
+            return f"the current plan is of system {design.system}, which is not known here"
+        moved = brought_over(design, self.store.folder(version), expected)
+        if isinstance(moved, str):
+            return moved
+        settings = {name: value for name, value in design.settings.items() if name != "seed"}
+        try:
+            adopted = system.adopt(moved, expected.workload, system.configure(settings), self.rules.seed)
+            bill = price(adopted, expected.workload)
+        except CoterieError as error:
+            return f"the current plan does not fit any more ({error})"
+        if bill.loss.lost > 1e-9:
+            return f"the current plan would lose {bill.loss.lost:g} deliveries per window"
+        return adopted, bill
+
+    def _planned(self, expected: Forecast) -> list[Priced]:
+        """A design and its bill from every candidate; one Spark task each."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        save_workload(expected.workload, self.work / FORECAST)
+        work = _planner(self.work, self.rules.seed)
+        table = run_tasks(self.spark, list(self.rules.candidates), work, "system string, priced binary")
+        return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
+
+
+def _planner(folder: Path, seed: int) -> Callable[[Candidate], pa.Table]:
+    target = str(folder)
+
+    def work(candidate: Candidate) -> pa.Table:
+        priced = plan_one(candidate, Path(target), seed)
+        return pa.table({"system": [priced.system], "priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
+
+    return work
+
+
+def plan_one(candidate: Candidate, folder: Path, seed: int) -> Priced:
+    """Plan for the expected workload and price it there; the only window a forecast has counts as the later one."""
+    system, workload = candidate.system, load_workload(folder / FORECAST)
+    if not system.fits(workload):
+        return Priced(system.name, problem="it cannot serve a workload of this kind")
+    try:
+        design = system.plan(workload, candidate.parameters, seed)
+        bill = price(design, workload)
+    except CoterieError as error:
+        return Priced(system.name, problem=str(error))
+    beside = folder / f".{system.name}-{os.getpid()}.npz"
+    save_design(design, beside)
+    beside.replace(design_file(folder, system.name))
+    return Priced(system.name, learn=bill, later=bill)

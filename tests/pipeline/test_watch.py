@@ -1,0 +1,531 @@
+"""The stream: the same features as in batch however the journal is cut, decisions that say why, plans exactly once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import zlib
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.errors import ConfigError, InputError
+from coterie.model import Channels, Relation
+from coterie.pipeline import checkpoints, features, forecasts, journal, reconfiguration, watch
+from coterie.pipeline.checkpoints import Checkpoints
+from coterie.pipeline.planning import Candidate
+from coterie.pipeline.plans import PlanStore
+from coterie.pipeline.reconfiguration import Rules, change_cost, difference
+from coterie.pipeline.streamstate import CHANGES, COUNTS, SAMPLE, Observed, Span, StreamState
+from coterie.pipeline.watch import Watch, Watcher
+from coterie.systems import SYSTEMS
+from coterie.systems.dynatops.monitoring import reconfiguration_cost
+
+WINDOW_S = 10.0
+NODES = ("a", "b", "c", "d")
+
+
+class Killed(BaseException):
+    """Stands for a process that ends here."""
+
+
+# --- a journal, and its micro-batches without Spark ---
+
+
+def say(t: float, kind: str, client: str, topic: str) -> dict:
+    return {"t": t, "kind": kind, "client": client, "topic": topic}
+
+
+def seen(lines: list[tuple[str, int, dict]]) -> Observed:
+    """What `watch.observe` gives for (node, position, line)."""
+    windows = [int(line["t"] // WINDOW_S) for _, _, line in lines]
+    times: dict[str, list[int]] = {}
+    counts, changes, sample = Counter(), {}, []
+    for window, (node, position, line) in zip(windows, lines, strict=True):
+        time_us = round(line["t"] * 1e6)
+        times.setdefault(node, []).append(time_us)
+        if line["kind"] == "publish":
+            counts[window, line["topic"]] += 1
+            sample.append((window, zlib.crc32(f"{node}{position}".encode()), line["topic"], line["client"], node))
+        else:
+            said = (time_us, "1", position, node, line["kind"] == "subscribe")
+            key = (window, line["client"], line["topic"])
+            changes[key] = max(changes.get(key, said), said)
+
+    def table(rows: list[tuple], schema: pa.Schema) -> pa.Table:
+        columns = list(zip(*rows, strict=True)) or [[]] * len(schema)
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
+
+    return Observed(
+        {node: Span(min(found), max(found)) for node, found in times.items()},
+        table([(*key, count) for key, count in counts.items()], COUNTS),
+        table([(*key, *said) for key, said in changes.items()], CHANGES),
+        table(sample, SAMPLE),
+        len(lines),
+    )
+
+
+def batches(lines: dict[str, list[dict]], take: list[int]) -> list[list[tuple[str, int, dict]]]:
+    """Cut as the journal source does: every node that has more is part of every batch."""
+    at = dict.fromkeys(lines, 0)
+    found = []
+    while any(at[node] < len(lines[node]) for node in lines):
+        size = take[len(found) % len(take)]
+        batch = []
+        for node, listed in lines.items():
+            batch += [(node, index, line) for index, line in enumerate(listed)][at[node] : at[node] + size]
+            at[node] = min(at[node] + size, len(listed))
+        found.append(batch)
+    return found
+
+
+def demand(busy: str, start: int, stop: int, rate: int = 8) -> list[dict]:
+    """Publications on one topic, evenly over windows start..stop."""
+    times = np.linspace(start * WINDOW_S, stop * WINDOW_S - 0.1, (stop - start) * rate)
+    return [say(float(t), "publish", "pub", busy) for t in times]
+
+
+def lively() -> dict[str, list[dict]]:
+    """Four nodes; first everybody wants x, which is busy; then interest and events move to y."""
+    lines: dict[str, list[dict]] = {node: [] for node in NODES}
+    for index, node in enumerate(NODES):
+        lines[node] += [say(0.1 + index, "subscribe", f"{node}1", "x"), say(1.0 + index, "subscribe", f"{node}2", "z")]
+        lines[node] += demand("x" if index else "z", 0, 8, 3)
+    lines["a"] += [say(80.5, "unsubscribe", "a1", "x"), say(81.0, "subscribe", "a1", "y")]
+    lines["b"] += [say(80.6, "subscribe", "b1", "y")]
+    lines["c"] += [say(80.7, "unsubscribe", "c1", "x"), say(80.8, "unsubscribe", "c2", "z")]
+    for node in NODES:
+        lines[node] += demand("y", 9, 20, 40)
+        lines[node].append(say(250.0, "publish", "pub", "y"))
+    return lines
+
+
+# --- state ---
+
+
+def states(lines: dict[str, list[dict]], take: list[int], late_s: float = 0.0) -> dict[int, tuple]:
+    """What is known after each closed window."""
+    state, known = StreamState(WINDOW_S, 0.3, late_s), {}
+    for batch in batches(lines, take):
+        state.absorb(seen(batch))
+        for window in state.close_windows():
+            rates = dict(zip(state.topics, state.rates.tolist(), strict=True))
+            known[window] = (rates, state.wanted(), sorted(map(str, _sampled(state, window))))
+            state.has_news = False
+    return known
+
+
+def _sampled(state: StreamState, window: int) -> list[dict]:
+    return [row for row in state.sample.to_pylist() if row["window"] <= window]
+
+
+times = st.integers(0, 1500).map(lambda tenth: tenth / 10)
+entries = st.builds(
+    say,
+    times,
+    st.sampled_from(["publish", "publish", "subscribe", "unsubscribe"]),
+    st.sampled_from(["u", "v", "w"]),
+    st.sampled_from("xyz"),
+)
+journals = st.dictionaries(
+    st.sampled_from("ab"), st.lists(entries, min_size=1, max_size=25).map(lambda v: sorted(v, key=lambda e: e["t"]))
+)
+
+
+@given(journals, st.lists(st.integers(1, 9), min_size=1, max_size=4))
+@settings(max_examples=60)
+def test_however_the_journal_is_cut_every_window_leaves_the_same_state(lines, take):
+    whole, pieces = states(lines, [1000]), states(lines, take)
+    assert all(pieces[window] == whole[window] for window in whole if window in pieces)
+    assert set(whole) <= set(pieces)  # small pieces let a node that has ended step aside
+
+
+@given(journals)
+@settings(max_examples=60)
+def test_rates_and_interests_are_those_of_the_batch_functions(lines):
+    everything = [line for listed in lines.values() for line in listed]
+    counts = Counter((int(e["t"] // WINDOW_S), e["topic"]) for e in everything if e["kind"] == "publish")
+    events = pa.table(
+        {
+            "topic": pa.array([topic for _, topic in counts], pa.string()),
+            "window": pa.array([window for window, _ in counts], pa.int64()),
+            "events": pa.array(list(counts.values()), pa.int64()),
+        }
+    )
+    topics = pa.array(["x", "y", "z"])
+    for window, (rates, wanted, _) in states(lines, [3]).items():
+        first = min((found for found, _ in counts), default=window)
+        expected = features.ewma_rates(events, topics, min(first, window), window)
+        assert [rates.get(topic, 0.0) for topic in topics.to_pylist()] == expected.tolist()  # the same bits
+        on: dict[tuple[str, str], tuple] = {}
+        for node, listed in lines.items():
+            for position, line in enumerate(listed):
+                if line["kind"] != "publish" and line["t"] < (window + 1) * WINDOW_S:
+                    pair = (line["client"], line["topic"])
+                    said = (line["t"], position, node, line["kind"] == "subscribe")
+                    on[pair] = max(on.get(pair, said), said)
+        assert {pair[:2] for pair in wanted} == {pair for pair, said in on.items() if said[3]}
+
+
+def test_events_of_closed_windows_are_counted_as_late_and_changes_still_count():
+    state = StreamState(WINDOW_S, 0.3, 5.0)
+    state.absorb(seen([("a", 0, say(1, "publish", "p", "x")), ("a", 1, say(14, "publish", "p", "x"))]))
+    assert list(state.close_windows()) == []  # 14 - 5 < 10: the window may still get lines
+    state.absorb(seen([("b", 0, say(25, "publish", "p", "x"))]))
+    assert list(state.close_windows()) == [0, 1]
+    late = [("b", 1, say(3, "publish", "p", "x")), ("b", 2, say(4, "subscribe", "u", "x"))]
+    state.absorb(seen([*late, ("b", 3, say(40, "publish", "p", "x"))]))
+    assert state.late_count == 2
+    assert list(state.close_windows()) == [2]
+    assert state.rates.tolist() == [(1 * 0.7 + 0.3 * 1) * 0.7 + 0.3 * 1]
+    assert state.wanted() == [("u", "x", "b")]
+
+
+def test_a_busy_node_with_a_backlog_holds_the_clock():
+    state = StreamState(WINDOW_S, 0.3, 0.0)
+    state.absorb(seen([("quiet", 0, say(1000, "publish", "p", "x")), ("busy", 0, say(5, "publish", "p", "x"))]))
+    assert list(state.close_windows()) == []
+    state.absorb(seen([("busy", 1, say(25, "publish", "p", "x"))]))
+    assert list(state.close_windows()) == [0, 1]
+    assert state.late_count == 0
+
+
+def test_years_of_silence_are_skipped():
+    state = StreamState(WINDOW_S, 0.3, 0.0)
+    state.absorb(seen([("a", 0, say(1, "publish", "p", "x"))]))
+    state.absorb(seen([("a", 1, say(1.7e9, "publish", "p", "y")), ("a", 2, say(1.7e9 + 10, "publish", "p", "y"))]))
+    closed = 0
+    for _ in state.close_windows():
+        closed += 1
+        state.has_news = False
+    assert 100 < closed < 300  # until nothing is left of x
+    assert state.topics == ["y"]
+    assert state.rates.tolist() == [0.3]
+
+
+def test_the_state_survives_being_saved(tmp_path):
+    state = StreamState(WINDOW_S, 0.3, 0.0)
+    for number, batch in enumerate(batches(lively(), [7])):
+        state.absorb(seen(batch))
+        for _ in state.close_windows():
+            pass
+        Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).save(number, state)
+        again = Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number)
+        assert again.rates.tolist() == state.rates.tolist()
+        assert again.interests == state.interests
+        assert again.sample.equals(state.sample)
+        assert again.pending.equals(state.pending)
+        assert again.nodes == state.nodes
+    assert len(list(tmp_path.iterdir())) == checkpoints.KEPT
+    with pytest.raises(ConfigError, match=r"alpha = 0\.5 is not allowed: 0\.3 as this stream began with"):
+        Checkpoints(tmp_path, WINDOW_S, 0.5, 0.0).load(number)
+    with pytest.raises(InputError, match="missing or damaged"):
+        Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number + 1)
+
+
+# --- decisions ---
+
+
+def test_the_cost_of_change_is_that_of_the_paper():
+    for nodes, topics, moved in ((100, 1000, 3), (2, 1, 2), (17, 40, 0)):
+        assert change_cost(nodes, topics, moved) == pytest.approx(float(reconfiguration_cost(nodes, topics, moved)))
+    assert change_cost(4, 3, 0, moved_subscriptions=5) == 9
+
+
+def expected_after(window: int) -> forecasts.Forecast:
+    state = StreamState(WINDOW_S, 0.3, 0.0)
+    for batch in batches(lively(), [50]):
+        state.absorb(seen(batch))
+        for closed in state.close_windows():
+            if closed == window:
+                found = forecasts.forecast(state)
+                assert found is not None
+                return found
+    raise AssertionError(window)
+
+
+def test_the_forecast_is_the_workload_of_the_window():
+    found = expected_after(7)
+    assert (found.topics, found.nodes) == (["x", "z"], list(NODES))
+    assert found.subscribers == [*sorted(f"{node}{index}" for node in NODES for index in (1, 2)), "pub"]
+    assert found.workload.rates.tolist() == pytest.approx([9.0, 3.0])
+    assert found.workload.attachment.tolist()[:8] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+@pytest.mark.parametrize("name", ["flooding", "scribe", "tamara", "dynatops", "spidercast"])
+def test_an_older_design_can_be_adopted_for_other_topics_and_subscribers(tmp_path, name):
+    if name not in SYSTEMS:
+        pytest.skip(f"there is no system {name} here")
+    before, after = expected_after(7), expected_after(15)
+    assert before.topics != after.topics
+    before.write_names(tmp_path)
+    system = SYSTEMS[name]
+    design = system.plan(before.workload, seed=1)
+    moved = forecasts.brought_over(design, tmp_path, after)
+    adopted = system.adopt(moved, after.workload, seed=1)
+    bill = reconfiguration.price(adopted, after.workload)
+    assert bill.loss.lost == 0
+    assert bill.loss.owed > 0
+    same = forecasts.brought_over(design, tmp_path, before)
+    assert difference(same, design, before) == (0, 0)
+    assert difference(adopted, system.plan(after.workload, seed=1), after)[0] <= len(NODES)
+
+
+def test_clusters_keep_their_topics_under_new_numbers():
+    old = Channels(Relation.from_rows([[0], [1], [2], [0, 2], [1]], 3)).topics
+    found = forecasts._renumbered(old, ["b", "c", "d"], ["a", "b", "d"])
+    assert [found.row(row).tolist() for row in range(found.row_count)] == [[0], [1], [2], [1, 2]]
+    plain = forecasts._renumbered(Relation.from_rows([[0, 1], [2]], 3), ["b", "c", "d"], ["a", "b", "d"])
+    assert [plain.row(row).tolist() for row in range(plain.row_count)] == [[1], [2], [0]]
+    whole = forecasts._renumbered(Relation.from_rows([[0, 1, 2]], 3), ["b", "c", "d"], ["a", "b"])
+    assert [whole.row(row).tolist() for row in range(whole.row_count)] == [[0, 1]]
+
+
+# --- the watcher, one micro-batch after the other ---
+
+
+@pytest.fixture
+def local(monkeypatch):
+    """Tasks and counting in this process instead of Spark's."""
+    monkeypatch.setattr(reconfiguration, "run_tasks", lambda _, tasks, work, __: pa.concat_tables(map(work, tasks)))
+    monkeypatch.setattr(watch, "observe", lambda lines, window_s: seen(lines))
+
+
+def rules(period: int = 3, beta: float = 0.1, names=("scribe", "flooding")) -> Rules:
+    return Rules([Candidate(SYSTEMS[name], SYSTEMS[name].parameters()) for name in names], SYSTEMS, beta, period)
+
+
+def watcher(tmp_path: Path, told: list | None = None, **choices) -> Watcher:
+    (tmp_path / "journal").mkdir(exist_ok=True)
+    wanted = Watch(tmp_path / "journal", tmp_path / "out", rules(**choices), WINDOW_S, late_s=0.0)
+    return Watcher(None, wanted, (told if told is not None else []).append)
+
+
+def run(tmp_path: Path, take: list[int], **choices) -> list:
+    told: list = []
+    one = watcher(tmp_path, told, **choices)
+    for number, batch in enumerate(batches(lively(), take)):
+        one.take(batch, number)
+    return told
+
+
+def published(tmp_path: Path) -> list[tuple]:
+    store = PlanStore(tmp_path / "out")
+    return [
+        (version, store.manifest(version)["key"], store.manifest(version)["design_digest"])
+        for version in store.versions()
+    ]
+
+
+def test_every_decision_says_why(tmp_path, local):
+    told = run(tmp_path, [40])
+    assert [decision.window for decision in told if (decision.window + 1) % 3] == [0]  # the first plan does not wait
+    assert told[0].is_published
+    assert told[0].reason == "there is no plan yet"
+    for decision in told[1:]:
+        if decision.cost_now <= decision.threshold:
+            assert not decision.is_published
+            assert decision.cost_new is None
+        else:
+            assert decision.is_published == (decision.benefit > decision.change_cost)
+            assert decision.benefit == decision.cost_now - decision.cost_new
+        assert decision.reason
+    kinds = Counter(decision.reason for decision in told)
+    assert kinds["the change would cost more than it saves"]
+    assert kinds["the change saves more than it costs"]
+    store = PlanStore(tmp_path / "out")
+    assert store.current() == told[-1].plan == sum(decision.is_published for decision in told)
+    assert store.manifest(told[-1].plan)["decision"]["window"] < told[-1].window + 1
+
+
+def test_a_high_beta_saves_the_computation(tmp_path, local):
+    told = run(tmp_path, [40], beta=1e6)
+    assert [decision.is_published for decision in told] == [True] + [False] * (len(told) - 1)
+    assert {decision.reason for decision in told[1:]} == {"the current plan costs too little to look for another"}
+
+
+def test_decisions_do_not_depend_on_how_the_journal_was_cut(tmp_path, local):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    whole, pieces = run(tmp_path / "one", [1000]), run(tmp_path / "two", [11, 3])
+    assert whole == pieces[: len(whole)]
+    assert published(tmp_path / "one") == published(tmp_path / "two")
+
+
+MOMENTS = {
+    "before planning": (reconfiguration.Reconfigurer, "_planned"),
+    "while the plan is written": (forecasts.Forecast, "write_names"),
+    "before the plan appears": (Path, "rename"),
+    "before CURRENT": (PlanStore, "_point_to"),
+    "before the state is saved": (Checkpoints, "save"),
+    "after the state is saved": (Checkpoints, "_swept"),
+}
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("take", [[1000], [60]])
+def test_killed_anywhere_and_restarted_it_publishes_the_same_plans_once(tmp_path, local, monkeypatch, moment, take):
+    (tmp_path / "calm").mkdir()
+    (tmp_path / "wild").mkdir()
+    calm = run(tmp_path / "calm", take)
+    owner, name = MOMENTS[moment]
+    original, calls = getattr(owner, name), Counter()
+
+    def mortal(*arguments, **options):
+        calls["all"] += 1
+        if calls["all"] in (1, 3, 6, 10, 15, 21, 28):  # every attempt gets a little further
+            raise Killed
+        return original(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, mortal)
+    told: list = []
+    for number, batch in enumerate(batches(lively(), take)):
+        for _ in range(50):
+            try:
+                watcher(tmp_path / "wild", told).take(batch, number)
+                break
+            except Killed:
+                continue
+        else:
+            raise AssertionError("never got through")
+    monkeypatch.undo()
+    assert calls["all"]
+    assert published(tmp_path / "wild") == published(tmp_path / "calm")
+    assert PlanStore(tmp_path / "wild/out").current() == PlanStore(tmp_path / "calm/out").current()
+    assert watcher(tmp_path / "wild").state().rates.tolist() == watcher(tmp_path / "calm").state().rates.tolist()
+    if moment != "after the state is saved":  # else a batch was done, but nobody was left to tell
+        assert told == calm
+
+
+def test_a_plan_that_somebody_else_went_back_to_is_the_one_that_counts(tmp_path, local):
+    told: list = []
+    one = watcher(tmp_path, told)
+    listed = batches(lively(), [40])
+    for number, batch in enumerate(listed):
+        if PlanStore(tmp_path / "out").current() == 2:
+            break
+        one.take(batch, number)
+    one.store.make_current(1)
+    for later in range(number, len(listed)):
+        one.take(listed[later], later)
+    assert told[-1].plan != 2 or told[-1].is_published
+
+
+def test_a_new_node_needs_a_new_plan(tmp_path, local):
+    told: list = []
+    one = watcher(tmp_path, told)
+    lines = lively()
+    one.take([row for batch in batches(lines, [1000]) for row in batch], 0)
+    one.take([("e", 0, say(300, "subscribe", "e1", "y")), ("e", 1, say(400, "publish", "pub", "y"))], 1)
+    (found,) = [decision for decision in told if decision.reason == "the current plan is for other nodes (e is new)"]
+    assert found.is_published
+    assert found.nodes == 5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"), [({"window_s": 0.0}, "window"), ({"alpha": 0.0}, "alpha"), ({"late_s": -1.0}, "late")]
+)
+def test_wrong_settings_are_refused(tmp_path, wrong, says):
+    with pytest.raises(ConfigError, match=says):
+        Watch(tmp_path, tmp_path / "out", rules(), **wrong)
+    with pytest.raises(InputError, match="no such journal folder"):
+        Watch(tmp_path / "none", tmp_path / "out", rules())
+
+
+# --- the same with Spark ---
+
+
+def write_journal(root: Path, lines: dict[str, list[dict]]) -> None:
+    for node, listed in lines.items():
+        half = len(listed) // 2
+        for segment, part in ((1, listed[:half]), (2, listed[half:])):
+            path = root / node / f"{segment:012d}.jsonl"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join(json.dumps(line) + "\n" for line in part))
+    (root / "a" / "000000000001.jsonl").open("a").write("torn li")
+
+
+def spark_watch(tmp_path: Path, batch_bytes: int) -> Watch:
+    return Watch(tmp_path / "journal", tmp_path / "out", rules(), WINDOW_S, late_s=0.0, batch_bytes=batch_bytes)
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_batch_and_stream_give_the_same_features_and_the_plans_of_the_plain_run(spark, tmp_path, request):
+    write_journal(tmp_path / "journal", lively())
+    told: list = []
+    one = Watcher(spark, spark_watch(tmp_path, 40_000), told.append)
+    one.run_until_idle()
+    state = one.state()
+    assert one.checkpoints.latest() >= 2  # several micro-batches
+    assert (state.bad_count, state.late_count) == (1, 0)
+    assert state.line_count == sum(map(len, lively().values())) + 1
+    last, lines = state.next_window - 1, journal.read_journal(spark, tmp_path / "journal")
+    events = features.events_by_window(journal.publications_of(lines), WINDOW_S).toArrow()
+    expected = features.ewma_rates(events, pa.array(state.topics), 0, last)
+    assert state.rates.tolist() == expected.tolist()
+    end = f"timestamp_seconds({(last + 1) * WINDOW_S})"
+    alive = journal.subscriptions_of(lines).where(f"since < {end} and (until is null or until >= {end})")
+    assert sorted((row["subscriber"], row["topic"]) for row in alive.collect()) == [w[:2] for w in state.wanted()]
+    with pytest.MonkeyPatch.context() as patch:
+        (tmp_path / "plain").mkdir()
+        patch.setattr(reconfiguration, "run_tasks", lambda _, tasks, work, __: pa.concat_tables(map(work, tasks)))
+        patch.setattr(watch, "observe", lambda lines, window_s: seen(lines))
+        plain = run(tmp_path / "plain", [60])
+    assert [(d.window, d.is_published, d.plan) for d in told] == [(d.window, d.is_published, d.plan) for d in plain]
+    write_journal(tmp_path / "journal", {"d": [*lively()["d"], say(290.0, "publish", "pub", "y")]})
+    assert Watcher(spark, spark_watch(tmp_path, 40_000)).run_once() == 1
+    with one._locked(), pytest.raises(ConfigError, match="one watcher at a time"):
+        one.run_once()
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize("moment", ["before CURRENT", "before the state is saved", "after the state is saved"])
+def test_kill_9_and_restart_with_spark(spark, tmp_path, moment):
+    write_journal(tmp_path / "journal", lively())
+    script = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_watch as tests
+from coterie.pipeline.session import open_session
+owner, name = tests.MOMENTS[sys.argv[3]]
+original, calls = getattr(owner, name), []
+def mortal(*arguments, **options):
+    calls.append(1)
+    if len(calls) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return original(*arguments, **options)
+setattr(owner, name, mortal)
+spark = open_session("local[1]", profile="test")
+tests.Watcher(spark, tests.spark_watch(Path(sys.argv[2]), 40_000)).run_once()
+"""
+    killed = subprocess.run(
+        [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path), moment],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again = Watcher(spark, spark_watch(tmp_path, 40_000))
+    again.run_until_idle()
+    calm = tmp_path / "calm"
+    calm.mkdir()
+    write_journal(calm / "journal", lively())
+    other = Watcher(spark, spark_watch(calm, 40_000))
+    other.run_until_idle()
+    assert published(tmp_path) == published(calm)
+    assert again.store.current() == other.store.current()
+    assert again.state().rates.tolist() == other.state().rates.tolist()
+    assert again.state().interests == other.state().interests
