@@ -212,8 +212,8 @@ class Coordinator:
             return
         if self._is_asking:
             self._is_asking = False
-            told = self._told.values()
-            is_forward = all(tell.has_plane for tell in told) and any(tell.is_used for tell in told)
+            # Whoever uses the new plane may have dropped the old one already; nobody can have dropped both.
+            is_forward = any(tell.is_used for tell in self._told.values())
             self._order(Step.FINISH if is_forward else Step.ROLLBACK)
         elif self.step is Step.RETIRE or self.step is Step.FORGET:
             self.outcome = "completed" if self.step is Step.RETIRE else "rolled back"
@@ -294,7 +294,7 @@ class Switch:
 
     def _after_the_fact(self, version: int, step: Step) -> Message | None:
         """What is over already is simply confirmed; what never began here is refused."""
-        if step in (Step.ROLLBACK, Step.FORGET):
+        if step in (Step.ROLLBACK, Step.FORGET) and version != self.version:
             self.revoked = max(self.revoked, version)
         elif version != self.version or step < Step.FINISH:
             return Refused(version)
