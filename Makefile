@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run setup dev test check lint lock bench reproduce seeds clean
+.PHONY: help run setup dev test slow check lint lock bench reproduce seeds clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 run: setup  ## the main job on the embedded default
-	$(BIN)/coterie price --workload multimodal --nodes 2000 --topics 200 --subscriptions 20
+	$(BIN)/coterie compare
 
 setup: $(VENV)/.ready  ## the command at .venv/bin/coterie, and a Java for Spark
 
@@ -21,7 +21,7 @@ test: dev  ## everything CI runs
 	$(BIN)/ruff check --quiet src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 check: dev  ## the quick gate: style, types, layers, unit tests, conformance
 	$(BIN)/ruff format --check --quiet src tests benchmarks
@@ -29,6 +29,9 @@ check: dev  ## the quick gate: style, types, layers, unit tests, conformance
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m pytest -n 2 -m "not spark and not interop and not slow and not traces"
+
+slow: dev  ## the tests that take too long for every change
+	$(BIN)/python -m pytest -n 2 -m slow
 
 seeds: dev  ## many seeds of every system under faults
 	COTERIE_SEEDS=200 $(BIN)/python -m pytest -n 2 tests/simulation

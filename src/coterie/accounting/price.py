@@ -7,10 +7,13 @@ from numpy.typing import NDArray
 
 from coterie.accounting.tally import Tally, structure_state
 from coterie.kernels import pricing
+from coterie.kernels.spidercast_measures import diameters
 from coterie.model import Design, Entries, Ledger, Relation, Spread, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import Control, Maintenance, State
 from coterie.model.relation import Index
+
+DIAMETER_STEPS_MAX = 3e9
 
 SPREAD_CODES = {
     Spread.DIRECT: pricing.DIRECT,
@@ -23,7 +26,8 @@ SPREAD_CODES = {
 def price(design: Design, workload: Workload, latency: Latency | None = None, control: Control | None = None) -> Ledger:
     """The whole bill. `control` is what it took to set the design up, where the system knows it in advance."""
     tally = count_dissemination(design, workload, latency or Latency.constant())
-    return tally.ledger(maintenance(design), state(design), control or set_up_control(design))
+    diameter = topic_diameter(design.trees.spread, design.trees.members, design.overlay.undirected)
+    return tally.ledger(maintenance(design), state(design), control or set_up_control(design), diameter)
 
 
 def maintenance(design: Design) -> Maintenance:
@@ -47,6 +51,16 @@ def state(design: Design) -> State:
     used = int(np.count_nonzero(trees.members.lengths))
     overlay = design.overlay
     return structure_state(overlay.degrees, overlay.entry_counts, tree_entries, design.channels.count, used)
+
+
+def topic_diameter(spread: Spread, members: Relation, links: Relation) -> float:
+    """The longest shortest path between two members inside any channel that is flooded; 0 for trees.
+
+    Exact, so it costs a search from every member; networks for which that takes minutes go without (0).
+    """
+    if spread is not Spread.FLOOD or float((members.lengths**2).sum()) * links.lengths.mean() > DIAMETER_STEPS_MAX:
+        return 0.0
+    return float(diameters(members.indptr, members.columns, links.indptr, links.columns).max(initial=0))
 
 
 def count_dissemination(design: Design, workload: Workload, latency: Latency) -> Tally:

@@ -9,9 +9,10 @@ from random import Random
 
 import numpy as np
 
+from coterie.accounting.price import topic_diameter
 from coterie.accounting.tally import Tally, structure_state
 from coterie.errors import RunError
-from coterie.model import Design, Ledger, Workload
+from coterie.model import Design, Ledger, Overlay, Relation, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import INTERVAL_S, Control, Maintenance, State
 from coterie.model.plan import slices
@@ -92,7 +93,8 @@ def _measure(
     _run_in_steps(simulation, start_s, INTERVAL_S, progress)
     upkeep = _maintenance(simulation, before)
     simulation.run_until(start_s + 2 * INTERVAL_S)  # what is still under way arrives
-    ledger = simulation.book.tally.ledger(upkeep, _state(simulation, design), control)
+    state, diameter = _state(simulation, design)
+    ledger = simulation.book.tally.ledger(upkeep, state, control, diameter)
     return _outcome(simulation, ledger, unpublished)
 
 
@@ -120,7 +122,8 @@ def _weather(
     tally = simulation.book.tally
     simulation.book.tally = Tally()
     probes = probe(simulation, design, workload)
-    ledger = tally.ledger(upkeep, _state(simulation, design), control)
+    state, diameter = _state(simulation, design)
+    ledger = tally.ledger(upkeep, state, control, diameter)
     return _outcome(simulation, ledger, unpublished, missing, probes)
 
 
@@ -193,23 +196,27 @@ def _control(simulation: Simulation) -> Control:
     )
 
 
-def _state(simulation: Simulation, design: Design) -> State:
-    """Read off the nodes themselves."""
+def _state(simulation: Simulation, design: Design) -> tuple[State, float]:
+    """Read off the nodes themselves; with it the diameter of flooded topics."""
     count = simulation.node_count
     pairs: set[tuple[int, int]] = set()
     entries = np.zeros(count, np.int64)
     tree_entries = np.zeros(count, np.int64)
-    channels: set[int | str] = set()
+    channels: dict[int | str, list[int]] = {}
     for address, node in enumerate(simulation.nodes):
         if node is None:
             continue
-        state = node.state()
-        entries[address] = len(state.links)
-        tree_entries[address] = len(state.parents) + len(state.children)
-        channels.update(state.memberships)
-        pairs.update((min(address, peer), max(address, peer)) for peer in state.links)
-    degrees = np.bincount(np.array(sorted(pairs), np.int64).ravel(), minlength=count)
-    return structure_state(degrees, entries, tree_entries, design.channels.count, len(channels))
+        seen = node.state()
+        entries[address] = len(seen.links)
+        tree_entries[address] = len(seen.parents) + len(seen.children)
+        for channel in seen.memberships:
+            channels.setdefault(channel, []).append(address)
+        pairs.update((min(address, peer), max(address, peer)) for peer in seen.links)
+    ends = np.array(sorted(pairs), np.int64).reshape(-1, 2)
+    links = Overlay(Relation.from_pairs(ends[:, 0], ends[:, 1], count, count)).undirected
+    diameter = topic_diameter(design.trees.spread, Relation.from_rows(list(channels.values()), count), links)
+    state = structure_state(links.lengths, entries, tree_entries, design.channels.count, len(channels))
+    return state, diameter
 
 
 def _outcome(
