@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from importlib import import_module
 
 import typer
 
 from coterie import __version__
-from coterie.cli.catalogue import systems_command, workloads_command
 from coterie.cli.console import err, out
-from coterie.cli.doctor import doctor_command
-from coterie.cli.planning import compare_command, plan_command
-from coterie.cli.pricing import price_command
-from coterie.cli.reproducing import reproduce_command
-from coterie.cli.simulating import simulate_command
 from coterie.errors import CoterieError
+
+# Command -> where it is. A module is imported when its command is run (or when help lists them all): nobody who
+# publishes a message should wait for Spark.
+COMMANDS = {
+    "compare": "planning:compare_command",
+    "plan": "planning:plan_command",
+    "watch": "watching:watch_command",
+    "reproduce": "reproducing:reproduce_command",
+    "simulate": "simulating:simulate_command",
+    "price": "pricing:price_command",
+    "systems": "catalogue:systems_command",
+    "workloads": "catalogue:workloads_command",
+    "doctor": "doctor:doctor_command",
+}
 
 app = typer.Typer(
     help="Publish/subscribe that organises itself around who listens to what.",
@@ -24,14 +34,14 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-app.command("compare")(compare_command)
-app.command("plan")(plan_command)
-app.command("reproduce")(reproduce_command)
-app.command("simulate")(simulate_command)
-app.command("price")(price_command)
-app.command("systems")(systems_command)
-app.command("workloads")(workloads_command)
-app.command("doctor")(doctor_command)
+
+
+def load_commands(arguments: Sequence[str]) -> None:
+    """Register the command that is asked for, or all of them."""
+    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
+    for name in [asked] if asked in COMMANDS else COMMANDS:
+        module, _, function = COMMANDS[name].partition(":")
+        app.command(name)(getattr(import_module(f"coterie.cli.{module}"), function))
 
 
 @app.callback(invoke_without_command=True)
@@ -49,6 +59,7 @@ def run() -> None:
     is_debugging = "--debug" in sys.argv or bool(os.environ.get("COTERIE_DEBUG"))
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # it may stand anywhere
     try:
+        load_commands(sys.argv[1:])
         app()
     except CoterieError as error:
         if is_debugging:

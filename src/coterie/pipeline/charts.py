@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
-import matplotlib
-
-matplotlib.use("svg")
-
-from matplotlib import pyplot as plt
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 INK, FAINT = "#1f2933", "#9aa5b1"
 COLOURS = ("#2f6f9f", "#d9822b", "#3d8a5f", "#a8456b", "#7a6ab0", "#8c7355", "#5b8fb9", "#c2a83e", "#6b7280")
@@ -41,8 +38,7 @@ def stacked_bars(
     unit: str = "",
 ) -> str:
     """One horizontal bar per label, split into parts; a mark shows the lower bound of each."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(8.2, 0.42 * len(labels) + 1.3))
+    with _drawing(8.2, 0.42 * len(labels) + 1.3) as (figure, axes):
         places = range(len(labels))
         left = [0.0] * len(labels)
         for colour, (name, widths) in zip(COLOURS, parts.items(), strict=False):
@@ -61,8 +57,7 @@ def stacked_bars(
 
 def paired_bars(title: str, pairs: Mapping[str, Sequence[float]], labels: Sequence[str], unit: str = "") -> str:
     """For each label one bar per series, side by side."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(8.2, 0.5 * len(labels) + 1.2))
+    with _drawing(8.2, 0.5 * len(labels) + 1.2) as (figure, axes):
         height = 0.8 / max(len(pairs), 1)
         for index, (name, values) in enumerate(pairs.items()):
             places = [place + (index - (len(pairs) - 1) / 2) * height for place in range(len(labels))]
@@ -84,8 +79,7 @@ def lines(
     log_x: bool = False,
 ) -> str:
     """One line per series of (x, y); points are marked."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(7.2, 3.4))
+    with _drawing(7.2, 3.4) as (figure, axes):
         for index, (name, (x, y)) in enumerate(series.items()):
             axes.plot(x, y, marker="o", markersize=4, label=name, color=COLOURS[index % len(COLOURS)])
         if log_x:
@@ -101,8 +95,7 @@ def lines(
 
 def rank_curve(title: str, series: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> str:
     """Sizes from the largest down, both axes logarithmic: how skewed something is."""
-    with plt.rc_context(STYLE):
-        figure, axes = plt.subplots(figsize=(7.2, 3.0))
+    with _drawing(7.2, 3.0) as (figure, axes):
         for index, (name, values) in enumerate(series.items()):
             ordered = sorted((value for value in values if value > 0), reverse=True)
             axes.loglog(range(1, len(ordered) + 1), ordered, label=name, color=COLOURS[index % len(COLOURS)])
@@ -114,6 +107,17 @@ def rank_curve(title: str, series: Mapping[str, Sequence[float]], x_label: str, 
         return _svg(figure)
 
 
+@contextmanager
+def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
+    """A figure in our style; matplotlib is loaded only by who really draws."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(width, height))
+        yield figure, figure.add_subplot()
+
+
 def _thousands(axes: Axes, axis: str) -> None:
     chosen = axes.xaxis if axis == "x" else axes.yaxis
     chosen.set_major_formatter(lambda value, _: f"{value:,.0f}" if abs(value) >= 10 or value == 0 else f"{value:g}")
@@ -123,6 +127,5 @@ def _svg(figure: Figure) -> str:
     figure.tight_layout()
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
-    plt.close(figure)
     drawn = text.getvalue()
     return drawn[drawn.index("<svg") :]
