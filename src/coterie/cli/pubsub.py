@@ -1,0 +1,144 @@
+"""`coterie pub` and `coterie sub`: a publisher and a subscriber that go where a server sends them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from coterie.cli.console import err
+from coterie.errors import ConfigError, InputError, RunError
+from coterie.mqtt.packets import MQTT_3, MQTT_5, Publish
+from coterie.runtime.client import MqttClient, connect_packet
+
+Host = Annotated[str, typer.Option("--host", "-h", help="The server to ask first.")]
+Port = Annotated[int, typer.Option("--port", "-p", min=1, max=65_535)]
+Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2)]
+Identifier = Annotated[str, typer.Option("--id", "-i", help="Client identifier; the server gives one if empty.")]
+User = Annotated[str | None, typer.Option("--user", "-u")]
+Password = Annotated[str | None, typer.Option("--password", envvar="COTERIE_PASSWORD")]
+Version = Annotated[str, typer.Option("--mqtt", help="5 or 3.1.1; only 5 can be sent to another server.")]
+Follow = Annotated[bool, typer.Option("--follow/--stay", help="Go where the server says the topics live.")]
+Allow = Annotated[list[str] | None, typer.Option("--allow", help="Another host that may be followed to; repeatable.")]
+
+
+def pub_command(
+    topic: Annotated[str, typer.Argument()],
+    message: Annotated[str | None, typer.Argument(help="Absent: each line of standard input is a message.")] = None,
+    file: Annotated[Path | None, typer.Option(help="Publish the content of a file.")] = None,
+    retain: Annotated[bool, typer.Option("--retain", "-r", help="Keep it for those who subscribe later.")] = False,
+    host: Host = "127.0.0.1",
+    port: Port = 1883,
+    qos: Qos = 1,
+    identifier: Identifier = "",
+    user: User = None,
+    password: Password = None,
+    mqtt: Version = "5",
+    follow: Follow = True,
+    allow: Allow = None,
+) -> None:
+    """Publish a message, a file, or every line of standard input.
+
+    Example: coterie pub news/vienna "it rains" --qos 1
+    """
+    packet = connect_packet(identifier, version=_version(mqtt), username=user, password=password)
+    client = MqttClient(host, port, packet, follow=follow, allowed_hosts=allow or (), give_up_s=10)
+
+    async def main() -> None:
+        async with client:
+            for payload in _payloads(message, file):
+                reason = await client.publish(topic, payload, qos, retain)
+                if reason >= 0x80:
+                    raise RunError(f"the server refused the message on {topic}: reason {reason:#x}")
+            await client.drain()
+
+    asyncio.run(main())
+
+
+def _payloads(message: str | None, file: Path | None) -> list[bytes]:
+    if file is not None:
+        try:
+            return [file.read_bytes()]
+        except OSError as error:
+            raise InputError(str(file), f"cannot be read: {error.strerror}") from None
+    if message is not None:
+        return [message.encode()]
+    return [line.rstrip(b"\n") for line in sys.stdin.buffer]
+
+
+def sub_command(
+    filters: Annotated[list[str], typer.Argument(help="Topic filters.")],
+    count: Annotated[int, typer.Option("--count", "-c", help="Stop after so many messages; 0: never.")] = 0,
+    wait: Annotated[float, typer.Option("--wait", "-w", help="Stop after so many seconds; 0: never.")] = 0.0,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with topic and options.")] = False,
+    keep: Annotated[int, typer.Option(help="Seconds the server keeps the session while we are away.")] = 0,
+    host: Host = "127.0.0.1",
+    port: Port = 1883,
+    qos: Qos = 1,
+    identifier: Identifier = "",
+    user: User = None,
+    password: Password = None,
+    mqtt: Version = "5",
+    follow: Follow = True,
+    allow: Allow = None,
+) -> None:
+    """Print messages as they come, one a line; comes back after a lost connection.
+
+    Example: coterie sub "news/#" --json
+    """
+    version = _version(mqtt)
+    packet = connect_packet(
+        identifier, version=version, clean=not keep, username=user, password=password, expiry_s=keep
+    )  # fmt: skip
+    finished = asyncio.Event()
+    left = [count]
+
+    def show(message: Publish) -> None:
+        if left[0] < 0:
+            return
+        sys.stdout.buffer.write(_json(message) if as_json else message.payload + b"\n")
+        sys.stdout.flush()
+        left[0] -= 1
+        if left[0] == 0:
+            left[0] = -1
+            finished.set()
+
+    client = MqttClient(host, port, packet, show, follow=follow, allowed_hosts=allow or (), give_up_s=60)
+
+    async def main() -> None:
+        async with client:
+            reasons = await client.subscribe(*filters, qos=qos)
+            for topic_filter, reason in zip(filters, reasons, strict=True):
+                if reason >= 0x80:
+                    raise RunError(f"the server refused the subscription to {topic_filter}: reason {reason:#x}")
+            if client.redirects:
+                err.print(f"moved to {client.server[0]}:{client.server[1]}")
+            try:
+                await asyncio.wait_for(finished.wait(), wait or None)
+            except TimeoutError:
+                return
+
+    asyncio.run(main())
+
+
+def _json(message: Publish) -> bytes:
+    document = {
+        "t": round(time.time(), 6),
+        "topic": message.topic,
+        "payload": message.payload.decode("utf-8", "backslashreplace"),
+        "qos": message.qos,
+        "retain": message.retain,
+    }
+    return msgspec.json.encode(document) + b"\n"
+
+
+def _version(text: str) -> int:
+    versions = {"5": MQTT_5, "3.1.1": MQTT_3, "3": MQTT_3}
+    if text not in versions:
+        raise ConfigError("--mqtt", text, "5 or 3.1.1")
+    return versions[text]

@@ -1,0 +1,110 @@
+"""`coterie top`: the nodes of a network, what passes through them, and what waits, once a second."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated, Any
+
+import typer
+from rich.live import Live
+from rich.table import Table
+
+from coterie.cli.adminclient import ask
+from coterie.cli.console import number, out, print_json, table
+from coterie.cli.up import ADMIN_OFFSET
+from coterie.errors import RunError
+
+HEADER = [
+    "node",
+    "clients",
+    "links",
+    "in/s",
+    "out/s",
+    "copies/s",
+    "control/s",
+    "queued",
+    "shed",
+    "behind",
+    "CPU %",
+    "MB",
+    "up",
+]
+
+
+def top_command(
+    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes `coterie up` started.")] = 3,
+    base_port: Annotated[int, typer.Option(help="The base port it was given.")] = 1883,
+    admin: Annotated[
+        list[str] | None, typer.Option("--admin", help="HOST:PORT of an admin interface instead; repeatable.")
+    ] = None,
+    token: Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token.")] = "",
+    host: Annotated[str, typer.Option()] = "127.0.0.1",
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 1.0,
+    once: Annotated[bool, typer.Option("--once", help="Print one table (over one interval) and stop.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print every node's totals once.")] = False,
+) -> None:
+    """A live table of nodes: rates, links, queues, what was shed, who is catching up.
+
+    Example: coterie top --nodes 5 --base-port 1883
+    """
+    places = [_place(one) for one in admin or ()] or [(host, base_port + ADMIN_OFFSET + node) for node in range(nodes)]
+    with ThreadPoolExecutor(min(32, len(places))) as pool:
+
+        def look() -> list[dict[str, float] | None]:
+            return list(pool.map(lambda place: ask(place[0], place[1], "/totals", token), places))
+
+        if as_json:
+            print_json(look())
+            return
+        before, moment_s = look(), time.monotonic()
+        if not any(before):
+            raise RunError(f"no node answers on {places[0][0]}:{places[0][1]}; is the network up?")
+        if once:
+            time.sleep(interval)
+            out.print(_rows(before, look(), interval))
+            return
+        with Live(console=out, auto_refresh=False) as live:
+            while True:
+                time.sleep(interval)
+                now, now_s = look(), time.monotonic()
+                live.update(_rows(before, now, now_s - moment_s), refresh=True)
+                before, moment_s = now, now_s
+
+
+def _place(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host or "127.0.0.1", int(port)
+
+
+def _rows(before: list[Any], now: list[Any], span_s: float) -> Table:
+    rows = []
+    for node, (old, new) in enumerate(zip(before, now, strict=True)):
+        if new is None:
+            rows.append([str(node), *["-"] * (len(HEADER) - 2), "down"])
+            continue
+        old = old or new
+
+        def rate(*names: str, old: dict[str, float] = old, new: dict[str, float] = new) -> float:
+            return round(max(0.0, sum(new[name] - old[name] for name in names) / span_s), 1)
+
+        copies = [f"copies_{kind}_total" for kind in ("inbound", "wanted", "relayed", "filtered", "duplicate")]
+        control = [name for name in new if name.startswith("sent_") and name.removeprefix("sent_")[:5] not in _EVENTS]
+        figures = [
+            new["clients"],
+            new["links"],
+            rate("messages_in_total"),
+            rate("messages_out_total"),
+            rate(*copies),
+            rate(*control, "driver_messages_total"),
+            new["queued_messages"],
+            new["shed_messages"] + new["link_shed_total"],
+            new["behind"],
+            round(100 * (new["cpu_seconds_total"] - old["cpu_seconds_total"]) / span_s),
+            round(new["memory_bytes_max"] / 1e6),
+        ]
+        rows.append([str(node), *map(number, figures), f"{new['uptime_seconds']:,.0f} s"])
+    return table("nodes", HEADER, rows)
+
+
+_EVENTS = ("event", "inbou")
