@@ -16,6 +16,9 @@ from coterie.cli.up import ADMIN_OFFSET
 from coterie.errors import RunError
 
 HEADER = [
+    *("node", "clients", "links", "in/s", "out/s", "copies/s", "control/s"),
+    *("queued", "shed", "behind", "CPU %", "MB", "up"),
+]
     "node",
     "clients",
     "links",

@@ -73,7 +73,7 @@ class Network:
         self.filters = RemoteFilters()
         self.seen = SeenEvents(store)
         self.recovery = Recovery(self.node, self.links.peers, store, config.recovery, self)
-        self.on_message: Callable[[Message], None] = lambda message: None
+        self.on_message: Callable[[Message], int] = lambda message: 0
         self.on_retained: Callable[[int, Message], None] = lambda stamp, message: None
         self.all_retained: Callable[[], list[tuple[int, Message]]] = list
         self.is_wanted: Callable[[str], bool] = lambda topic: False
@@ -163,16 +163,19 @@ class Network:
             return
         if event.topic == RETAINED_CHANNEL:
             self.on_retained(carried.id, carried.message())
-        else:
-            self._take(carried)
+            return
+        delivered = self._take(carried)
+        if delivered:
+            delay_us = microseconds(self.wall_s()) - (carried.id & TIME_MASK)
+            self.overlay.tally.add_delivery(hops, max(0, delay_us), delivered)
 
-    def _take(self, carried: Carried) -> None:
+    def _take(self, carried: Carried) -> int:
         if carried.qos or carried.retain:
             if not self.seen.add(carried.id):
-                return
+                return 0
         elif carried.channels > 1 and not self._once.add(carried.id):
-            return
-        self.on_message(carried.message())
+            return 0
+        return self.on_message(carried.message())
 
     def take_copy(self, body: bytes) -> None:
         """An event that was asked for, straight from its origin."""

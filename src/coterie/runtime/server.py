@@ -281,13 +281,13 @@ class Server:
 
     # --- what comes from elsewhere ---
 
-    def _from_network(self, message: Message) -> None:
+    def _from_network(self, message: Message) -> int:
         broker = self.broker
         match = broker.index.matches(message.topic)
+        delivered = fan_out(SharedPublish(message, match.encoded), match, None, broker.dirty, self.wall_s())
         self.counts.events_in += 1
-        self.counts.messages_out += fan_out(
-            SharedPublish(message, match.encoded), match, None, broker.dirty, self.wall_s()
-        )
+        self.counts.messages_out += delivered
+        return delivered
 
     def _retained_elsewhere(self, stamp: int, message: Message) -> None:
         """The last word on a topic is the one with the greatest stamp, everywhere."""
