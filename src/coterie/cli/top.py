@@ -19,20 +19,6 @@ HEADER = [
     *("node", "clients", "links", "in/s", "out/s", "copies/s", "control/s"),
     *("queued", "shed", "behind", "CPU %", "MB", "up"),
 ]
-    "node",
-    "clients",
-    "links",
-    "in/s",
-    "out/s",
-    "copies/s",
-    "control/s",
-    "queued",
-    "shed",
-    "behind",
-    "CPU %",
-    "MB",
-    "up",
-]
 
 
 def top_command(
