@@ -11,6 +11,8 @@ from coterie.substrate.oscar import OscarRouter, OscarShape
 from coterie.substrate.router import Contact, Peer, RingRouter
 from coterie.systems.magnet.plan import CONTROL_SEED
 
+LOST_MAX = 256  # peers lost most recently
+
 
 def control_position(peer: Peer) -> int:
     return node_position(peer, CONTROL_SEED)
@@ -77,6 +79,11 @@ class TwoRings(RingRouter):
 
     def forget(self, peer: Peer) -> bool:
         is_known = peer in self._place
+        if is_known:
+            self._lost.pop(peer, None)
+            self._lost[peer] = self._place[peer]
+            if len(self._lost) > LOST_MAX:
+                del self._lost[next(iter(self._lost))]
         self.control.forget(peer)
         self.skewed.forget(peer)
         self._keep()
@@ -103,8 +110,10 @@ class TwoRings(RingRouter):
     # --- inside ---
 
     def _hear(self, peer: Peer, position: int, is_hearsay: bool) -> None:
-        if peer == self.peer:
+        # Both rings believe the same hearsay: what one had taken and the other refused, first-hand word could not mend.
+        if peer == self.peer or (is_hearsay and self._lost.get(peer) == position):
             return
+        self._lost.pop(peer, None)
         self._place[peer] = position
         self.control.learn(peer, control_position(peer), is_hearsay=is_hearsay)
         self.skewed.learn(peer, position, is_hearsay=is_hearsay)
