@@ -1,0 +1,199 @@
+"""What whole networks cost: copies, bytes, links and control traffic per delivered message, system by system.
+
+Run `python benchmarks/bench_network.py` (options: --nodes 32 --systems flooding scribe --placement aligned --json).
+The workload: 200 topics in 10 modes, 400 clients with 10 topics each, 9 of 10 from their own mode, 2,000 messages at
+QoS 1, each published by some client on one of its topics. Placement `random` puts clients anywhere, `aligned` keeps the
+clients of a mode together. Every node is a process of its own, every client a connection. The lower bound is one copy
+for every node with a subscriber except the publisher's own; ratios to it are what counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import socket
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from coterie.cli.adminclient import ask
+from coterie.cli.up import ADMIN_OFFSET, LINK_OFFSET, Fleet, arrange
+from coterie.runtime.client import MqttClient, connect_packet
+from coterie.systems import SYSTEMS, system_named
+
+TOPICS, MODES, CLIENTS, WANTED, MESSAGES = 200, 10, 400, 10, 2000
+KINDS = ("inbound", "wanted", "relayed", "filtered", "duplicate")
+EVENTS = ("event", "inbound")
+
+
+class Load:
+    """Who wants what, who sits where, and what is published; all from one seed."""
+
+    def __init__(self, nodes: int, placement: str, seed: int) -> None:
+        draw = random.Random(seed)
+        per_mode = TOPICS // MODES
+        self.interest: list[list[str]] = []
+        for client in range(CLIENTS):
+            mode = client * MODES // CLIENTS
+            own = draw.sample(range(mode * per_mode, (mode + 1) * per_mode), WANTED * 9 // 10)
+            other = draw.sample([one for one in range(TOPICS) if one // per_mode != mode], WANTED - len(own))
+            self.interest.append([f"topic/{one}" for one in own + other])
+        self.home = [client * nodes // CLIENTS for client in range(CLIENTS)]
+        if placement == "random":
+            draw.shuffle(self.home)
+        authors = [draw.randrange(CLIENTS) for _ in range(MESSAGES)]
+        self.messages = [(author, draw.choice(self.interest[author])) for author in authors]
+
+    def audience(self, topic: str) -> list[int]:
+        return [client for client, topics in enumerate(self.interest) if topic in topics]
+
+    def bounds(self) -> tuple[int, int]:
+        """(deliveries, the fewest copies between nodes)."""
+        deliveries = copies = 0
+        for author, topic in self.messages:
+            audience = self.audience(topic)
+            deliveries += len(audience)
+            copies += len({self.home[client] for client in audience} - {self.home[author]})
+        return deliveries, copies
+
+
+def free_base(nodes: int) -> int:
+    for base in range(20_000, 55_000, 37):
+        ports = [base + offset + node for offset in (0, ADMIN_OFFSET, LINK_OFFSET) for node in (0, nodes - 1)]
+        try:
+            for port in ports:
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return base
+    raise SystemExit("no free ports")
+
+
+def books(base: int, nodes: int) -> list[dict[str, Any]]:
+    return [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/ledger", timeout_s=30.0) for node in range(nodes)]
+
+
+def control_of(ledgers: list[dict[str, Any]]) -> tuple[int, int]:
+    """(messages, bytes) that are no events, the drivers' own included."""
+    messages = sum(n for one in ledgers for kind, n in one["sent"].items() if kind not in EVENTS)
+    size = sum(n for one in ledgers for kind, n in one["sent_bytes"].items() if kind not in EVENTS)
+    drivers = sum(one["driver_messages"] for one in ledgers), sum(one["driver_bytes"] for one in ledgers)
+    return messages + drivers[0], size + drivers[1]
+
+
+def copies_of(ledgers: list[dict[str, Any]]) -> Counter[str]:
+    return Counter({kind: int(sum(one["columns"][f"dissemination.{kind}"] for one in ledgers)) for kind in KINDS})
+
+
+async def drive(base: int, nodes: int, load: Load) -> dict[str, Any]:
+    got = [Counter[bytes]() for _ in range(CLIENTS)]
+    clients: list[MqttClient] = []
+
+    def sink(counter: Counter[bytes]) -> Any:
+        return lambda message: counter.update([message.payload])
+
+    for number in range(CLIENTS):
+        packet = connect_packet(f"client{number}", keep_alive_s=0)
+        clients.append(MqttClient("127.0.0.1", base + load.home[number], packet, sink(got[number]), give_up_s=120))
+    for client in clients:
+        await client.start()
+    start_s = time.perf_counter()
+    for client, topics in zip(clients, load.interest, strict=True):
+        await client.subscribe(*topics, qos=1)
+    subscribed_s = time.perf_counter() - start_s
+    await asyncio.sleep(1.0)
+    before = await asyncio.to_thread(books, base, nodes)
+    owed = load.bounds()[0]
+    start_s = time.perf_counter()
+    for first in range(0, MESSAGES, 50):
+        batch = enumerate(load.messages[first : first + 50], first)
+        await asyncio.gather(*(clients[who].publish(topic, b"%06d" % n + bytes(58), 1) for n, (who, topic) in batch))
+    while sum(one.total() for one in got) < owed and time.perf_counter() - start_s < 120:
+        await asyncio.sleep(0.05)
+    published_s = time.perf_counter() - start_s
+    after = await asyncio.to_thread(books, base, nodes)
+    healths = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/health") for node in range(nodes)]
+    for client in clients:
+        await client.stop()
+    copies = copies_of(after) - copies_of(before)
+    event_bytes = sum(
+        n for one in after for kind, n in one["sent_bytes"].items() if kind in EVENTS
+    ) - sum(n for one in before for kind, n in one["sent_bytes"].items() if kind in EVENTS)  # fmt: skip
+    links = {(min(n, peer), max(n, peer)) for n, health in enumerate(healths) for peer in health["links"]}
+    return {
+        "delivered": sum(len(one) for one in got),
+        "twice": sum(count - 1 for one in got for count in one.values()),
+        "owed": owed,
+        "copies": copies.total(),
+        **{kind: copies[kind] for kind in KINDS},
+        "event_bytes": event_bytes,
+        "links": len(links),
+        "subscribe_control": control_of(before),
+        "subscribe_s": subscribed_s,
+        "publish_s": published_s,
+    }
+
+
+def measure(name: str, nodes: int, placement: str, seed: int) -> dict[str, Any]:
+    load = Load(nodes, placement, seed)
+    system = system_named(name)
+    base = free_base(nodes)
+    with tempfile.TemporaryDirectory() as folder:
+        configs = arrange(system, {}, nodes, base, Path(folder), seed, "127.0.0.1")
+        fleet = Fleet(system, configs, [base + ADMIN_OFFSET + node for node in range(nodes)], "127.0.0.1")
+        try:
+            fleet.start()
+            fleet.wait_healthy(180.0)
+            row = asyncio.run(drive(base, nodes, load))
+        finally:
+            fleet.stop()
+    return {"system": name, "placement": placement, "nodes": nodes, "bound": load.bounds()[1], **row}
+
+
+COLUMNS = [
+    *(("system", 15), ("placement", 9), ("delivered", 9), ("lost", 5), ("twice", 5), ("copies/msg", 10), ("bound", 6)),
+    *(("copies/dlv", 10), ("bytes/dlv", 9), ("links", 5), ("sub msgs", 8), ("sub kB", 7)),
+]
+
+
+def cells(row: dict[str, Any]) -> list[str]:
+    delivered = max(1, row["delivered"])
+    messages, size = row["subscribe_control"]
+    return [
+        *(row["system"], row["placement"], f"{row['delivered']:,}", str(row["owed"] - row["delivered"])),
+        *(str(row["twice"]), f"{row['copies'] / MESSAGES:.2f}", f"{row['bound'] / MESSAGES:.2f}"),
+        *(f"{row['copies'] / delivered:.3f}", f"{row['event_bytes'] / delivered:.1f}", str(row["links"])),
+        *(f"{messages:,}", f"{size / 1000:,.0f}"),
+    ]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--nodes", type=int, default=32)
+    arguments.add_argument("--systems", nargs="*", default=list(SYSTEMS))
+    arguments.add_argument("--placement", nargs="*", default=["random", "aligned"], choices=["random", "aligned"])
+    arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--json", action="store_true")
+    chosen = arguments.parse_args()
+    rows = []
+    if not chosen.json:
+        print(" ".join(f"{name:>{width}}" for name, width in COLUMNS))
+    for placement in chosen.placement:
+        for name in chosen.systems:
+            row = measure(name, chosen.nodes, placement, chosen.seed)
+            rows.append(row)
+            if not chosen.json:
+                print(" ".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells(row), COLUMNS, strict=True)))
+                sys.stdout.flush()
+    if chosen.json:
+        json.dump(rows, sys.stdout, indent=1)
+
+
+if __name__ == "__main__":
+    main()
