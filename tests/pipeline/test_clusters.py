@@ -1,0 +1,183 @@
+"""The job on executors of their own: local-cluster, a standalone master with two workers, Spark Connect."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+
+from coterie.pipeline import job
+from coterie.pipeline.java import find_java, java_home
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
+
+HOME = Path(pyspark.__file__).parent
+LOOPBACK = "127.0.0.1"
+START_S = 120.0
+
+# A session has its master for life, so every cluster gets a process of its own.
+SCRIPT = """
+import json, os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_job as tests
+import pyarrow as pa
+from coterie.pipeline.session import open_session
+from coterie.pipeline.tasks import run_tasks
+def where(task):
+    import coterie, time
+    time.sleep(0.2)  # long enough that one executor cannot take all of them
+    return pa.table({"pid": pa.array([os.getppid()], pa.int64()), "file": [coterie.__file__]})
+folder, out, master = Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
+conf = {} if master.startswith("sc:") else {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+spark = open_session(master, profile="test", work_dir=out / "spark", conf=conf)
+tests.job.run_job(spark, tests.request(folder), tests.candidates(), out)
+found = run_tasks(spark, list(range(12)), where, "pid long, file string")
+told = {name: sorted(set(found[name].to_pylist())) for name in ("pid", "file")}
+sys.stdout.write("\\n" + json.dumps(told) + "\\n")
+spark.stop()
+"""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    import test_job
+
+    folder = tmp_path_factory.mktemp("files")
+    test_job.write_files(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(spark, files, tmp_path_factory) -> list[dict]:
+    """The ledgers of the same job in the session of this process."""
+    import test_job
+
+    out = tmp_path_factory.mktemp("here")
+    job.run_job(spark, test_job.request(files), test_job.candidates(), out)
+    return pq.read_table(out / job.LEDGERS).to_pylist()
+
+
+def run_on(master: str, files: Path, out: Path, **environment: str) -> dict[str, list]:
+    paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, str(Path(__file__).parent), str(files), str(out), master],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), **environment},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind((LOOPBACK, 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Until somebody listens; skips the test where that never happens."""
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        if process.poll() is not None:
+            pytest.skip(f"the daemon ended with code {process.returncode}")
+        try:
+            socket.create_connection((LOOPBACK, port), timeout=1).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    pytest.skip(f"nobody listened on port {port} within {START_S:g} s")
+
+
+@contextmanager
+def daemons() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Processes that are ended together with all their children, whatever happens."""
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        yield started
+    finally:
+        for process in reversed(started):
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGTERM)
+        for process in started:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait(20)
+
+
+def start(log: Path, *command: str) -> subprocess.Popen[bytes]:
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(HOME),
+        "JAVA_HOME": str(java_home(find_java())),
+        "SPARK_LOCAL_IP": LOOPBACK,
+        "SPARK_DAEMON_MEMORY": "256m",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    with open(log, "ab") as file:
+        return subprocess.Popen(
+            [str(HOME / "bin" / command[0]), *command[1:]],
+            env=environment,
+            stdout=file,
+            stderr=file,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def test_local_cluster(files, expected, tmp_path):
+    told = run_on("local-cluster[2,1,1024]", files, tmp_path)
+    assert pq.read_table(tmp_path / job.LEDGERS).to_pylist() == expected
+    assert len(told["pid"]) == 2
+
+
+def test_standalone_master_and_two_workers(files, expected, tmp_path):
+    port, log = free_port(), tmp_path / "daemons.log"
+    url = f"spark://{LOOPBACK}:{port}"
+    with daemons() as started:
+        master = ("org.apache.spark.deploy.master.Master", "--host", LOOPBACK, "--port", str(port), "--webui-port", "0")
+        started.append(start(log, "spark-class", *master))
+        wait_for_port(port, started[0])
+        for index in range(2):
+            work = tmp_path / f"worker-{index}"
+            sizes = ("--host", LOOPBACK, "--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(work))
+            started.append(start(log, "spark-class", "org.apache.spark.deploy.worker.Worker", *sizes, url))
+        told = run_on(url, files, tmp_path / "out", SPARK_LOCAL_IP=LOOPBACK)
+    assert pq.read_table(tmp_path / "out" / job.LEDGERS).to_pylist() == expected
+    assert len(told["pid"]) == 2, "both workers take part"
+    assert all(".zip" in file for file in told["file"]), "executors run the package that was shipped to them"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs coterie[connect]")
+def test_spark_connect(files, expected, tmp_path):
+    port, log = free_port(), tmp_path / "daemons.log"
+    with daemons() as started:
+        server = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]")
+        settings = {
+            "spark.connect.grpc.binding.address": LOOPBACK,
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "1g",
+        }
+        conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+        started.append(start(log, "spark-submit", *server, *conf, "spark-internal"))
+        wait_for_port(port, started[0])
+        told = run_on(f"sc://{LOOPBACK}:{port}", files, tmp_path / "out")
+    assert pq.read_table(tmp_path / "out" / job.LEDGERS).to_pylist() == expected
+    assert told["file"]
