@@ -10,6 +10,8 @@ from tests.conftest import small_workload
 DEVIATIONS: dict[tuple[str, str], str] = {
     ("tamara", "bulk"): "clusters grow from surveys and coin tosses; tests/systems/tamara compares costs instead",
     ("magnet", "control"): "the top-down join costs more than one message per edge, depending on who joins first",
+    ("magnet-uniform", "control"): "as magnet",
+    ("interest-ring", "control"): "as magnet",
     ("dynatops", "control"): "the top-down join costs more than one message per edge, depending on who joins first",
     ("content", "control"): "every broker makes itself known to the coordinator and is told the first version",
     ("spidercast", "control"): "neighbours are negotiated",

@@ -1,4 +1,4 @@
-"""The systems side by side; adding one is adding its module here."""
+"""The systems side by side; adding one is adding it to this list."""
 
 from __future__ import annotations
 
@@ -9,8 +9,19 @@ from coterie.systems.magnet import system as magnet
 from coterie.systems.tamara import adaptive, planned
 
 SYSTEMS: dict[str, System] = {
-    module.SYSTEM.name: module.SYSTEM
-    for module in (flooding, scribe, adaptive, planned, magnet, dynatops, content, spidercast)
+    system.name: system
+    for system in (
+        flooding.SYSTEM,
+        scribe.SYSTEM,
+        adaptive.SYSTEM,
+        planned.SYSTEM,
+        magnet.SYSTEM,
+        magnet.UNIFORM,
+        magnet.INTEREST_RING,
+        dynatops.SYSTEM,
+        content.SYSTEM,
+        spidercast.SYSTEM,
+    )
 }
 
 
