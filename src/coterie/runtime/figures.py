@@ -143,6 +143,7 @@ def totals(node: LiveNode) -> dict[str, float]:
         "disturbances_total": float(network.recovery.disturbance_count),
         "recovered_total": float(network.recovery.recovered_count),
         "behind": float(len(network.recovery.behind)),
+        "clients_moved_total": float(node.placement.moved_count),
         "queued_messages": float(sum(one.queue_count for one in broker.sessions.values())),
         "shed_messages": float(sum(one.shed_count for one in broker.sessions.values())),
         "log_bytes": float(node.store.log_bytes),

@@ -23,6 +23,7 @@ from coterie.runtime.counts import Counts
 from coterie.runtime.journal import Journal
 from coterie.runtime.listeners import ClientLink, WebSocketLink, client_tls
 from coterie.runtime.network import Network
+from coterie.runtime.placement import Placement
 from coterie.runtime.server import NodeBroker, Server
 from coterie.runtime.store import Store
 
@@ -45,6 +46,15 @@ def load_slice(config: NodeConfig, system: System) -> Slice:
     if slice_.node != config.node.id or slice_.system != system.name:
         raise ConfigError("network.slice", config.network.slice, f"the slice of node {config.node.id}, {system.name}")
     return slice_
+
+
+class NewPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    clients: dict[str, int]
+
+
+def _homes(node: LiveNode) -> dict[str, Any]:
+    return {"clients": sorted(name for name, one in node.broker.sessions.items() if one.is_online)}
 
 
 class LiveNode:
@@ -75,6 +85,9 @@ class LiveNode:
             mqtt.connections_max, mqtt.write_buffer_bytes_max,
         )  # fmt: skip
         self.server.log = log
+        servers = {peer.id: peer.server for peer in config.network.peers if peer.server}
+        self.placement = Placement(config.node.id, servers, config.data / "placement.json", self.wall_s)
+        self.server.placement = self.placement
         self.ports: dict[str, int] = {}
         self._listeners: list[asyncio.Server] = []
         self._is_stopped = False
@@ -92,6 +105,7 @@ class LiveNode:
         await self._listen()
         self._every(ALIVE_S, self._note_alive)
         self._every(SYS_S, self._publish_sys)
+        self._every(1.0, self.server.move_clients)
         self._every(TRIM_S, self._trim)
         if self.journal is not None:
             self._every(0.2, self.journal.flush)
@@ -131,6 +145,8 @@ class LiveNode:
         interface.add("GET", "/totals", lambda query, body: figures.totals(self))
         interface.add("GET", "/plan", lambda query, body: figures.plan(self))
         interface.add("POST", "/plan", lambda query, body: self._take_plan(body))
+        interface.add("GET", "/placement", lambda query, body: {"version": self.placement.version, **_homes(self)})
+        interface.add("POST", "/placement", lambda query, body: self._take_placement(body))
         interface.add("POST", "/block", lambda query, body: self._block(query))
         return interface
 
@@ -146,6 +162,14 @@ class LiveNode:
             self.config.path(self.config.network.slice).write_bytes(msgspec.json.encode(slice_))
         self.server.schedule()
         return {"version": slice_.version, "before": before}
+
+    def _take_placement(self, body: bytes) -> dict[str, Any]:
+        """`{"version": 3, "clients": {"ann": 1}}`: clients that follow are moved, twenty a second."""
+        wanted = msgspec.json.decode(body, type=NewPlacement)
+        known = {self.config.node.id, *self.network.links.peers}
+        if strangers := sorted(set(wanted.clients.values()) - known):
+            raise ConfigError("placement", strangers[0], "a node of the network")
+        return {"version": wanted.version, "elsewhere": self.placement.take(wanted.version, wanted.clients)}
 
     def _block(self, query: dict[str, str]) -> dict[str, Any]:
         """Fault injection: `peers=1,2` cuts this node off from them until it is called without any."""

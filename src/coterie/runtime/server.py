@@ -23,6 +23,7 @@ from coterie.runtime.interest import WatchedIndex
 from coterie.runtime.journal import Journal
 from coterie.runtime.listeners import ClientLink
 from coterie.runtime.network import Network
+from coterie.runtime.placement import Placement
 from coterie.runtime.store import SessionJournal, Store
 
 TICK_S = 0.2
@@ -56,7 +57,7 @@ class Server:
         self.clients: dict[ClientLink, None] = {}
         self.stamps: dict[str, int] = {}  # topic -> when its retained message was published
         self.log: Callable[[str], None] = lambda text: None
-        self.redirect: Callable[[Connect], str] = lambda packet: ""
+        self.placement: Placement | None = None
         self._connections_max = connections_max
         self._loop = asyncio.get_running_loop()
         self._touched: dict[ClientLink, None] = {}
@@ -119,6 +120,9 @@ class Server:
         self._touched.pop(client, None)
         client.is_closing = True
         client.transport = None
+        session = None if client.connection is None else client.connection.session
+        if session is not None and session.connection in (None, client.connection) and self.placement is not None:
+            self.placement.gone(session.client_id)
         if client.connection is not None and client.connection.state is not State.CLOSED:
             self.broker.lost(client.connection, self.wall_s())
         self.schedule()
@@ -259,8 +263,8 @@ class Server:
 
     def _answer(self, client: ClientLink, connection: Connection, packet: Connect, verdict: Verdict) -> None:
         now_s = self.wall_s()
-        if verdict.reason is Reason.SUCCESS:
-            server = self.redirect(packet)
+        if verdict.reason is Reason.SUCCESS and self.placement is not None:
+            server = self.placement.redirect(packet)
             if server:
                 verdict = Verdict(Reason.USE_ANOTHER_SERVER, server, "your topics live there")
         ended = self.broker.connect(connection, packet, verdict, now_s)
@@ -271,6 +275,8 @@ class Server:
         session = connection.session
         assert session is not None
         self.access.remember(session.client_id, packet.username)
+        if self.placement is not None:
+            self.placement.accepted(packet, session.client_id)
         if session.journal is None and session.expiry_s:
             session.journal = SessionJournal(session.client_id, self.store.sessions)
             self.store.sessions.append((session.client_id, "session", (session.expiry_s, session.will, None, None)))
@@ -278,6 +284,20 @@ class Server:
         facts = connection.receive(b"", now_s)
         if facts:
             self._carry_out(client, connection, facts, now_s)
+
+    def move_clients(self) -> None:
+        """Send a few of those who follow to where the plan wants them."""
+        for name, server in self.placement.next_moves() if self.placement is not None else ():
+            session = self.broker.sessions.get(name)
+            connection = None if session is None else session.connection
+            if connection is None or not isinstance(connection.owner, ClientLink):
+                continue
+            reason = Reason.USE_ANOTHER_SERVER
+            ended = self.broker.disconnect(
+                connection, reason, self.wall_s(), server_reference=server, with_will=False
+            )  # fmt: skip
+            self._touch(connection.owner)
+            self._close(connection.owner, ended.linger)
 
     # --- what comes from elsewhere ---
 

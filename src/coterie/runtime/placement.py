@@ -1,0 +1,99 @@
+"""Sending clients to the node where their topics live: opt-in, a few at a time, and never in circles.
+
+A plan says where each client should be. A client is sent there, by *Use another server* with a Server Reference, only
+if it announced that it follows, if its session ends with its connection (what waits in a lasting session does not
+move), and if it was not sent anywhere within `COOLDOWN_S`: one that comes back, because the other node is down or full,
+stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from coterie.errors import InputError
+from coterie.mqtt.client import follows_redirect
+from coterie.mqtt.packets import Connect
+
+COOLDOWN_S = 60.0
+MOVES_PER_TURN = 20
+REMEMBERED_MAX = 100_000
+
+
+class Placement:
+    """`of` is client -> node. Servers are what clients are told."""
+
+    def __init__(self, node: int, servers: Mapping[int, str], path: Path, wall_s: Callable[[], float]) -> None:
+        self.node = node
+        self.version = 0
+        self.of: dict[str, int] = {}
+        self.moved_count = 0
+        self._servers = dict(servers)
+        self._path = path
+        self._wall_s = wall_s
+        self._followers: dict[str, None] = {}
+        self._sent_s: dict[str, float] = {}
+        self._load()
+
+    def _load(self) -> None:
+        try:
+            version, placed = msgspec.json.decode(self._path.read_bytes(), type=tuple[int, dict[str, int]])
+        except FileNotFoundError:
+            return
+        except msgspec.MsgspecError as error:
+            raise InputError(str(self._path), f"is no placement: {error}; remove it to go on") from None
+        self.version, self.of = version, placed
+
+    def take(self, version: int, placed: dict[str, int]) -> int:
+        """A new placement; returns how many of the clients it names belong elsewhere."""
+        self.version, self.of = version, placed
+        beside = self._path.with_suffix(".new")
+        beside.write_bytes(msgspec.json.encode((version, placed)))
+        beside.replace(self._path)
+        return sum(node != self.node for node in placed.values())
+
+    def redirect(self, packet: Connect) -> str:
+        """Where a client that connects should rather go; empty: nowhere."""
+        if not follows_redirect(packet) or packet.properties.session_expiry_s:
+            return ""
+        server = self._better(packet.client_id)
+        if server:
+            self._note(packet.client_id)
+        return server
+
+    def accepted(self, packet: Connect, client: str) -> None:
+        """The client stays for now; it can be moved later if it follows."""
+        if follows_redirect(packet) and not packet.properties.session_expiry_s:
+            self._followers[client] = None
+
+    def gone(self, client: str) -> None:
+        self._followers.pop(client, None)
+
+    def next_moves(self) -> list[tuple[str, str]]:
+        """(client, server) of connected clients that should move now."""
+        if not self.of:
+            return []
+        found = []
+        for client in list(self._followers):
+            server = self._better(client)
+            if server:
+                self._note(client)
+                del self._followers[client]
+                found.append((client, server))
+                if len(found) >= MOVES_PER_TURN:
+                    break
+        return found
+
+    def _better(self, client: str) -> str:
+        node = self.of.get(client, self.node)
+        if node == self.node or self._wall_s() - self._sent_s.get(client, -COOLDOWN_S) < COOLDOWN_S:
+            return ""
+        return self._servers.get(node, "")
+
+    def _note(self, client: str) -> None:
+        if len(self._sent_s) >= REMEMBERED_MAX:
+            self._sent_s.clear()
+        self._sent_s[client] = self._wall_s()
+        self.moved_count += 1

@@ -1,0 +1,120 @@
+"""Clients are sent where the plan wants them: those who follow, once, and nobody in circles."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.mqtt.packets import Connect
+from coterie.runtime.client import MqttClient, connect_packet
+from coterie.runtime.placement import Placement
+from tests.interop.fleet import Network, free_ports, run, until
+
+pytestmark = pytest.mark.interop
+
+
+class PlacedNetwork(Network):
+    """Peers that say which server clients should be told."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        super().__init__(folder, "flooding", count)
+        ports = free_ports(count)
+        for node, path in enumerate(self.paths):
+            text = path.read_text()
+            for peer, port in enumerate(ports):
+                text = text.replace(f"id = {peer}\nhost", f'id = {peer}\nserver = "127.0.0.1:{port}"\nhost')
+            lines = text.split("\n")
+            lines[lines.index("[mqtt]") + 1] = f"port = {ports[node]}"
+            path.write_text("\n".join(lines))
+
+
+def place(node: Any, clients: dict[str, int]) -> dict[str, Any]:
+    document: dict[str, Any] = node._take_placement(json.dumps({"version": 1, "clients": clients}).encode())
+    return document
+
+
+def test_connected_and_new_clients_that_follow_are_moved_once(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with PlacedNetwork(tmp_path, 2) as network:
+            got: list[Any] = []
+            mover = await network.client(0, "mover", got)
+            await mover.subscribe("t", qos=1)
+            stayer = MqttClient("127.0.0.1", network.port(0), connect_packet("stayer"), follow=False)
+            await stayer.start()
+            old = MqttClient("127.0.0.1", network.port(0), connect_packet("old", version=4))
+            await old.start()
+            wanted = dict.fromkeys(("mover", "stayer", "old", "late"), 1)
+            assert place(network.nodes[0], wanted) == {"version": 1, "elsewhere": 4}
+            await until(lambda: mover.redirects == 1 and "mover" in network.nodes[1].broker.sessions)
+            late = await network.client(0, "late")
+            assert late.server[1] == network.port(1)
+            await until(lambda: network.nodes[1].broker.watched.count == 1)  # it subscribed again over there
+            await stayer.publish("t", b"found you", qos=1)
+            await until(lambda: len(got) == 1)
+            assert sorted(name for name, one in network.nodes[0].broker.sessions.items() if one.is_online) == [
+                "old",
+                "stayer",
+            ]
+            # Now the other node wants it back: it goes, is sent on by neither of them again, and stays.
+            place(network.nodes[1], {"mover": 0})
+            await until(lambda: mover.redirects == 2)
+            await until(lambda: network.nodes[0].broker.sessions.get("mover") is not None)
+            assert network.nodes[0].broker.sessions["mover"].is_online
+            for client in (mover, stayer, old, late):
+                await client.stop()
+
+    run(main)
+
+
+def test_the_admin_interface_checks_what_it_is_told(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Network(tmp_path, "flooding", 2, admin={"token": "secret"}) as network:
+            port = network.nodes[0].ports["admin"]
+
+            def ask(path: str, token: str = "", body: bytes | None = None) -> tuple[int, bytes]:
+                headers = {"Authorization": f"Bearer {token}"} if token else {}
+                request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers)
+                try:
+                    with urllib.request.urlopen(request, timeout=10) as answer:
+                        return answer.status, answer.read()
+                except urllib.error.HTTPError as error:
+                    with error:
+                        return error.code, error.read()
+
+            async def get(*arguments: Any) -> tuple[int, bytes]:
+                return await asyncio.to_thread(ask, *arguments)
+
+            assert (await get("/health"))[0] == 200
+            assert (await get("/metrics"))[0] == 401
+            assert (await get("/metrics", "wrong"))[0] == 401
+            status, text = await get("/metrics", "secret")
+            assert status == 200
+            assert b"coterie_links{" in text
+            for path in ("/topology", "/channels", "/ledger", "/plan", "/totals", "/placement"):
+                assert (await get(path, "secret"))[0] == 200
+            assert (await get("/nothing", "secret"))[0] == 404
+            assert (await get("/placement", "secret", b"{}"))[0] == 400
+            assert (await get("/placement", "secret", b'{"version": 1, "clients": {"x": 9}}'))[0] == 400
+            assert (await get("/plan", "secret", b"not json"))[0] == 400
+
+    run(main)
+
+
+def test_a_client_is_not_sent_again_within_the_cooldown(tmp_path: Path) -> None:
+    now = [1000.0]
+    placement = Placement(0, {1: "b:1"}, tmp_path / "p.json", lambda: now[0])
+    placement.take(3, {"ann": 1, "bob": 0})
+    follower = MqttClient("h", 1, connect_packet("ann"))._client.connect
+    assert placement.redirect(Connect("ann")) == ""
+    assert placement.redirect(follower) == "b:1"
+    assert placement.redirect(follower) == ""
+    now[0] += 61
+    assert placement.redirect(follower) == "b:1"
+    again = Placement(0, {1: "b:1"}, tmp_path / "p.json", lambda: now[0])
+    assert (again.version, again.of) == (3, {"ann": 1, "bob": 0})
