@@ -98,6 +98,28 @@ def test_retained_messages_are_everywhere_and_the_last_one_wins(tmp_path: Path) 
     run(main)
 
 
+def test_a_shared_subscription_is_shared_by_the_whole_network(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Network(tmp_path, "scribe", 3) as network:
+            got: list[list[Any]] = [[], [], [], []]
+            members = [await network.client(number % 3, f"member{number}", got[number]) for number in range(4)]
+            for member in members:
+                await member.subscribe("$share/team/job/#", qos=1)
+            writers = [await network.client(node, f"writer{node}") for node in range(3)]
+            for number in range(40):
+                for node, writer in enumerate(writers):
+                    await writer.publish(f"job/{number}", b"%d %d" % (node, number), qos=number % 2)
+            await network.until(lambda: sum(map(len, got)) >= 120)
+            await asyncio.sleep(0.2)
+            assert sum(map(len, got)) == 120
+            assert len({one.payload for taken in got for one in taken}) == 120
+            assert min(map(len, got)) > 5
+            for client in (*members, *writers):
+                await client.stop()
+
+    run(main)
+
+
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_the_live_ledger_equals_the_simulated_one(system: str, tmp_path: Path) -> None:
     """The same subscriptions and publications, quiet network: every copy is counted under the same name."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
-from coterie.mqtt.index import SubscriptionIndex
+from coterie.mqtt.index import SharedGroup, SubscriptionIndex
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.topics import split_shared
 from coterie.runtime.frames import Filters
@@ -32,12 +32,16 @@ class WatchedIndex(SubscriptionIndex[R]):
         self.on_last: Callable[[str], None] = lambda topic_filter: None
         self.on_added: Callable[[R, str], None] = lambda receiver, topic_filter: None
         self.on_removed: Callable[[R, str], None] = lambda receiver, topic_filter: None
+        self.on_groups: Callable[[], None] = lambda: None
         self.count = 0
+        self.groups: dict[SharedGroup[R], str] = {}  # group with members here -> "name/filter"
 
     def subscribe(self, receiver: R, subscription: Subscription) -> bool:
-        bare = split_shared(subscription.filter)[1]
+        group, bare = split_shared(subscription.filter)
         was_wanted = self.has_filter(bare)
         is_new = super().subscribe(receiver, subscription)
+        if group:
+            self._note_group(group, bare)
         if is_new:
             self.count += 1
             self.on_added(receiver, subscription.filter)
@@ -50,10 +54,27 @@ class WatchedIndex(SubscriptionIndex[R]):
         if was_there:
             self.count -= 1
             self.on_removed(receiver, topic_filter)
-            bare = split_shared(topic_filter)[1]
+            group, bare = split_shared(topic_filter)
+            if group:
+                self._forget_groups()
             if not self.has_filter(bare):
                 self.on_last(bare)
         return was_there
+
+    def _note_group(self, group: str, bare: str) -> None:
+        leaf = self._find(bare)
+        assert leaf is not None
+        shared = leaf.groups[group]
+        if shared not in self.groups:
+            self.groups[shared] = f"{group}/{bare}"
+            self.on_groups()
+
+    def _forget_groups(self) -> None:
+        gone = [shared for shared in self.groups if not shared.members]
+        for shared in gone:
+            del self.groups[shared]
+        if gone:
+            self.on_groups()
 
 
 class RemoteFilters:
@@ -85,6 +106,10 @@ class RemoteFilters:
                 self._index.unsubscribe(topic_filter, topic_filter)
         self._channels.clear()
         return True
+
+    def nodes_sharing(self, share: str) -> list[int]:
+        """The other nodes with members of a shared subscription ("name/filter"), in order."""
+        return sorted(said.node for said in self.of_node.values() if share in said.shares)
 
     def channels(self, topic: str) -> tuple[str, ...]:
         """Where a publication goes: its own topic, then every announced filter that matches it."""

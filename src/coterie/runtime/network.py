@@ -73,7 +73,7 @@ class Network:
         self.filters = RemoteFilters()
         self.seen = SeenEvents(store)
         self.recovery = Recovery(self.node, self.links.peers, store, config.recovery, self)
-        self.on_message: Callable[[Message], int] = lambda message: 0
+        self.on_message: Callable[[int, Message], int] = lambda identifier, message: 0
         self.on_retained: Callable[[int, Message], None] = lambda stamp, message: None
         self.all_retained: Callable[[], list[tuple[int, Message]]] = list
         self.is_wanted: Callable[[str], bool] = lambda topic: False
@@ -88,6 +88,7 @@ class Network:
         self._identifiers = Identifiers(self.node, store.last_id() & TIME_MASK)
         self._once = Seen(65_536)  # QoS 0 events that came on several channels
         self._own: dict[str, None] = {}  # wildcard filters wanted here
+        self._shares: tuple[str, ...] = ()
         self._version = microseconds(wall_s())
         self._has_announced = False
         self._lost_us: dict[int, int] = {}
@@ -175,7 +176,7 @@ class Network:
                 return 0
         elif carried.channels > 1 and not self._once.add(carried.id):
             return 0
-        return self.on_message(carried.message())
+        return self.on_message(carried.id, carried.message())
 
     def take_copy(self, body: bytes) -> None:
         """An event that was asked for, straight from its origin."""
@@ -223,8 +224,22 @@ class Network:
         self._has_announced = True
         self.flood(self._my_filters())
 
+    def share(self, shares: tuple[str, ...]) -> None:
+        """Tell the others which shared subscriptions have members here."""
+        if not self.is_alone and shares != self._shares:
+            self._shares = shares
+            self._announce()
+
+    def is_turn(self, share: str, identifier: int) -> bool:
+        """Whether the members at this node get an event of a shared subscription; all nodes come to the same answer."""
+        nodes = self.filters.nodes_sharing(share)
+        if not nodes:
+            return True
+        nodes = sorted([*nodes, self.node])
+        return nodes[(identifier & TIME_MASK) % len(nodes)] == self.node
+
     def _my_filters(self) -> Filters:
-        return Filters(self.node, self._version, tuple(self._own))
+        return Filters(self.node, self._version, tuple(self._own), self._shares)
 
     # --- what drivers say to each other ---
 

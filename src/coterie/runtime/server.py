@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from coterie.mqtt.broker import Broker, Verdict
 from coterie.mqtt.connection import Connection, Ended, Fact, State
 from coterie.mqtt.fanout import fan_out, fan_out_run, run_of
+from coterie.mqtt.index import Match
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
 from coterie.mqtt.publish import Message, SharedPublish, message_of
@@ -30,17 +31,27 @@ TICK_S = 0.2
 
 
 class NodeBroker(Broker):
-    """A broker whose local publications also go to the network: clients' messages and wills alike."""
+    """A broker whose local publications also go to the network: clients' messages and wills alike.
+
+    `new_identifier` gives a publication its identifier and `in_turn` decides by it which shared
+    subscriptions are served here; `on_local` passes it on.
+    """
 
     def __init__(self, options: ServerOptions, access: Access, client_id_prefix: str) -> None:
         super().__init__(options, access, client_id_prefix=client_id_prefix)
         self.watched: WatchedIndex[Session] = WatchedIndex()
         self.index = self.watched
-        self.on_local: Callable[[Message], None] = lambda message: None
+        self.new_identifier: Callable[[], int] = lambda: 0
+        self.in_turn: Callable[[Match[Session], int], Match[Session]] = lambda match, identifier: match
+        self.on_local: Callable[[Message, int], None] = lambda message, identifier: None
 
     def deliver(self, message: Message, now_s: float, origin: Session | None = None) -> int:
-        delivered = super().deliver(message, now_s, origin)
-        self.on_local(message)
+        identifier = self.new_identifier()
+        if message.retain:
+            self.retained.set(message)
+        match = self.in_turn(self.index.matches(message.topic), identifier)
+        delivered = fan_out(SharedPublish(message, match.encoded), match, origin, self.dirty, now_s)
+        self.on_local(message, identifier)
         return delivered
 
 
@@ -68,11 +79,12 @@ class Server:
 
     def _hook(self) -> None:
         broker, network = self.broker, self.network
-        broker.on_local = self._on_local
+        broker.new_identifier, broker.in_turn, broker.on_local = network.new_stamp, self._in_turn, self._on_local
         broker.retained.journal = []
         broker.watched.on_last = network.unwant
         broker.watched.on_added = self._on_added
         broker.watched.on_removed = self._on_removed
+        broker.watched.on_groups = lambda: network.share(tuple(sorted(broker.watched.groups.values())))
         network.on_message = self._from_network
         network.on_retained = self._retained_elsewhere
         network.all_retained = self._all_retained
@@ -162,7 +174,7 @@ class Server:
                 case Connect():
                     self._decide(client, connection, fact)
                 case Subscribe():
-                    self._subscribe(client, connection, fact, now_s)
+                    self._subscribe(client, connection, fact)
                 case Unsubscribe():
                     self.broker.unsubscribe(connection, fact)
                 case Ended():
@@ -177,13 +189,17 @@ class Server:
         if self.access.publish(session, topic) is not Reason.SUCCESS:
             self.counts.published_refused += count
             return
-        broker = self.broker
-        self.counts.messages_out += fan_out_run(
-            run, connection.version, broker.index.matches(topic), session, broker.dirty, now_s
-        )
+        broker, network = self.broker, self.network
+        match = broker.index.matches(topic)
         if self.journal is not None:
             self.journal.published(now_s, session.client_id, topic, len(run[0].payload), count)
-        network = self.network
+        if match.groups and not network.is_alone:  # each message has its turn
+            for publish in run:
+                self.counts.messages_out += broker.deliver(
+                    message_of(publish, now_s, session.client_id), now_s, session
+                )
+            return
+        self.counts.messages_out += fan_out_run(run, connection.version, match, session, broker.dirty, now_s)
         if not network.is_alone:
             self.counts.events_out += count
             for publish in run:
@@ -203,34 +219,31 @@ class Server:
             self.counts.published_refused += 1
         connection.acknowledge(packet, reason)
 
-    def _on_local(self, message: Message) -> None:
+    def _on_local(self, message: Message, identifier: int) -> None:
         """A message entered the network here (a client's or a will); local receivers have it already."""
-        stamp = 0
         if message.retain:
-            stamp = self.stamps[message.topic] = self.network.new_stamp()
+            self.stamps[message.topic] = identifier
         if not self.network.is_alone:
             self.counts.events_out += 1
-            self.network.publish(message, stamp)
+            self.network.publish(message, identifier)
 
-    def _subscribe(self, client: ClientLink, connection: Connection, packet: Subscribe, now_s: float) -> None:
+    def _subscribe(self, client: ClientLink, connection: Connection, packet: Subscribe) -> None:
         """Enter the subscriptions, spread the interest that is new, and answer when it has taken effect."""
         broker, network = self.broker, self.network
         first: list[str] = []
-        broker.watched.on_first = first.append
-        results = broker.subscribe(connection, packet)
-        if network.is_alone or not first:
-            broker.confirm(connection, packet, results, now_s)
-            return
+        results: list[tuple[int, bool]] = []
 
-        def spread() -> None:
+        def change() -> None:
+            broker.watched.on_first = first.append
+            results.extend(broker.subscribe(connection, packet))
             for topic_filter in first:
                 network.want(topic_filter)
 
         def confirm() -> None:
-            broker.confirm(connection, packet, results, self.wall_s())
+            broker.confirm(connection, packet, tuple(results), self.wall_s())
             self._touch(client)
 
-        network.spread(spread, confirm)
+        network.spread(change, confirm)
 
     def _ended(self, client: ClientLink, connection: Connection, fact: Ended, now_s: float) -> None:
         if fact.linger:
@@ -301,13 +314,21 @@ class Server:
 
     # --- what comes from elsewhere ---
 
-    def _from_network(self, message: Message) -> int:
+    def _from_network(self, identifier: int, message: Message) -> int:
         broker = self.broker
-        match = broker.index.matches(message.topic)
+        match = self._in_turn(broker.index.matches(message.topic), identifier)
         delivered = fan_out(SharedPublish(message, match.encoded), match, None, broker.dirty, self.wall_s())
         self.counts.events_in += 1
         self.counts.messages_out += delivered
         return delivered
+
+    def _in_turn(self, match: Match[Session], identifier: int) -> Match[Session]:
+        """Without the shared subscriptions whose turn is at another node."""
+        if not match.groups or self.network.is_alone:
+            return match
+        names, is_turn = self.broker.watched.groups, self.network.is_turn
+        mine = tuple(one for one in match.groups if one not in names or is_turn(names[one], identifier))
+        return match if len(mine) == len(match.groups) else Match(match.topic, match.receivers, mine)
 
     def _retained_elsewhere(self, stamp: int, message: Message) -> None:
         """The last word on a topic is the one with the greatest stamp, everywhere."""
