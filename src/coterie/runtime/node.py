@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from coterie.runtime.store import Store
 ALIVE_S = 1.0
 SYS_S = 10.0
 TRIM_S = 600.0
+LOG_LINES_PER_S = 20
 
 
 def load_slice(config: NodeConfig, system: System) -> Slice:
@@ -62,6 +64,7 @@ class LiveNode:
 
     def __init__(self, config: NodeConfig, system: System, log: Callable[[str], None] = lambda text: None) -> None:
         self.config = config
+        log = _bounded(log)
         self.log = log
         base_s, start_s = time.time(), time.monotonic()
         # Wall time that never jumps while the process lives: deadlines in the store mean the same after a restart.
@@ -224,6 +227,25 @@ class LiveNode:
         self.store.close()
 
 
+def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
+    """At most `LOG_LINES_PER_S` lines a second: whoever knocks at the port all day must not fill the disk."""
+    window = [0, 0, 0]  # second, lines written, lines left out
+
+    def write(text: str) -> None:
+        second = int(time.monotonic())
+        if second != window[0]:
+            if window[2]:
+                log(f"({window[2]} more lines like these were left out)")
+            window[:] = [second, 0, 0]
+        window[1] += 1
+        if window[1] <= LOG_LINES_PER_S:
+            log(text)
+        else:
+            window[2] += 1
+
+    return write
+
+
 def run_node(
     config: NodeConfig, system: System, log: Callable[[str], None], ready: Callable[[dict[str, int]], None]
 ) -> None:
@@ -239,8 +261,15 @@ def run_node(
         await stopped.wait()
         await node.stop()
 
+    _raise_file_limit()
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(main())
+
+
+def _raise_file_limit() -> None:
+    """Connections are files: as many as the system lets us have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
