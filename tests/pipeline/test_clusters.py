@@ -89,12 +89,13 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
+def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
     """Until somebody listens; skips the test where that never happens."""
     until = time.monotonic() + START_S
     while time.monotonic() < until:
         if process.poll() is not None:
-            pytest.skip(f"the daemon ended with code {process.returncode}")
+            errors = [line for line in log.read_text().splitlines() if "Exception" in line or "rror" in line]
+            pytest.skip(f"the daemon ended with code {process.returncode}: {' / '.join(errors[:2])}")
         try:
             socket.create_connection((LOOPBACK, port), timeout=1).close()
             return
@@ -121,13 +122,15 @@ def daemons() -> Iterator[list[subprocess.Popen[bytes]]]:
                 process.wait(20)
 
 
-def start(log: Path, *command: str) -> subprocess.Popen[bytes]:
+def start(log: Path, *command: str, memory: str = "256m") -> subprocess.Popen[bytes]:
     environment = {
         **os.environ,
         "SPARK_HOME": str(HOME),
         "JAVA_HOME": str(java_home(find_java())),
         "SPARK_LOCAL_IP": LOOPBACK,
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": memory,
+        "SPARK_LOG_DIR": str(log.parent),
+        "SPARK_PID_DIR": str(log.parent),
         "PYSPARK_PYTHON": sys.executable,
     }
     with open(log, "ab") as file:
@@ -153,7 +156,7 @@ def test_standalone_master_and_two_workers(files, expected, tmp_path):
     with daemons() as started:
         master = ("org.apache.spark.deploy.master.Master", "--host", LOOPBACK, "--port", str(port), "--webui-port", "0")
         started.append(start(log, "spark-class", *master))
-        wait_for_port(port, started[0])
+        wait_for_port(port, started[0], log)
         for index in range(2):
             work = tmp_path / f"worker-{index}"
             sizes = ("--host", LOOPBACK, "--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(work))
@@ -168,16 +171,16 @@ def test_standalone_master_and_two_workers(files, expected, tmp_path):
 def test_spark_connect(files, expected, tmp_path):
     port, log = free_port(), tmp_path / "daemons.log"
     with daemons() as started:
-        server = ("--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "--master", "local[2]")
         settings = {
             "spark.connect.grpc.binding.address": LOOPBACK,
             "spark.connect.grpc.binding.port": str(port),
             "spark.ui.enabled": "false",
-            "spark.driver.memory": "1g",
         }
         conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
-        started.append(start(log, "spark-submit", *server, *conf, "spark-internal"))
-        wait_for_port(port, started[0])
+        started.append(
+            start(log, "../sbin/start-connect-server.sh", "--wait", "--master", "local[2]", *conf, memory="1g")
+        )
+        wait_for_port(port, started[0], log)
         told = run_on(f"sc://{LOOPBACK}:{port}", files, tmp_path / "out")
     assert pq.read_table(tmp_path / "out" / job.LEDGERS).to_pylist() == expected
     assert told["file"]
