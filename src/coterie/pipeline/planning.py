@@ -72,7 +72,7 @@ def price_one(candidate: Candidate, workloads: Path, out: Path, seed: int) -> Pr
     system, parameters = candidate.system, candidate.parameters
     learn, later = load_workload(workloads / LEARN), load_workload(workloads / LATER)
     if not system.fits(learn):
-        return Priced(system.name, problem="it cannot serve a workload of this kind")
+        return Priced(system.name, problem="it is not made for a workload of this kind or size")
     try:
         began = time.process_time()
         design = system.plan(learn, parameters, seed)

@@ -8,12 +8,21 @@ the choice of the number of groups on held-out documents, and repair when broker
 
 from __future__ import annotations
 
+from coterie.model import Workload
 from coterie.model.design import Upkeep
 from coterie.protocol.system import Stages, System
 from coterie.systems.content.messages import MESSAGES
 from coterie.systems.content.node import ContentNode
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import given_network, group_subscriptions, route_documents
+
+SIZE_MAX = 10_000_000  # nodes x topics: without a given network, grouping plain topics takes minutes beyond this
+
+
+def fits(workload: Workload) -> bool:
+    """Any workload on a given network; plain topics only up to a size."""
+    return workload.graph is not None or workload.node_count * workload.topic_count <= SIZE_MAX
+
 
 SYSTEM = System(
     name="content",
@@ -29,4 +38,5 @@ SYSTEM = System(
     ),
     node=ContentNode,
     messages=MESSAGES,
+    fits=fits,
 )
