@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli import main, planning
+from coterie.cli import main, planning, watching
+from coterie.errors import ConfigError
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -37,6 +38,7 @@ def coterie(session, monkeypatch, capsys):
             return (lambda: None) if name == "stop" else getattr(session, name)
 
     monkeypatch.setattr(planning, "open_session", lambda master: Kept())
+    monkeypatch.setattr(watching, "open_session", lambda master: Kept())
 
     def call(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["coterie", *arguments])
@@ -120,6 +122,40 @@ def test_a_journal_folder_is_an_input(coterie, tmp_path):
     assert code == 0, err
     assert json.loads(out)["about"]["topics"] == 4
     assert json.loads(out)["plan"] == 1
+
+
+def test_watch_tells_one_line_per_decision_and_goes_on_where_it_was(coterie, tmp_path, capsys):
+    node = tmp_path / "journal" / "node-a"
+    node.mkdir(parents=True)
+    lines = [{"t": 1000 + i, "kind": "subscribe", "client": f"c{i}", "topic": f"t{i % 4}"} for i in range(12)]
+    lines += [{"t": 1020 + i, "kind": "publish", "client": "c0", "topic": f"t{i % 4}", "bytes": 5} for i in range(60)]
+    segment = node / "000000000001.jsonl"
+    segment.write_text("".join(json.dumps(line) + "\n" for line in lines) + "nonsense\n")
+    choices = {"out_folder": tmp_path / "out", "systems": ["flooding"], "window": 10.0, "period": 20.0, "late": 0.0}
+    watching.watch_command(tmp_path / "journal", once=True, as_json=True, **choices)
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [entry["is_published"] for entry in told] == [True, *[False] * (len(told) - 1)]
+    assert len(told) > 2
+    assert all(entry["reason"] for entry in told)
+    with open(segment, "a") as file:
+        file.write(json.dumps({"t": 1120, "kind": "publish", "client": "c0", "topic": "t0"}) + "\n")
+    watching.watch_command(tmp_path / "journal", until_idle=True, **choices)
+    said = capsys.readouterr().out
+    assert "1970-01-01 00:18:00 plan 1 kept: " in said
+    assert "1970-01-01 00:17:00" not in said  # what was decided is not decided again
+    assert "74 lines of 1 nodes, complete up to 1970-01-01 00:18:40" in said
+    assert "1 lines unreadable" in said
+    with pytest.raises(ConfigError, match="alpha"):
+        watching.watch_command(tmp_path / "journal", once=True, alpha=0.9, **choices)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"once": True, "until_idle": True}, {"spark": "sc://here"}, {"window": 0.0}, {"beta": -1.0}, {"systems": ["x"]}],
+)
+def test_watch_refuses_what_makes_no_sense(tmp_path, wrong):
+    with pytest.raises(ConfigError, match=next(iter(wrong)).rstrip("s")):
+        watching.watch_command(tmp_path, out_folder=tmp_path / "out", **wrong)
 
 
 @pytest.mark.parametrize(

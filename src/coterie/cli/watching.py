@@ -89,20 +89,16 @@ def watch_command(
     wanted = Watch(journal, out_folder, rules, window, alpha, late, every)
     session = open_session(spark)
     watcher = Watcher(session, wanted, _tell_json if as_json else _tell)
+    run = watcher.run_once if once else watcher.run_until_idle if until_idle else watcher.follow
     try:
-        if once:
-            watcher.run_once()
-        elif until_idle:
-            watcher.run_until_idle()
-        else:
-            watcher.follow()
+        run()
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
     finally:
-        state = watcher.state()
         session.stop()
+    state = watcher.state()
     if state is not None and not as_json:
-        out.print(_summary(state, watcher))
+        out.print(_summary(state, watcher), soft_wrap=True)
 
 
 def _tell_json(decision: Decision) -> None:
