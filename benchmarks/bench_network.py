@@ -4,7 +4,8 @@ Run `python benchmarks/bench_network.py` (options: --nodes 32 --systems flooding
 The workload: 200 topics in 10 modes, 400 clients with 10 topics each, 9 of 10 from their own mode, 2,000 messages at
 QoS 1, each published by some client on one of its topics. Placement `random` puts clients anywhere, `aligned` keeps the
 clients of a mode together. Every node is a process of its own, every client a connection. The lower bound is one copy
-for every node with a subscriber except the publisher's own; ratios to it are what counts.
+for every node with a subscriber except the publisher's own; ratios to it are what counts. Where nats-server is
+installed, a full mesh of it does the same work beside ours.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import nats_mesh
 from coterie.cli.adminclient import ask
+from coterie.cli.console import settings_of
 from coterie.cli.up import ADMIN_OFFSET, LINK_OFFSET, Fleet, arrange
 from coterie.runtime.client import MqttClient, connect_packet
 from coterie.systems import SYSTEMS, system_named
@@ -80,18 +83,16 @@ def books(base: int, nodes: int) -> list[dict[str, Any]]:
 
 
 def control_of(ledgers: list[dict[str, Any]]) -> tuple[int, int]:
-    """(messages, bytes) that are no events, the drivers' own included."""
+    """(messages that are no events, all bytes on links so far: heartbeats and the drivers' own messages included)."""
     messages = sum(n for one in ledgers for kind, n in one["sent"].items() if kind not in EVENTS)
-    size = sum(n for one in ledgers for kind, n in one["sent_bytes"].items() if kind not in EVENTS)
-    drivers = sum(one["driver_messages"] for one in ledgers), sum(one["driver_bytes"] for one in ledgers)
-    return messages + drivers[0], size + drivers[1]
+    return messages + sum(one["driver_messages"] for one in ledgers), sum(one["link_bytes_out"] for one in ledgers)
 
 
 def copies_of(ledgers: list[dict[str, Any]]) -> Counter[str]:
     return Counter({kind: int(sum(one["columns"][f"dissemination.{kind}"] for one in ledgers)) for kind in KINDS})
 
 
-async def drive(base: int, nodes: int, load: Load) -> dict[str, Any]:
+async def drive(base: int, nodes: int, load: Load, settle_s: float) -> dict[str, Any]:
     got = [Counter[bytes]() for _ in range(CLIENTS)]
     clients: list[MqttClient] = []
 
@@ -107,7 +108,7 @@ async def drive(base: int, nodes: int, load: Load) -> dict[str, Any]:
     for client, topics in zip(clients, load.interest, strict=True):
         await client.subscribe(*topics, qos=1)
     subscribed_s = time.perf_counter() - start_s
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(settle_s)
     before = await asyncio.to_thread(books, base, nodes)
     owed = load.bounds()[0]
     start_s = time.perf_counter()
@@ -140,24 +141,29 @@ async def drive(base: int, nodes: int, load: Load) -> dict[str, Any]:
     }
 
 
-def measure(name: str, nodes: int, placement: str, seed: int) -> dict[str, Any]:
+def measure(text: str, nodes: int, placement: str, seed: int, settle_s: float) -> dict[str, Any]:
     load = Load(nodes, placement, seed)
+    if text == "nats":
+        row = nats_mesh.measure(nodes, load, free_base(nodes), CLIENTS)
+        return {"system": text, "placement": placement, "nodes": nodes, "bound": load.bounds()[1], **row}
+    name, *chosen = text.split(",")
+    settings: dict[str, Any] = settings_of(chosen, "--systems")
     system = system_named(name)
     base = free_base(nodes)
     with tempfile.TemporaryDirectory() as folder:
-        configs = arrange(system, {}, nodes, base, Path(folder), seed, "127.0.0.1")
+        configs = arrange(system, settings, nodes, base, Path(folder), seed, "127.0.0.1")
         fleet = Fleet(system, configs, [base + ADMIN_OFFSET + node for node in range(nodes)], "127.0.0.1")
         try:
             fleet.start()
             fleet.wait_healthy(180.0)
-            row = asyncio.run(drive(base, nodes, load))
+            row = asyncio.run(drive(base, nodes, load, settle_s))
         finally:
             fleet.stop()
-    return {"system": name, "placement": placement, "nodes": nodes, "bound": load.bounds()[1], **row}
+    return {"system": text, "placement": placement, "nodes": nodes, "bound": load.bounds()[1], **row}
 
 
 COLUMNS = [
-    *(("system", 15), ("placement", 9), ("delivered", 9), ("lost", 5), ("twice", 5), ("copies/msg", 10), ("bound", 6)),
+    *(("system", 17), ("placement", 9), ("delivered", 9), ("lost", 5), ("twice", 5), ("copies/msg", 10), ("bound", 6)),
     *(("copies/dlv", 10), ("bytes/dlv", 9), ("links", 5), ("sub msgs", 8), ("sub kB", 7)),
 ]
 
@@ -176,17 +182,18 @@ def cells(row: dict[str, Any]) -> list[str]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--nodes", type=int, default=32)
-    arguments.add_argument("--systems", nargs="*", default=list(SYSTEMS))
+    arguments.add_argument("--systems", nargs="*", default=list(SYSTEMS), help="with parameters: content,degree=24")
     arguments.add_argument("--placement", nargs="*", default=["random", "aligned"], choices=["random", "aligned"])
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--settle", type=float, default=1.0, help="seconds between subscribing and publishing")
     arguments.add_argument("--json", action="store_true")
     chosen = arguments.parse_args()
     rows = []
     if not chosen.json:
         print(" ".join(f"{name:>{width}}" for name, width in COLUMNS))
     for placement in chosen.placement:
-        for name in chosen.systems:
-            row = measure(name, chosen.nodes, placement, chosen.seed)
+        for name in [*chosen.systems, *(["nats"] if nats_mesh.server() else [])]:
+            row = measure(name, chosen.nodes, placement, chosen.seed, chosen.settle)
             rows.append(row)
             if not chosen.json:
                 print(" ".join(f"{cell:>{width}}" for cell, (_, width) in zip(cells(row), COLUMNS, strict=True)))
