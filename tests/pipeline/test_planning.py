@@ -57,7 +57,7 @@ def test_priced_in_tasks_equals_priced_here(spark, tmp_path, workloads):
 
 def test_a_system_that_cannot_serve_is_told_apart_from_one_that_can(tmp_path, workloads):
     found = price_one(unfit(), tmp_path, tmp_path / "designs", seed=1)
-    assert found == Priced("unfit", problem="it cannot serve a workload of this kind")
+    assert found == Priced("unfit", problem="it is not made for a workload of this kind or size")
     assert not (tmp_path / "designs").exists()
 
 
@@ -70,4 +70,5 @@ def test_the_cheapest_is_one_that_serves_everybody():
     assert cheapest(
         [bill("a", 5), bill("b", 3), bill("c", 1, lost=1), bill("d", 3), Priced("e", problem="no")]
     ) == bill("b", 3)
+    assert cheapest([bill("a", 5), bill("b", 3, lost=1e-12)]) == bill("b", 3, lost=1e-12)  # rates are no whole numbers
     assert cheapest([Priced("e", problem="no"), bill("c", 1, lost=1)]) is None
