@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from coterie.model import Design, Publications, Relation, Slice, Workload
-from coterie.model.plan import slices
-from coterie.protocol.events import EventMessage
-from coterie.protocol.wire import Message
+from coterie.model.plan import Topic, slices
+from coterie.protocol.events import Event, EventMessage, Received
+from coterie.protocol.node import Node
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash, Restart, Weather
 from coterie.substrate.chord import chord_ring
@@ -23,16 +24,28 @@ TOPICS = 6
 REPAIR_S = 420.0  # silence is noticed after 2.5 intervals, then trees are rebuilt
 
 
-class ReliableLinks(Simulation):
-    """Events are delayed and overtake each other but are not lost by chance, as on TCP; control messages may be."""
+class Custody(Simulation):
+    """Writes down which brokers, in which of their lives, have ever had an event in their hands."""
 
-    def _send(self, source: int, targets: tuple[int, ...], message: Message) -> None:
-        network = self.network
-        weather = network.loss, network.duplication
-        if isinstance(message, EventMessage):
-            network.loss = network.duplication = 0.0
-        super()._send(source, targets, message)
-        network.loss, network.duplication = weather
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.hands: dict[int, dict[tuple[int, int], None]] = {}
+
+    def publish(self, node: int, topic: Topic, payload: bytes = b"") -> Event | None:
+        event = super().publish(node, topic, payload)
+        if event is not None:
+            self.hands.setdefault(event.id, {})[node, self._lives[node]] = None
+        return event
+
+    def _arrive_event(self, target: int, node: Node, received: Received, now_s: float) -> None:
+        message = received.message
+        assert isinstance(message, EventMessage)
+        self.hands.setdefault(message.event.id, {})[target, self._lives[target]] = None
+        super()._arrive_event(target, node, received, now_s)
+
+    def is_orphaned(self, event_id: int) -> bool:
+        """Everybody who ever had it has crashed since."""
+        return all(self._lives[node] != life for node, life in self.hands[event_id])
 
 
 @dataclass(frozen=True)
@@ -40,10 +53,10 @@ class Result:
     outcome: str  # what the coordinator remembers: completed, rolled back, or nothing if it crashed afterwards
     versions: tuple[int, ...]
     plane_counts: tuple[int, ...]
-    lost: int  # deliveries missing of events published while all brokers were up and trees in repair
-    lost_near_crash: int
-    lost_after: int  # of events published when all was over
+    lost: int  # deliveries missing of events that somebody alive has had in hand
+    orphaned: int  # events that died with everybody who ever had them
     published: int
+    copies_lost: int  # by the network, or on their way to a broker that was down
 
 
 def workload(draw: np.random.Generator) -> Workload:
@@ -73,7 +86,7 @@ def switch_under(seed: int, crash_kind: str, through_wire: bool = False) -> Resu
     demand = workload(draw)
     parameters = DynatopsParameters(placement="given", positions="hash")
     design = SYSTEM.plan(demand, parameters, seed)
-    simulation = ReliableLinks(SYSTEM, parameters, slices(design), seed, through_wire=through_wire)
+    simulation = Custody(SYSTEM, parameters, slices(design), seed, through_wire=through_wire)
     simulation.start()
     for node in range(NODES):
         for topic in demand.interests.row(node).tolist():
@@ -86,19 +99,14 @@ def switch_under(seed: int, crash_kind: str, through_wire: bool = False) -> Resu
         simulation.at(start_s + random.random() * 3, lambda node=node, slice=slice: simulation.plan(node, slice))
     victims = {"broker": [random.randrange(1, NODES)], "coordinator": [0]}
     victims["both"] = [*victims["broker"], 0]
-    windows = []
     for victim in victims.get(crash_kind, []):
         down_s = start_s + random.random() * 45.0
         up_s = down_s + random.uniform(2.0, 40.0)
         simulation.inject(Crash(down_s, victim))
         simulation.inject(Restart(up_s, victim))
-        windows.append((down_s, up_s + REPAIR_S))
-    published: dict[int, float] = {}
 
     def publish() -> None:
-        event = simulation.publish(random.randrange(NODES), random.randrange(TOPICS))
-        if event is not None:
-            published[event.id] = simulation.now_s
+        simulation.publish(random.randrange(NODES), random.randrange(TOPICS))
 
     for step in range(400):
         simulation.at(start_s + step * 0.2, publish)
@@ -110,10 +118,7 @@ def switch_under(seed: int, crash_kind: str, through_wire: bool = False) -> Resu
     for topic in range(TOPICS):
         simulation.at(end_s + topic, publish)
     simulation.run_until(end_s + 90.0)
-    # Of an event published shortly before a crash a copy may have been on its way to the broker that crashed.
-    near = {event for event, at_s in published.items() if any(a - 3.0 <= at_s <= b for a, b in windows)}
     missing = [entry.event for entry in simulation.book.missing()]
-    late = {event for event, at_s in published.items() if at_s >= end_s}
     nodes = [node for node in simulation.nodes if isinstance(node, DynatopsNode)]
     coordinator = nodes[0].coordinator
     assert coordinator is not None
@@ -121,8 +126,8 @@ def switch_under(seed: int, crash_kind: str, through_wire: bool = False) -> Resu
         coordinator.outcome,
         tuple(node.switch.version for node in nodes),
         tuple(len(node._planes) for node in nodes),
-        sum(event not in near and event not in late for event in missing),
-        sum(event in near for event in missing),
-        sum(event in late for event in missing),
-        len(published),
+        sum(not simulation.is_orphaned(event) for event in missing),
+        len({event for event in missing if simulation.is_orphaned(event)}),
+        len(simulation.hands),
+        sum(len(published.drops) for published in simulation.book.events.values()),
     )

@@ -8,6 +8,8 @@ joined like any other subscription in step 3.2, so nothing here has to be truste
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from coterie.model.plan import Topic
 from coterie.protocol.node import OverlayNode
 from coterie.substrate.identifiers import topic_key
@@ -110,7 +112,7 @@ class Transfer:
         self._tell_children()
         self._node.set_timer(("transfer", self._new.version), self._retry_s)
 
-    def repair(self, wants: dict[Topic, None]) -> None:
+    def repair(self, wants: Iterable[Topic]) -> None:
         """Step 3.2: leave what nobody needs, join what is missing; from now on the plane follows the subscriptions."""
         plane = self._new
         plane.is_open = True

@@ -9,6 +9,7 @@ from coterie.protocol.events import EventMessage
 from coterie.protocol.wire import Message
 from coterie.systems.dynatops.reconfiguration import RECONFIGURATION_MESSAGES
 from coterie.systems.key_routing import AskState, TellState
+from coterie.systems.reliable_events import RELIABLE_MESSAGES
 from coterie.trace import Traffic
 
 TREE_HOPS_MAX = 64  # a request that has come further runs in circles
@@ -22,6 +23,7 @@ class Join(Message, frozen=True):
     topic: Topic
     member: int
     position: int
+    back_s: float = 0.0  # how far back it wants the topic's events
     hops: int = 1
 
 
@@ -34,6 +36,7 @@ class Graft(Message, frozen=True):
     member: int
     position: int
     epoch: int
+    back_s: float = 0.0
     hops: int = 1
 
 
@@ -160,4 +163,5 @@ MESSAGES: tuple[type[Message], ...] = (
     AskState,
     TellState,
     *RECONFIGURATION_MESSAGES,
+    *RELIABLE_MESSAGES,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 
 from coterie.model import Slice, Topic
@@ -11,7 +12,7 @@ from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
 from coterie.protocol.wire import Message
 from coterie.substrate.chord import ChordRouter
-from coterie.substrate.identifiers import node_position
+from coterie.substrate.identifiers import node_position, topic_key
 from coterie.systems.dynatops import messages as wire
 from coterie.systems.dynatops.handover import Transfer
 from coterie.systems.dynatops.parameters import DynatopsParameters
@@ -29,9 +30,11 @@ from coterie.systems.dynatops.reconfiguration import (
     Tell,
 )
 from coterie.systems.key_routing import AskState, RingNode, TellState
+from coterie.systems.reliable_events import ACKNOWLEDGE, RETRY, Keeper, Offer, Replay, Status
 
 REPORTED_INTERVALS = 1.25  # after so long a new coordinator has heard of everybody
 EXPIRY_INTERVALS = 4.5  # brokers that have not reported for so long are no participants
+RETURNING_S = 5.0  # who subscribes so soon after a start was here before it and wants what it has missed
 
 
 class DynatopsNode(RingNode):
@@ -42,8 +45,11 @@ class DynatopsNode(RingNode):
     def __init__(self, address: int, parameters: DynatopsParameters, random: Random) -> None:
         super().__init__(address, 1, random)
         self._parameters = parameters
-        self._wants: dict[Topic, None] = {}
+        self._wants: dict[Topic, float] = {}  # topic -> since when
         self._seen = Seen(parameters.seen_capacity)
+        self._keeper: Keeper | None = None
+        if parameters.reliable:
+            self._keeper = Keeper(self, self, parameters.retry_s, parameters.retention_s, parameters.kept_capacity)
         self._planes: dict[int, Plane] = {}
         self._plans: dict[int, Slice] = {}  # the newest two
         self._transfer: Transfer | None = None
@@ -58,7 +64,7 @@ class DynatopsNode(RingNode):
             wire.Prune: lambda source, message, plane: plane.on_prune(source, message),
             wire.Dissolve: lambda source, message, plane: plane.on_dissolve(source, message),
             wire.TreeAlive: lambda source, message, plane: plane.on_tree_alive(source, message),
-            wire.Inbound: lambda source, message, plane: plane.towards_root(message.event, message.hops),
+            wire.Inbound: lambda source, message, plane: plane.towards_root(message.event, message.hops, source),
             wire.Multicast: lambda source, message, plane: plane.spread(message.event, message.hops, source),
             wire.Announce: lambda source, message, plane: plane.router.learn(source, message.position),
             wire.Adopt: self._on_adopt,
@@ -80,7 +86,7 @@ class DynatopsNode(RingNode):
         return ChordRouter(self.address, position, self._parameters.near)
 
     def _make_plane(self, version: int, router: ChordRouter) -> Plane:
-        plane = Plane(self, version, router, self._wants, self._seen, self._parameters.retry_s)
+        plane = Plane(self, version, router, self._wants, self._seen, self._parameters.retry_s, self._keeper)
         self._planes[version] = plane
         return plane
 
@@ -106,7 +112,8 @@ class DynatopsNode(RingNode):
         self._propose()
 
     def on_subscribe(self, topic: Topic) -> None:
-        self._wants[topic] = None
+        is_returning = self.now_s - self._started_s < RETURNING_S
+        self._wants.setdefault(topic, self.now_s - (self._parameters.retention_s if is_returning else 0.0))
         for plane in self._planes.values():
             if plane.is_open:
                 plane.enter(topic)
@@ -129,6 +136,12 @@ class DynatopsNode(RingNode):
                 self._check_progress()
             return
         match message:
+            case Offer() | Status():
+                if self._keeper is not None:
+                    self._keeper.on_message(source, message)
+            case Replay(event=event, hops=hops, to_root=to_root, age_s=age_s):
+                pass_on = self.plane.towards_root if to_root else self.plane.spread
+                pass_on(event, hops, source, age_s)
             case wire.Here():
                 self._on_here(source, message)
             case wire.InForce():
@@ -170,6 +183,9 @@ class DynatopsNode(RingNode):
                     self.plane.enter(topic)
             case "sure":
                 self._is_sure = True
+            case _ if timer in (RETRY, ACKNOWLEDGE):
+                if self._keeper is not None:
+                    self._keeper.on_timer(timer)
             case "reconfiguration":
                 if self._coordinator is not None:
                     self._coordinator.on_timer()
@@ -179,6 +195,7 @@ class DynatopsNode(RingNode):
             case ("drop", int(version)):
                 if version not in (self._switch.version, self._switch.pending):
                     self._planes.pop(version, None)
+                    self._replanted()
             case ("join", int(version), topic) if version in self._planes:
                 self._planes[version].retry(topic)
             case ("idle", int(version), topic) if version in self._planes:
@@ -190,10 +207,35 @@ class DynatopsNode(RingNode):
     def on_neighbour_lost(self, peer: int) -> None:
         for plane in self._planes.values():
             plane.on_lost(peer)
+        if self._keeper is not None:
+            self._keeper.lost(peer)
         if self._coordinator is not None:
             self._reported.pop(peer, None)
             self._coordinator.on_lost(peer)
         self._check_progress()
+
+    # --- what the keeper of events asks (Forest) ---
+
+    def children_of(self, topic: Topic) -> Collection[int]:
+        branches = (plane.branches.get(topic) for plane in self._planes.values())
+        return {child: None for branch in branches if branch is not None for child in branch.children}
+
+    def parent_of(self, topic: Topic) -> int | None:
+        branch = self.plane.branches.get(topic)
+        return None if branch is None else branch.parent
+
+    def next_to_root(self, topic: Topic) -> int | None:
+        return self.plane.router.next_hop(topic_key(topic))
+
+    def has_spread(self, event_id: int) -> bool:
+        return event_id in self._seen
+
+    def spread_as_root(self, event: Event, hops: int, age_s: float) -> None:
+        self.plane.spread(event, hops, None, age_s)
+
+    def _replanted(self) -> None:
+        if self._keeper is not None:
+            self._keeper.replanted()
 
     # --- who is where, in which version ---
 
@@ -254,8 +296,12 @@ class DynatopsNode(RingNode):
         self.router = self.make_router(position)
         if plan is not None:
             self.router.learn_all((neighbour.node, neighbour.position) for neighbour in plan.neighbours)
+        left = dict.fromkeys(topic for plane in self._planes.values() for topic in plane.branches)
         self._planes = {}
         self._make_plane(message.version, self.router)
+        if self._keeper is not None:
+            for topic in left:
+                self._keeper.fell_off(topic)
         self._ping(self.router.announce_targets())
         self.set_timer("rejoin", self._parameters.retry_s)
 
@@ -292,6 +338,7 @@ class DynatopsNode(RingNode):
         self.router = plane.router
         for branch in plane.branches.values():
             branch.heard_s = self.now_s
+        self._replanted()
 
     def drop(self, version: int) -> None:
         self.set_timer(("drop", version), GRACE_S)

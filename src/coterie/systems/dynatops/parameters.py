@@ -29,19 +29,24 @@ class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_f
     coordinator: int = 0  # the node that is the reconfiguration manager, section 3.1
     retry_s: float = 3.0  # how long a request waits for its answer before it is made again
     seen_capacity: int = 4096
+    reliable: bool = True  # ours: events are acknowledged, kept and offered again (systems/reliable_events.py)
+    retention_s: float = 600.0  # how long a broker keeps an event for others: longer than a tree needs to be repaired
+    kept_capacity: int = 2048  # and how many at most; fewer than it remembers having seen
 
     def __post_init__(self) -> None:
         for key, allowed in (("placement", PLACEMENTS), ("positions", METHODS), ("spacing", SPACINGS)):
             if getattr(self, key) not in allowed:
                 raise ConfigError(key, getattr(self, key), f"one of {', '.join(allowed)}")
-        for key in ("cluster_size", "joins_per_update", "rounds", "near", "seen_capacity"):
+        for key in ("cluster_size", "joins_per_update", "rounds", "near", "seen_capacity", "kept_capacity"):
             if getattr(self, key) < 1:
                 raise ConfigError(key, getattr(self, key), "at least 1")
         for key in ("load_weight", "delay_weight", "beta", "imbalance", "coordinator"):
             if getattr(self, key) < 0:
                 raise ConfigError(key, getattr(self, key), "at least 0")
-        for key in ("free_period_intervals", "update_s", "retry_s"):
+        for key in ("free_period_intervals", "update_s", "retry_s", "retention_s"):
             if getattr(self, key) <= 0:
                 raise ConfigError(key, getattr(self, key), "more than 0")
+        if self.kept_capacity > self.seen_capacity:
+            raise ConfigError("kept_capacity", self.kept_capacity, f"at most seen_capacity ({self.seen_capacity})")
         if not 0 < self.alpha <= 1:
             raise ConfigError("alpha", self.alpha, "above 0 and at most 1")

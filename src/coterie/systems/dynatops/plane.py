@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from coterie.model.ledger import INTERVAL_S
 from coterie.model.plan import Topic
-from coterie.protocol.events import Event
+from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import OverlayNode
 from coterie.protocol.seen import Seen
 from coterie.substrate.chord import ChordRouter
@@ -26,6 +26,7 @@ from coterie.systems.dynatops.messages import (
     Prune,
     TreeAlive,
 )
+from coterie.systems.reliable_events import Keeper, Replay
 
 SILENT_INTERVALS = 2.5  # a root not heard of for so long is lost
 IDLE_S = 10.0  # how long an edge nobody needs may wait for the Graft that explains it
@@ -45,10 +46,17 @@ class Branch:
 
 
 class Plane:
-    """Trees over one router. `wants` and `seen` belong to the broker and are shared by its planes."""
+    """Trees over one router. `wants`, `seen` and `keeper` belong to the broker and are shared by its planes."""
 
     def __init__(
-        self, node: OverlayNode, version: int, router: ChordRouter, wants: dict[Topic, None], seen: Seen, retry_s: float
+        self,
+        node: OverlayNode,
+        version: int,
+        router: ChordRouter,
+        wants: dict[Topic, float],
+        seen: Seen,
+        retry_s: float,
+        keeper: Keeper | None = None,
     ) -> None:
         self._node = node
         self.version = version
@@ -56,6 +64,7 @@ class Plane:
         self._wants = wants
         self._seen = seen
         self._retry_s = retry_s
+        self._keeper = keeper
         self.branches: dict[Topic, Branch] = {}
         self.joining: dict[Topic, int] = {}  # topics asked for and not yet reached, with attempts made
         self.is_open = True  # follows the subscriptions; a plane under construction does not yet
@@ -102,7 +111,8 @@ class Plane:
             return
         attempts = self.joining[topic]
         self.joining[topic] = attempts + 1
-        self._node.send(towards, Join(self.version, topic, self._node.address, self.router.position))
+        back_s = self._node.now_s - self._wants.get(topic, 0.0)
+        self._node.send(towards, Join(self.version, topic, self._node.address, self.router.position, back_s))
         self._node.set_timer(("join", self.version, topic), min(self._retry_s * 2**attempts, INTERVAL_S))
 
     def _branch(self, topic: Topic) -> Branch:
@@ -134,12 +144,12 @@ class Plane:
         if towards is not None:
             if message.hops < TREE_HOPS_MAX:
                 hops = message.hops + 1
-                onward = Join(self.version, message.topic, message.member, message.position, hops)
+                onward = Join(self.version, message.topic, message.member, message.position, message.back_s, hops)
                 self._node.send(towards, onward)
             return
         branch = self._branch(message.topic)
         self._cut_from_parent(message.topic, branch)
-        self._lead_on(message.topic, branch, message.member, message.position, hops=1)
+        self._lead_on(branch, message, hops=1)
         self._prune_if_idle(message.topic)
 
     def on_graft(self, source: int, message: Graft) -> None:
@@ -147,19 +157,23 @@ class Plane:
         branch = self._branch(topic)
         self._offered(topic, branch, source, message.epoch)
         if message.member != self._node.address and message.hops < TREE_HOPS_MAX:
-            self._lead_on(topic, branch, message.member, message.position, message.hops + 1)
+            self._lead_on(branch, message, message.hops + 1)
         self._prune_if_idle(topic)
 
-    def _lead_on(self, topic: Topic, branch: Branch, member: int, position: int, hops: int) -> None:
+    def _lead_on(self, branch: Branch, message: Join | Graft, hops: int) -> None:
         """The next edge of the path to the member."""
+        topic, member, position, back_s = message.topic, message.member, message.position, message.back_s
         child = self.router.next_hop(position)
         if child is None or child == branch.parent:
             return
         epoch = branch.children[child] = self.next_epoch()
-        self._node.send(child, Graft(self.version, topic, member, position, epoch, hops))
+        self._node.send(child, Graft(self.version, topic, member, position, epoch, back_s, hops))
+        if self._keeper is not None:
+            self._keeper.gained_child(topic, child, back_s)
 
     def _offered(self, topic: Topic, branch: Branch, source: int, epoch: int) -> None:
         """Somebody says it is our parent: of two parents the newer edge counts."""
+        is_new_edge = epoch > branch.epoch
         if source == branch.parent:
             branch.epoch = max(branch.epoch, epoch)
         elif epoch > branch.epoch:
@@ -171,6 +185,8 @@ class Plane:
             return
         branch.heard_s = self._node.now_s
         self.forget_join(topic)
+        if is_new_edge and self._keeper is not None:
+            self._keeper.gained_parent(topic, source)
 
     def adopted_by(self, source: int, topic: Topic, epoch: int) -> None:
         """The parent's word in a handover (step 3.1)."""
@@ -194,6 +210,8 @@ class Plane:
 
     def dissolve(self, topic: Topic) -> None:
         """Give the branch up; whoever wants the topic, here and below, joins again."""
+        if self._keeper is not None:
+            self._keeper.fell_off(topic)
         branch = self.branches.pop(topic)
         self._node.send_all(branch.children, Dissolve(self.version, topic))
         if branch.parent is not None:
@@ -244,20 +262,30 @@ class Plane:
 
     # --- events ---
 
-    def towards_root(self, event: Event, hops: int) -> None:
+    def towards_root(self, event: Event, hops: int, source: int | None = None, age_s: float = 0.0) -> None:
+        if self._keeper is not None and not self._keeper.carry(event, hops, source, age_s):
+            return
         towards = self.router.next_hop(topic_key(event.topic))
         if towards is not None:
             if hops < TREE_HOPS_MAX:
                 self._node.send(towards, Inbound(event, hops + 1, self.version))
         else:
-            self.spread(event, hops, source=None)
+            self.spread(event, hops, None, age_s)
 
-    def spread(self, event: Event, hops: int, source: int | None) -> None:
+    def spread(self, event: Event, hops: int, source: int | None, age_s: float = 0.0) -> None:
+        """Deliver and pass on down the tree, once."""
+        keeper = self._keeper
         if not self._seen.add(event.id):
+            if keeper is not None and source is not None:
+                keeper.again(event.id, source)
             return
-        if event.topic in self._wants:
+        if self._node.now_s - age_s >= self._wants.get(event.topic, float("inf")):
             self._node.deliver(event, hops)
         branch = self.branches.get(event.topic)
-        if branch is not None:
-            children = (child for child in branch.children if child != source)
-            self._node.send_all(children, Multicast(event, hops + 1, self.version))
+        children = [] if branch is None else [child for child in branch.children if child != source]
+        copy: EventMessage = Multicast(event, hops + 1, self.version)
+        if age_s:
+            copy = Replay(event, hops + 1, False, age_s)
+        self._node.send_all(children, copy)
+        if keeper is not None:
+            keeper.spread(event, hops, source, children, age_s)
