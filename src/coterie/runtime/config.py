@@ -111,7 +111,7 @@ class JournalSection(Section, frozen=True, kw_only=True):
 
 
 class RecoverySection(Section, frozen=True, kw_only=True):
-    rounds_s: tuple[float, ...] = (0.3, 1.0, 3.0, 8.0, 20.0, 45.0)
+    rounds_s: tuple[float, ...] = (0.3, 1.0, 3.0, 6.0, 10.0, 15.0, 20.0, 26.0, 33.0, 41.0, 50.0, 60.0, 75.0)
     audit_s: float = 60.0
     margin_s: float = 3.0
 

@@ -26,6 +26,7 @@ ASK_AGAIN_S = 5.0
 SEEN_CAPACITY = 200_000
 IN_FLIGHT_US = 200_000  # younger events are most likely still on their way
 AUDIT_DELAY_US = 2_000_000
+FULL_ROUNDS = 2  # rounds that tell everything since the disturbance; later ones tell what is new
 
 
 class SeenEvents:
@@ -87,6 +88,7 @@ class Recovery:
         self._round = 0
         self._handle: asyncio.TimerHandle | None = None
         self._digested_us = 0
+        self._told_us: list[int] = []  # up to when each round of the present disturbance told
         self._wanted: dict[int, float] = {}  # event -> when it was asked for
         self.on_turn: Callable[[], None] = lambda: None
 
@@ -133,6 +135,7 @@ class Recovery:
         for origin in self.others:
             self.behind[origin] = min(self._since_us, self.behind.get(origin, self._since_us))
         self._round = 0
+        self._told_us = []
         self._schedule()
 
     def _schedule(self) -> None:
@@ -147,7 +150,11 @@ class Recovery:
         delays_s = self._settings.rounds_s
         # Late rounds also say "nothing", so that the others know they have heard everybody.
         is_late = self._round >= len(delays_s) - 2
-        self.flood_digest(self._since_us, IN_FLIGHT_US, even_if_empty=is_late)
+        since_us = self._since_us
+        if self._round > FULL_ROUNDS:  # what two rounds ago held need not be told again
+            since_us = max(since_us, self._back(self._told_us[-2]))
+        self.flood_digest(since_us, IN_FLIGHT_US, even_if_empty=is_late)
+        self._told_us.append(self._digested_us)
         self._round += 1
         if self._round < len(delays_s):
             self._schedule()
