@@ -80,7 +80,7 @@ class Traffic:
         return sum(count - 1 for one in self.got for count in one.values())
 
 
-@pytest.mark.parametrize(("system", "qos"), [("scribe", 1), ("flooding", 2)])
+@pytest.mark.parametrize(("system", "qos"), [("scribe", 2), pytest.param("flooding", 1, marks=pytest.mark.slow)])
 def test_kill_and_restart_loses_nothing(system: str, qos: int, tmp_path: Path) -> None:
     processes = Processes(write_configs(tmp_path, system, 3, settings=BRISK[system]))
 
