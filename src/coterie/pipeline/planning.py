@@ -97,7 +97,12 @@ def price_one(candidate: Candidate, workloads: Path, out: Path, seed: int) -> Pr
     )
 
 
+def is_whole(bill: Ledger) -> bool:
+    """Whether everybody gets what they want; rates are no whole numbers, so sums of them differ in the last digits."""
+    return bill.loss.lost <= 1e-9 * bill.loss.owed
+
+
 def cheapest(priced: Sequence[Priced], column: str = "overall") -> Priced | None:
     """The system with the lowest bill on the later window among those that serve everybody; ties go to the first."""
-    whole = [entry for entry in priced if entry.later is not None and entry.later.loss.lost == 0]
+    whole = [entry for entry in priced if entry.later is not None and is_whole(entry.later)]
     return min(whole, key=lambda entry: entry.later.columns()[column], default=None)  # type: ignore[union-attr]

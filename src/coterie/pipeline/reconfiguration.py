@@ -24,7 +24,7 @@ from coterie.errors import ConfigError, CoterieError
 from coterie.model import Design, Ledger
 from coterie.model.store import load_design, load_workload, save_design, save_workload
 from coterie.pipeline.forecasts import Forecast, brought_over, forecast
-from coterie.pipeline.planning import Candidate, Priced, cheapest, design_file
+from coterie.pipeline.planning import Candidate, Priced, cheapest, design_file, is_whole
 from coterie.pipeline.plans import DESIGN, PlanStore
 from coterie.pipeline.streamstate import StreamState
 from coterie.pipeline.tasks import run_tasks
@@ -165,7 +165,8 @@ class Reconfigurer:
             reason = "the best new plan is the current one"
             return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
         if facts["benefit"] <= facts["change_cost"]:
-            reason = "the change would cost more than it saves"
+            is_cheaper = facts["benefit"] > 0
+            reason = "the change would cost more than it saves" if is_cheaper else "no new plan is cheaper"
             return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
         reason = "the change saves more than it costs"
         return self._publish(expected, best, key, Decision(**sizes, is_published=True, reason=reason, **facts))
@@ -224,7 +225,7 @@ class Reconfigurer:
             bill = price(adopted, expected.workload)
         except CoterieError as error:
             return f"the current plan does not fit any more ({error})"
-        if bill.loss.lost > 1e-9:
+        if not is_whole(bill):
             return f"the current plan would lose {bill.loss.lost:g} deliveries per window"
         return adopted, bill
 
