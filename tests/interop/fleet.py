@@ -144,24 +144,44 @@ def lone_config(folder: Path, **sections: dict[str, Any]) -> NodeConfig:
     return config_of(table, str(folder))
 
 
+FORKER = """
+import os, signal, sys
+from coterie.cli.node import node_command
+from pathlib import Path
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+for line in sys.stdin:
+    path = Path(line.strip())
+    pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        os.dup2(os.open(path.parent / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)
+        os.dup2(1, 2)
+        node_command(path)
+        os._exit(0)
+    print(pid, flush=True)
+"""
+
+
 class Processes:
-    """Nodes as processes of their own, to be killed."""
+    """Nodes as processes of their own, to be killed; forked from one that has loaded everything already."""
 
     def __init__(self, paths: list[Path]) -> None:
         self.paths = paths
         self.configs = [load_config(path) for path in paths]
-        self.running: dict[int, subprocess.Popen[bytes]] = {}
+        self.running: dict[int, int] = {}
+        self._forker = subprocess.Popen(
+            [sys.executable, "-c", FORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def start(self, node: int) -> None:
-        path = self.paths[node]
-        with (path.parent / "log").open("ab") as log:
-            command = [sys.executable, "-m", "coterie.cli.node", "--config", str(path)]
-            self.running[node] = subprocess.Popen(command, stdout=log, stderr=log)
+        assert self._forker.stdin is not None
+        assert self._forker.stdout is not None
+        self._forker.stdin.write(f"{self.paths[node]}\n")
+        self._forker.stdin.flush()
+        self.running[node] = int(self._forker.stdout.readline())
 
     def kill(self, node: int) -> None:
-        process = self.running.pop(node)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+        os.kill(self.running.pop(node), signal.SIGKILL)
 
     async def healthy(self, nodes: list[int]) -> None:
         for node in nodes:
@@ -180,11 +200,12 @@ class Processes:
             return {}
 
     def stop(self) -> None:
-        for process in self.running.values():
-            os.kill(process.pid, signal.SIGTERM)
-        for process in self.running.values():
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        for pid in self.running.values():
+            os.kill(pid, signal.SIGTERM)
+        deadline_s = time.monotonic() + 10
+        while any(Path(f"/proc/{pid}").exists() for pid in self.running.values()) and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        for pid in self.running.values():
+            if Path(f"/proc/{pid}").exists():
+                os.kill(pid, signal.SIGKILL)
+        self._forker.communicate()

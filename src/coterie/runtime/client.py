@@ -27,7 +27,7 @@ from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
 from coterie.mqtt.properties import NO_PROPERTIES, Properties
 from coterie.mqtt.reasons import MqttError, Reason
 
-RETRY_S, RETRY_S_MAX = 0.1, 5.0
+RETRY_S, RETRY_S_MAX = 0.1, 2.0
 REDIRECTS = (Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED)
 
 
