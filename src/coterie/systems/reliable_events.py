@@ -26,6 +26,7 @@ ACKNOWLEDGE_S = 0.5  # acknowledgements wait so long for each other
 GATHER_S = 0.5  # edges are made in waves; one offer serves them all
 HOLD_S = 4 * INTERVAL_S  # so long those below a child that was lost may need to find a new way to the root
 TICK_S = 0.05  # what is due at nearly the same time is done together
+DOUBLINGS_MAX = 3  # of the time between two offers
 OFFERED_MAX = 256  # identifiers in one message
 
 RETRY: Timer = "retry events"
@@ -90,6 +91,7 @@ class Kept:
         "hops",
         "is_confirmed",
         "is_shared",
+        "is_wanted",
         "kept_s",
         "next_s",
         "rising",
@@ -109,9 +111,15 @@ class Kept:
         self.to_root = False
         self.is_confirmed = False
         self.is_shared = False  # a child has it too
+        self.is_wanted = False
         self.hold_s = 0.0  # until then not everybody below can be accounted for
         self.attempts = 0
         self.next_s = 0.0
+
+    @property
+    def can_vouch(self) -> bool:
+        """A relay with nobody below is about to leave the tree and take the event with it."""
+        return self.is_wanted or self.is_shared
 
 
 class Keeper:
@@ -146,9 +154,12 @@ class Keeper:
         self._reopen(kept, self._retry_s)
         return is_new
 
-    def spread(self, event: Event, hops: int, source: int | None, children: Collection[int], age_s: float) -> None:
-        """The event was passed on to these children for the first time."""
+    def spread(
+        self, event: Event, hops: int, source: int | None, children: Collection[int], age_s: float, is_wanted: bool
+    ) -> None:
+        """The event was passed on to these children for the first time; `is_wanted`: and delivered here."""
         kept = self._keep(event, hops, age_s)
+        kept.is_wanted = is_wanted
         kept.waiting.update(dict.fromkeys(children))
         parent = self._forest.parent_of(event.topic)
         if source is not None and source in self._forest.children_of(event.topic):
@@ -226,7 +237,7 @@ class Keeper:
         kept = self._kept.get(event_id)
         if not self._forest.has_spread(event_id):
             self._say(source, False, event_id, "lacks")
-        elif kept is None or self._is_below(kept):
+        elif kept is None or (kept.can_vouch and self._is_below(kept)):
             self._say(source, False, event_id, "done")
         else:
             self._say(source, False, event_id, "holds")
@@ -254,9 +265,15 @@ class Keeper:
             if kept is not None:
                 age_s = now_s - kept.born_s
                 self._node.send(source, Replay(kept.event, kept.hops + 1, message.to_root, age_s))
+                if event_id in self._open:
+                    self._reopen(kept, self._retry_s)
         for event_id in message.holds:
             kept = self._kept.get(event_id)
-            if kept is not None and not message.to_root:
+            if kept is not None and message.to_root:
+                kept.next_s = (
+                    now_s + INTERVAL_S
+                )  # in good hands; it may take long until there is anybody below the root
+            elif kept is not None:
                 kept.rising.pop(source, None)
                 self._settle(kept)
         for event_id in message.done:
@@ -305,7 +322,7 @@ class Keeper:
         """Pass on the acknowledgements that have become possible; close what needs nothing more."""
         event_id = kept.event.id
         is_below = self._is_below(kept)
-        if is_below:
+        if is_below and kept.can_vouch:
             for peer in kept.above:
                 self._say(peer, False, event_id, "done")
             kept.above = {}
@@ -343,7 +360,7 @@ class Keeper:
             if kept.next_s <= now_s + TICK_S:
                 self._offer(event_id, kept, offers)
                 kept.attempts += 1
-                kept.next_s = now_s + min(self._retry_s * 2 ** min(kept.attempts, 6), INTERVAL_S)
+                kept.next_s = now_s + self._retry_s * 2 ** min(kept.attempts, DOUBLINGS_MAX)
             self._settle(kept)
         for (peer, to_root), events in offers.items():
             for first in range(0, len(events), OFFERED_MAX):

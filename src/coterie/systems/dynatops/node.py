@@ -7,7 +7,7 @@ from random import Random
 
 from coterie.model import Slice, Topic
 from coterie.model.ledger import INTERVAL_S
-from coterie.protocol.events import Event, Timer
+from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
 from coterie.protocol.wire import Message
@@ -131,6 +131,8 @@ class DynatopsNode(RingNode):
         handler = self._handlers.get(type(message))
         if handler is not None:
             plane = self._planes.get(message.version)  # type: ignore[attr-defined]
+            if plane is None and self._keeper is not None and isinstance(message, EventMessage):
+                plane = self.plane  # its plane is gone here, or not yet there: it goes on in the one we use
             if plane is not None:
                 handler(source, message, plane)
                 self._check_progress()
@@ -245,6 +247,14 @@ class DynatopsNode(RingNode):
 
     def _ping(self, peers: list[int]) -> None:
         self.send_all(peers, self._here())
+
+    def _hear_of(self, contacts: tuple[tuple[int, int], ...]) -> None:
+        """Hearsay may be of another version: it never moves a peer we know, and who is new is asked where it sits."""
+        unknown = [contact for contact in contacts if self.router.position_of(contact[0]) is None]
+        fresh = self.router.learn_all(unknown, is_hearsay=True)
+        self.send_all(fresh, self._here(asks=True))
+        if self._is_joining:
+            self.send_all(fresh, AskState(self.router.position))
 
     def _on_here(self, source: int, message: wire.Here) -> None:
         if message.version == self._switch.version:

@@ -279,7 +279,8 @@ class Plane:
             if keeper is not None and source is not None:
                 keeper.again(event.id, source)
             return
-        if self._node.now_s - age_s >= self._wants.get(event.topic, float("inf")):
+        is_wanted = self._node.now_s - age_s >= self._wants.get(event.topic, float("inf"))
+        if is_wanted:
             self._node.deliver(event, hops)
         branch = self.branches.get(event.topic)
         children = [] if branch is None else [child for child in branch.children if child != source]
@@ -288,4 +289,4 @@ class Plane:
             copy = Replay(event, hops + 1, False, age_s)
         self._node.send_all(children, copy)
         if keeper is not None:
-            keeper.spread(event, hops, source, children, age_s)
+            keeper.spread(event, hops, source, children, age_s, is_wanted)
