@@ -78,3 +78,11 @@ def test_retained_log_and_seen(tmp_path: Path) -> None:
     assert 1 in seen
     assert not seen.add(2)
     assert seen.add(3)
+
+
+def test_removals_of_retained_messages_are_forgotten_in_time(tmp_path: Path) -> None:
+    store = Store(tmp_path / "s.sqlite")
+    store.retained += [("old", 5, None), ("new", 50, None), ("kept", 5, Message("kept", b"1", retain=True))]
+    store.commit()
+    assert store.trim_retained(10) == ["old"]
+    assert sorted(topic for topic, _, _ in store.load_retained()) == ["kept", "new"]

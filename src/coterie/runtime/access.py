@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from hashlib import scrypt
 
 from coterie.errors import ConfigError
@@ -126,8 +126,9 @@ class Access:
         ]
         self._rights[client] = Rights(*named)
 
-    def forget(self, client: str) -> None:
-        self._rights.pop(client, None)
+    def keep_only(self, clients: Container[str]) -> None:
+        """Forget those whose sessions are gone."""
+        self._rights = {client: rights for client, rights in self._rights.items() if client in clients}
 
     # --- what the broker asks ---
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from coterie.runtime.server import Server
 
 LINGER_S = 2.0
-WEBSOCKET_MESSAGE_BYTES_MAX = 4 << 20
 
 
 class ClientLink(asyncio.Protocol):

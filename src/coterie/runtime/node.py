@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import resource
 import signal
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import msgspec
 
 from coterie import __version__
-from coterie.errors import ConfigError, InputError
+from coterie.errors import ConfigError, InputError, RunError
 from coterie.model.plan import Slice
 from coterie.protocol.system import System
 from coterie.runtime import figures
@@ -50,6 +52,18 @@ def load_slice(config: NodeConfig, system: System) -> Slice:
     return slice_
 
 
+def _locked(folder: Path) -> IO[str]:
+    """The data folder belongs to one process at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = open(folder / "lock", "w")  # noqa: SIM115
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise ConfigError("node.data", str(folder), "a folder that no running node uses") from None
+    return lock
+
+
 class NewPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     clients: dict[str, int]
@@ -71,6 +85,8 @@ class LiveNode:
         self.wall_s: Callable[[], float] = lambda: base_s + (time.monotonic() - start_s)
         self._start_s = start_s
         self.counts = Counts()
+        self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._lock = _locked(config.data)
         self.store = Store(config.data / "node.sqlite", config.store.sync)
         self.access = Access(config.access)
         self.broker = NodeBroker(config.options(), self.access, f"{config.name}-{microseconds(base_s)}-")
@@ -88,6 +104,7 @@ class LiveNode:
             mqtt.connections_max, mqtt.write_buffer_bytes_max,
         )  # fmt: skip
         self.server.log = log
+        self.server.on_failure = self._fail
         servers = {peer.id: peer.server for peer in config.network.peers if peer.server}
         self.placement = Placement(config.node.id, servers, config.data / "placement.json", self.wall_s)
         self.server.placement = self.placement
@@ -180,6 +197,11 @@ class LiveNode:
         self.network.links.block(peers)
         return {"blocked": peers}
 
+    def _fail(self, reason: str) -> None:
+        if not self.failure.done():
+            self.log(reason)
+            self.failure.set_result(reason)
+
     # --- what is done again and again ---
 
     def _every(self, interval_s: float, action: Callable[[], None]) -> None:
@@ -210,6 +232,9 @@ class LiveNode:
         before_us = microseconds(self.wall_s() - settings.log_hours * 3600)
         nodes = [self.config.node.id, *self.network.links.peers]
         self.counts.log_dropped += self.store.trim(nodes, before_us, settings.log_bytes_max)
+        for topic in self.store.trim_retained(before_us):
+            self.server.stamps.pop(topic, None)
+        self.access.keep_only(self.broker.sessions)
 
     async def stop(self) -> None:
         if self._is_stopped:
@@ -225,6 +250,7 @@ class LiveNode:
             self.journal.counters(self.wall_s(), figures.totals(self))
             self.journal.close(self.wall_s())
         self.store.close()
+        self._lock.close()
 
 
 def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
@@ -258,7 +284,10 @@ def run_node(
             loop.add_signal_handler(number, stopped.set)
         node = LiveNode(config, system, log)
         ready(await node.start())
+        node.failure.add_done_callback(lambda _: stopped.set())
         await stopped.wait()
+        if node.failure.done():
+            raise RunError(f"{config.name} has stopped: {node.failure.result()}")
         await node.stop()
 
     _raise_file_limit()

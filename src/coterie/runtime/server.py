@@ -6,6 +6,7 @@ The order within a turn is the promise: what clients and peers are told leaves a
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -68,6 +69,7 @@ class Server:
         self.clients: dict[ClientLink, None] = {}
         self.stamps: dict[str, int] = {}  # topic -> when its retained message was published
         self.log: Callable[[str], None] = lambda text: None
+        self.on_failure: Callable[[str], None] = lambda reason: None
         self.placement: Placement | None = None
         self._connections_max = connections_max
         self._loop = asyncio.get_running_loop()
@@ -377,8 +379,12 @@ class Server:
     def turn(self) -> None:
         self._is_scheduled = False
         self._note_retained()
-        if self.store.commit():
-            self.counts.commits += 1
+        try:
+            self.counts.commits += self.store.commit()
+        except sqlite3.Error as error:
+            # Nothing leaves that depends on what could not be written; the node ends rather than break its word.
+            self.on_failure(f"the store cannot be written: {error}")
+            return
         for session in self.broker.flush():
             connection = session.connection
             if connection is not None and isinstance(connection.owner, ClientLink):

@@ -19,7 +19,7 @@ from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import Subscription, Will
 from coterie.mqtt.publish import Message
 from coterie.mqtt.session import Delivery, Session, SessionState
-from coterie.runtime.carried import TIME_BITS
+from coterie.runtime.carried import TIME_BITS, TIME_MASK
 
 SCHEMA = """
 create table if not exists meta (key text primary key, value) without rowid;
@@ -210,7 +210,7 @@ class Store:
         return self._one("select 1 from seen where id = ?", identifier) is not None
 
     def recent_seen(self, count: int) -> list[int]:
-        query = f"select id from seen order by id & {(1 << TIME_BITS) - 1} desc limit ?"
+        query = f"select id from seen order by id & {TIME_MASK} desc limit ?"
         return [row[0] for row in self._db.execute(query, (count,))]
 
     def trim(self, nodes: Iterable[int], before_us: int, log_bytes_max: int) -> int:
@@ -227,3 +227,10 @@ class Store:
             dropped += gone
             self.log_bytes = self._one("select coalesce(sum(length(body)), 0) from log")
         return dropped
+
+    def trim_retained(self, before: int) -> list[str]:
+        """Forget removals from before this stamp; returns their topics."""
+        query = "select topic from retained where body is null and stamp & ? < ?"
+        gone = [row[0] for row in self._db.execute(query, (TIME_MASK, before)).fetchall()]
+        self._db.executemany("delete from retained where topic = ?", [(topic,) for topic in gone])
+        return gone
