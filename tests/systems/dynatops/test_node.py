@@ -10,10 +10,15 @@ import pytest
 from coterie.accounting.price import price
 from coterie.model import Ledger, Publications, Relation, Workload
 from coterie.model.ledger import Control
+from coterie.model.plan import slices
+from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
 from coterie.sim.run import simulate
 from coterie.systems.dynatops import SYSTEM
+from coterie.systems.dynatops.messages import TreeAlive
+from coterie.systems.dynatops.node import DynatopsNode
 from coterie.systems.dynatops.parameters import DynatopsParameters
+from coterie.trace import Traffic
 
 
 def crowd(nodes: int, users: int, topics: int, seed: int) -> Workload:
@@ -66,3 +71,31 @@ def test_single_broker_needs_nobody() -> None:
     outcome = simulate(SYSTEM, DynatopsParameters(), design, workload, 0)
     assert outcome.ledger.dissemination.copies == 0
     assert not outcome.missing
+
+
+def test_a_ring_of_edges_without_a_root_dissolves() -> None:
+    """What crashes may leave behind: everybody in it has a parent and none of them leads to the root."""
+    workload = crowd(nodes=12, users=40, topics=3, seed=2)
+    parameters = DynatopsParameters(placement="given", positions="hash")
+    design = SYSTEM.plan(workload, parameters, 2)
+    simulation = Simulation(SYSTEM, parameters, slices(design), 2)
+    simulation.start()
+    for user, node in enumerate(design.placement.node_of.tolist()):
+        for topic in workload.interests.row(user).tolist():
+            simulation.subscribe(node, topic)
+    simulation.settle(5.0, 1000.0)
+    planes = {node.address: node.plane for node in simulation.nodes if isinstance(node, DynatopsNode)}
+    ring = [at for at, plane in planes.items() if 0 in plane.branches and plane.branches[0].parent is not None][:3]
+    assert len(ring) == 3
+    for index, address in enumerate(ring):
+        branch, child = planes[address].branches[0], ring[(index + 1) % 3]
+        branch.parent, branch.children[child] = ring[index - 1], branch.epoch + 1
+    for address in ring:
+        planes[address].branches[0].epoch += 1
+    planes[ring[0]].on_tree_alive(ring[-1], TreeAlive(0, 0, planes[ring[0]].branches[0].epoch))
+    before = simulation.book.sent[Traffic.TREE_KEEPALIVE]
+    simulation.run_until(simulation.now_s + 10.0)
+    assert simulation.book.sent[Traffic.TREE_KEEPALIVE] - before < 1000
+    simulation.publish(0, 0)
+    simulation.run_until(simulation.now_s + 400.0)
+    assert simulation.book.missing() == []

@@ -58,12 +58,14 @@ class Dissolve(Message, frozen=True):
 
 
 class TreeAlive(Message, frozen=True):
-    """From the root down, once per interval: this edge stands."""
+    """From the root down, once per interval: this edge stands. Edges left over from a crash may form a ring, which has
+    no root: `hops` lets the word that runs in it die, then its brokers hear nothing and join again."""
 
     traffic: ClassVar[Traffic] = Traffic.TREE_KEEPALIVE
     version: int
     topic: Topic
     epoch: int
+    hops: int = 1
 
 
 class Inbound(EventMessage, frozen=True):

@@ -229,11 +229,13 @@ class Plane:
         for topic, branch in list(self.branches.items()):
             if self.is_root(branch):
                 self._cut_from_parent(topic, branch)
-                self._pass_on(topic, branch)
+                self._pass_on(topic, branch, hops=1)
             elif (branch.parent is None and topic not in self.joining) or self._node.now_s - branch.heard_s > silent_s:
                 self.dissolve(topic)
 
     def on_tree_alive(self, source: int, message: TreeAlive) -> None:
+        if message.hops >= TREE_HOPS_MAX:
+            return
         topic = message.topic
         is_new = topic not in self.branches
         branch = self._branch(topic)
@@ -242,14 +244,14 @@ class Plane:
             # Perhaps the Graft of this edge is still under way: wait before sending it back.
             self._node.set_timer(("idle", self.version, topic), IDLE_S)
         if branch.parent == source:
-            self._pass_on(topic, branch)
+            self._pass_on(topic, branch, message.hops + 1)
 
     def on_idle(self, topic: Topic) -> None:
         self._prune_if_idle(topic)
 
-    def _pass_on(self, topic: Topic, branch: Branch) -> None:
+    def _pass_on(self, topic: Topic, branch: Branch, hops: int) -> None:
         for child, epoch in branch.children.items():
-            self._node.send(child, TreeAlive(self.version, topic, epoch))
+            self._node.send(child, TreeAlive(self.version, topic, epoch, hops))
 
     def on_lost(self, peer: int) -> None:
         for topic, branch in list(self.branches.items()):
