@@ -34,11 +34,10 @@ def test_nothing_is_lost_or_doubled_and_all_end_in_one_plan(seed: int, kind: str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("block", range(10))
-def test_the_same_for_a_thousand_seeds(block: int, kind: str) -> None:
-    for seed in range(100 * block, 100 * block + 100):
-        check(seed, kind)
+@pytest.mark.parametrize("block", range(20))
+def test_the_same_for_a_thousand_seeds(block: int) -> None:
+    for seed in range(50 * block, 50 * block + 50):
+        check(seed, KINDS[seed % len(KINDS)])
 
 
 class Ears(OverlayNode):
