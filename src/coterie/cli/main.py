@@ -24,6 +24,13 @@ COMMANDS = {
     "price": "pricing:price_command",
     "systems": "catalogue:systems_command",
     "workloads": "catalogue:workloads_command",
+    "up": "up:up_command",
+    "node": "node:node_command",
+    "apply": "applying:apply_command",
+    "pub": "pubsub:pub_command",
+    "sub": "pubsub:sub_command",
+    "bench": "bench:bench_command",
+    "top": "top:top_command",
     "doctor": "doctor:doctor_command",
 }
 

@@ -93,7 +93,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
             seed=seed,
             strict=strict,
         )
-        outcome = _run(request, _candidates(systems), out_folder / request.name, spark, as_json)
+        outcome = _run(request, candidates_of(systems), out_folder / request.name, spark, as_json)
         page = comparison(outcome).write(outcome.folder / "report.html")
         version = publish_plan(outcome, PlanStore(outcome.folder)) if publishes else None
         _show(outcome, page, version, as_json)
@@ -129,7 +129,7 @@ def _run(request: Request, candidates: Sequence[Candidate], folder: Path, master
             session.stop()
 
 
-def _candidates(systems: list[str] | None) -> list[Candidate]:
+def candidates_of(systems: list[str] | None) -> list[Candidate]:
     """NAME or NAME:key=value,key=value; all systems by default."""
     chosen = []
     for entry in systems or list(SYSTEMS):

@@ -12,7 +12,7 @@ import typer
 
 from coterie.cli.choices import Seed
 from coterie.cli.console import err, number, out
-from coterie.cli.planning import Spark, Systems, _candidates
+from coterie.cli.planning import Spark, Systems, candidates_of
 from coterie.errors import ConfigError
 from coterie.pipeline.features import ALPHA
 from coterie.pipeline.reconfiguration import BETA, Decision, Rules
@@ -85,7 +85,7 @@ def watch_command(
         raise ConfigError("--spark", spark, "local[*] or spark://...: the state of the stream lives beside the driver")
     if window <= 0:
         raise ConfigError("--window", window, "a positive number of seconds")
-    rules = Rules(_candidates(systems), SYSTEMS, beta, max(1, round(period / window)), seed)
+    rules = Rules(candidates_of(systems), SYSTEMS, beta, max(1, round(period / window)), seed)
     wanted = Watch(journal, out_folder, rules, window, alpha, late, every)
     session = open_session(spark)
     watcher = Watcher(session, wanted, _tell_json if as_json else _tell)
