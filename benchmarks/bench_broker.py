@@ -23,7 +23,7 @@ from coterie.runtime.load import Shape, cpu_s, run_load
 
 SHAPES = [
     ("QoS 0, 1:1", Shape(1, 1, 0), 400_000),
-    ("QoS 0, 1:100", Shape(1, 100, 0, window=200_000), 20_000),
+    ("QoS 0, 1:100", Shape(1, 100, 0, window=200_000), 100_000),
     ("QoS 0, 100:1", Shape(100, 1, 0), 200_000),
     ("QoS 0, 1:1 wildcard", Shape(1, 1, 0, filter="bench/+/#"), 400_000),
     ("QoS 1, 1:1", Shape(1, 1, 1), 60_000),
