@@ -21,6 +21,7 @@ test: dev  ## everything CI runs
 	$(BIN)/ruff check --quiet src tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python scripts/warm_kernels.py
 	$(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow"
 
 check: dev  ## the quick gate: style, types, layers, unit tests, conformance
