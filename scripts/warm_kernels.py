@@ -1,4 +1,4 @@
-"""Compile what every system needs once, so that parallel test workers find it in the cache instead of compiling twice."""
+"""Compile what every system needs once, so that parallel test workers find it in the cache."""
 
 from coterie.accounting.bounds import lower_bounds
 from coterie.accounting.price import price
