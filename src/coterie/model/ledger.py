@@ -101,7 +101,7 @@ class Loss(Record, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> float:
-        return self.owed - self.delivered
+        return round(self.owed - self.delivered, 6) + 0.0  # sums of fractional rates leave dust
 
 
 class Ledger(Record, frozen=True, kw_only=True):
