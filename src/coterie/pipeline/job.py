@@ -16,10 +16,11 @@ import coterie
 from coterie.errors import ConfigError, InputError
 from coterie.model.store import save_workload
 from coterie.pipeline.files import find_files
-from coterie.pipeline.ingest import ingest
+from coterie.pipeline.ingest import Account, ingest
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.planning import LATER, LEARN, Candidate, Priced, cheapest, design_file, price_all
 from coterie.pipeline.plans import DESIGN, PlanStore
+from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
 from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, write_names
@@ -165,9 +166,23 @@ def _tables(spark: SparkSession, request: Request) -> Run:
             accounts = {
                 table: ingest(spark, sources, out, strict=request.strict) for table, sources in by_table.items()
             }
+        _check_kept(request, accounts)
         return {"accounts": {table: account.as_facts() for table, account in accounts.items()}}
 
     return run
+
+
+def _check_kept(request: Request, accounts: Mapping[str, Account]) -> None:
+    """Tables of nothing but bad rows are a mistake in the mapping more often than in the data: say so at once."""
+    for table, account in accounts.items():
+        if account.rows_in and not account.kept:
+            reason = max(account.reasons, key=lambda name: account.reasons[name], default="they are bad")
+            wanted = ", ".join(table_schema(table).names)
+            raise InputError(
+                request.name,
+                f"all {account.rows_in:,} rows of {table} were set aside ({reason}); its columns are {wanted}: "
+                "name yours with --map, for example --map subscriber=user",
+            )
 
 
 def _workloads(spark: SparkSession, request: Request) -> Run:

@@ -82,6 +82,8 @@ def price_one(candidate: Candidate, workloads: Path, out: Path, seed: int) -> Pr
         second = price(adopted, later)
     except CoterieError as error:
         return Priced(system.name, problem=str(error))
+    except Exception as error:  # a defect of one system must not take the others with it
+        return Priced(system.name, problem=f"it failed on this workload ({type(error).__name__}: {error})")
     finished = time.process_time()
     out.mkdir(parents=True, exist_ok=True)
     save_design(design, design_file(out, system.name))

@@ -37,7 +37,7 @@ from coterie.systems.tamara.messages import (
 from coterie.systems.tamara.names import grown_name, is_cluster, next_version
 from coterie.systems.tamara.parameters import TamaraParameters
 from coterie.systems.tamara.rooted import OpenSurvey, RootedChannel, most_common, sample_probability
-from coterie.systems.tamara.stages import ClusterStages, adaptive_channels, cluster_trees
+from coterie.systems.tamara.stages import TOPICS_TO_GROW, ClusterStages, adaptive_channels, cluster_trees
 from coterie.systems.tamara.subscriber import SLACK, SubscriberNode
 
 GATHER_S = 1.0  # moves that come close together lead to one survey
@@ -314,4 +314,5 @@ SYSTEM = System(
     ),
     node=TamaraNode,
     messages=(*scribe.SYSTEM.messages, *CLUSTER_MESSAGES, *ADAPTATION_MESSAGES),
+    fits=lambda workload: workload.topic_count <= TOPICS_TO_GROW,
 )
