@@ -61,6 +61,15 @@ def test_counters_keep_their_object_and_the_folder_names_the_node(tmp_path):
     assert (found["node"], json.loads(found["detail"])) == ("a", {"sent": 4})
 
 
+def test_a_line_may_stand_for_many_messages(spark, tmp_path):
+    text = line(1, bytes=10) + line(2, bytes=10, count=7) + line(3, count=0) + line(4, count=1 << 60)
+    write(tmp_path, "a", 1, text)
+    events = journals.read_journal(spark, tmp_path)
+    assert [row.kind for row in events.orderBy("position").collect()] == ["publish"] * 2 + ["malformed"] * 2
+    found = journals.publications_of(events).orderBy("time").collect()
+    assert [(row["count"], row["bytes"]) for row in found] == [(1, 10), (7, 70)]
+
+
 @given(
     st.dictionaries(st.sampled_from("abc"), st.lists(st.lists(st.integers(0, 40), max_size=8), max_size=3), max_size=3),
     st.integers(1, 400),

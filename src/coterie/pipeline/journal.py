@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
@@ -29,8 +29,9 @@ MALFORMED = "malformed"
 BATCH_BYTES_MAX = 256 << 20  # of one micro-batch, unless option max_bytes says otherwise
 RANGE_BYTES = 16 << 20  # of one task
 LOOK_BYTES = 1 << 16
+AMOUNT_MAX = 1 << 31  # of messages and of bytes in one line, so that their product stays a whole number
 SCHEMA = (
-    "time timestamp, node string, kind string, client string, topic string, bytes bigint, detail string, "
+    "time timestamp, node string, kind string, client string, topic string, count bigint, bytes bigint, detail string, "
     "segment string, position bigint"
 )
 
@@ -50,7 +51,8 @@ class Record(msgspec.Struct):
     node: str | None = None
     client: str | None = None
     topic: str | None = None
-    bytes: int | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=AMOUNT_MAX)] = 1
+    bytes: Annotated[int, msgspec.Meta(ge=0, le=AMOUNT_MAX)] | None = None
     counters: dict[str, float] | None = None
 
 
@@ -162,11 +164,15 @@ def subscriptions_of(events: DataFrame) -> DataFrame:
 
 
 def publications_of(events: DataFrame) -> DataFrame:
-    """Canonical publications: one row for each publish line."""
+    """Canonical publications: one row for each publish line, which may stand for many messages of about one size."""
     from pyspark.sql import functions as sf
 
     return events.where("kind = 'publish' and topic is not null").select(
-        sf.col("client").alias("publisher"), "topic", "time", sf.lit(1).cast("bigint").alias("count"), "bytes"
+        sf.col("client").alias("publisher"),
+        "topic",
+        "time",
+        "count",
+        (sf.col("bytes") * sf.col("count")).alias("bytes"),
     )
 
 
@@ -218,6 +224,7 @@ def read_range(piece: Range) -> Iterator[pa.RecordBatch]:
         pa.array([record.kind for record in records], pa.string()),
         pa.array([record.client for record in records], pa.string()),
         pa.array([record.topic for record in records], pa.string()),
+        pa.array([record.count for record in records], pa.int64()),
         pa.array([record.bytes for record in records], pa.int64()),
         pa.array(details, pa.string()),
         pa.array([segment] * len(records), pa.string()),

@@ -194,13 +194,17 @@ def _changes(lines: DataFrame, window: Column) -> DataFrame:
 
 
 def _sample(lines: DataFrame, window: Column) -> DataFrame:
-    """Some publications of each window, drawn by a hash of where their line stands."""
+    """Some publications of each window, drawn by a hash of where their line stands.
+
+    A line that stands for many messages is drawn as often as they would be: the least -ln(u) / count win.
+    """
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
+    drawn = (sf.pmod(sf.xxhash64("node", "segment", "position"), sf.lit(1 << 52)) + 1) / 2.0**52
     published = lines.where("kind = 'publish' and topic is not null").select(
         window,
-        sf.xxhash64("node", "segment", "position").alias("priority"),
+        (-sf.log(drawn) / sf.col("count") * 2.0**40).cast("bigint").alias("priority"),
         "topic",
         sf.col("client").alias("publisher"),
         "node",
