@@ -6,9 +6,8 @@ import os
 import resource
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from coterie.model.ledger import Control, Distribution, Ledger, Maintenance, State
+from coterie.runtime.planes import COPIES
 from coterie.trace import Traffic
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def ledger(node: LiveNode) -> Ledger:
-    """The node's own part of the bill since it started; the parts of all nodes add up (distributions do not)."""
+    """The node's own part of the bill since its plan is in force; parts add up (distributions do not)."""
     overlay = node.network.overlay
     state = overlay.state()
     sent = overlay.sent
@@ -51,14 +50,15 @@ def _point(value: float) -> Distribution:
 
 def health(node: LiveNode) -> dict[str, Any]:
     network = node.network
-    wanted = set(network.overlay.state().links)
+    wanted = network.planes.links()
     return {
-        "status": "ok",
+        "status": "outdated" if network.planes.outdated_by else "ok",
         "ready": network.is_alone or wanted <= set(network.links.connected),
         "node": node.config.node.id,
         "name": node.config.name,
         "system": network.overlay.system.name,
         "plan_version": network.overlay.slice.version,
+        "plan_generation": network.planes.generation,
         "uptime_s": round(node.uptime_s, 3),
         "pid": os.getpid(),
         "links": sorted(network.links.connected),
@@ -107,22 +107,19 @@ def ledger_document(node: LiveNode) -> dict[str, Any]:
 
 
 def plan(node: LiveNode) -> dict[str, Any]:
-    slice_ = node.network.overlay.slice
-    document: dict[str, Any] = msgspec.to_builtins(slice_)
-    return document
+    return node.network.planes.document()
 
 
 def totals(node: LiveNode) -> dict[str, float]:
     """Everything that is counted, by name."""
     network, broker = node.network, node.broker
-    overlay = network.overlay
     received, sent = network.links.traffic_bytes()
     usage = resource.getrusage(resource.RUSAGE_SELF)
     table = {f"{name}_total": value for name, value in node.counts.totals().items()}
-    table |= {f"sent_{traffic.value}_total": float(overlay.sent[traffic]) for traffic in Traffic}
-    dissemination = ledger(node).dissemination
-    for column in ("inbound", "wanted", "relayed", "filtered", "duplicate"):
-        table[f"copies_{column}_total"] = float(getattr(dissemination, column))
+    planes = network.planes
+    table |= {f"sent_{traffic.value}_total": float(planes.sent_total(traffic)) for traffic in Traffic}
+    for column in COPIES:
+        table[f"copies_{column}_total"] = float(planes.copies_total(column))
     return table | {
         "uptime_seconds": node.uptime_s,
         "cpu_seconds_total": usage.ru_utime + usage.ru_stime,

@@ -1,8 +1,9 @@
 """What travels on a link between two nodes: the frame, and what the drivers themselves have to say to each other.
 
-A frame is a length (4 bytes), a kind (1 byte) and a body; the body of a MESSAGE is the system's own codec, which begins
-with its version. TRACKED frames carry a number in front of the body: the receiver answers DONE with that number when
-everything the frame caused has been dealt with (see `cascades`).
+A frame is a length (4 bytes), a kind (1 byte) and a body; the body of a MESSAGE is the tag of the plan it belongs to (1
+byte, see `planes`) and the system's own codec, which begins with its version. TRACKED frames carry a number in front of
+the body: the receiver answers DONE with that number when everything the frame caused has been dealt with (see
+`cascades`).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 from coterie.errors import RemoteProtocolError
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
-LINK_VERSION = 1
+LINK_VERSION = 2
 HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
 _HEAD = struct.Struct(">IB")
 _NUMBER = struct.Struct(">Q")
@@ -137,7 +138,13 @@ class Retained(Said, frozen=True):
     messages: tuple[tuple[int, bytes], ...]
 
 
-Control = Filters | Disturbed | Digest | AskDigest | Want | Copies | AskRetained | Retained
+class InForce(Said, frozen=True):
+    """I publish by the plan of this generation; so shall whoever has it ready. Flooded."""
+
+    generation: int
+
+
+Control = InForce | Filters | Disturbed | Digest | AskDigest | Want | Copies | AskRetained | Retained
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Control).decode

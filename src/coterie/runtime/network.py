@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from hashlib import sha256
 
-from coterie.errors import RemoteProtocolError
+import msgspec
+
+from coterie.accounting.tally import Tally
+from coterie.errors import ConfigError, RemoteProtocolError
 from coterie.model.plan import Slice
 from coterie.mqtt.publish import Message
 from coterie.mqtt.topics import has_wildcard
 from coterie.protocol.events import Event
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, System
+from coterie.protocol.system import System
 from coterie.runtime.carried import (
     RETAINED_CHANNEL,
     TIME_MASK,
@@ -37,6 +41,7 @@ from coterie.runtime.frames import (
     Digest,
     Disturbed,
     Filters,
+    InForce,
     Retained,
     Want,
     decode_control,
@@ -47,6 +52,7 @@ from coterie.runtime.frames import (
 from coterie.runtime.interest import RemoteFilters, is_local
 from coterie.runtime.links import Links
 from coterie.runtime.overlay import Overlay
+from coterie.runtime.planes import TAGS, Planes, PlanPart
 from coterie.runtime.recovery import Recovery, SeenEvents
 from coterie.runtime.store import Store
 
@@ -58,18 +64,19 @@ class Network:
     """See the module. The node hooks `on_message` (for local subscribers), `on_retained`, `wants` and `on_turn`."""
 
     def __init__(
-        self, config: NodeConfig, system: System, parameters: Parameters, slice: Slice, store: Store,
+        self, config: NodeConfig, systems: Mapping[str, System], slice: Slice, store: Store,
         wall_s: Callable[[], float],
     ) -> None:  # fmt: skip
         self.node = config.node.id
+        self._config, self._systems = config, systems
         self.links = Links(
-            config.network.name, system.name, self.node, config.key(), config.network.peers, config.links
+            config.network.name, config.network.system, self.node, config.key(), config.network.peers, config.links
         )
         self.is_alone = not self.links.peers
         self.cascades = Cascades(config.mqtt.subscribe_wait_s)
-        self.overlay = Overlay(
-            system, parameters, slice, config.network.seed, self.links, self.cascades, self._on_deliver
-        )
+        first = PlanPart(generation=0, slice=slice, settings=config.network.settings)
+        base = sha256(msgspec.json.encode(first)).hexdigest()
+        self.planes = Planes(first, config.data / "plan.json", base, self._make_overlay, self._enter)
         self.filters = RemoteFilters()
         self.seen = SeenEvents(store)
         self.recovery = Recovery(self.node, self.links.peers, store, config.recovery, self)
@@ -96,6 +103,49 @@ class Network:
         self._has_asked_retained = False
         self._loop = asyncio.get_running_loop()
 
+    @property
+    def overlay(self) -> Overlay:
+        """The one by which this node publishes."""
+        return self.planes.in_use
+
+    def _make_overlay(self, part: PlanPart) -> Overlay:
+        slice_, network = part.slice, self._config.network
+        system = self._systems.get(slice_.system)
+        if system is None or slice_.node != self.node:
+            known = ", ".join(self._systems)
+            raise ConfigError(
+                "plan", f"{slice_.system}, node {slice_.node}", f"for node {self.node}, of a system known here: {known}"
+            )
+        # What the operator has set for this network (heartbeats, say) holds for every system that has such a setting.
+        names = system.parameters.__struct_fields__
+        chosen = part.settings | {key: value for key, value in network.settings.items() if key in names}
+        parameters = system.configure(chosen)
+        overlay = Overlay(
+            system, parameters, slice_, network.seed, self.links, self.cascades, self._on_deliver,
+            part.generation % TAGS,
+        )  # fmt: skip
+        overlay.on_event_unsent = self._on_shed
+        overlay.on_turn = self._turn
+        return overlay
+
+    def _enter(self, overlay: Overlay, done: Callable[[], None]) -> None:
+        """Start the overlay of a new plan beside the one in use; everything wanted is wanted there too."""
+
+        def change() -> None:
+            overlay.start()
+            for topic in list(self.overlay.wanting):
+                overlay.subscribe(topic)
+
+        outer = self.cascades.current  # a peer's message may have brought us here; it waits for its own effects only
+        self.spread(change, done)
+        self.cascades.current = outer
+        self._want_links()
+
+    def switch_plan(self, generation: int) -> None:
+        """Publish by the plan that is ready, and tell everybody to do so."""
+        if self.planes.switch(generation):
+            self.flood(InForce(generation))
+
     async def start(self, alive_until_us: int) -> int:
         """Listen, start the node of the system, reach its neighbours; returns the peer port."""
         links = self.links
@@ -103,13 +153,12 @@ class Network:
             self._on_frames, self._on_up, self._on_lost, self._on_shed,
         )  # fmt: skip
         links.log = self.log
-        self.overlay.on_event_unsent = self._on_shed
         self.recovery.on_turn = self._turn
-        self.overlay.on_turn = self._turn
         port = 0 if self.is_alone else await links.listen()
         self.overlay.start()
         if not self.is_alone:
-            self.overlay.subscribe(RETAINED_CHANNEL)
+            self.planes.subscribe(RETAINED_CHANNEL)
+            self.planes.resume()
             self._keep_links()
         self._has_announced |= alive_until_us > 0  # others may still hold what this node wanted in its last life
         self.recovery.start(alive_until_us)
@@ -119,12 +168,15 @@ class Network:
     def _turn(self) -> None:
         self.on_turn()
 
-    def _keep_links(self) -> None:
-        wanted = set(self.overlay.state().links) or {one.node for one in self.overlay.slice.neighbours}
+    def _want_links(self) -> set[int]:
+        wanted = self.planes.links() or {one.node for one in self.overlay.slice.neighbours}
         # Mostly the lower address dials, so that a pair does not connect twice at once.
         self.links.want(sorted(peer for peer in wanted if peer > self.node))
         self._loop.call_later(0.3, self.links.want, sorted(peer for peer in wanted if peer < self.node))
-        self.links.release_idle(wanted)
+        return wanted
+
+    def _keep_links(self) -> None:
+        self.links.release_idle(self._want_links())
         self.cascades.expire(self._loop.time())
         self._loop.call_later(LINK_CHECK_S, self._keep_links)
         self._turn()
@@ -154,7 +206,7 @@ class Network:
         """When a retained message was published, for all nodes to agree on the last one."""
         return self._identifiers.next(microseconds(self.wall_s()))
 
-    def _on_deliver(self, event: Event, hops: int) -> None:
+    def _on_deliver(self, event: Event, hops: int, tally: Tally) -> None:
         try:
             carried = decode_carried(event.payload)
         except RemoteProtocolError as error:
@@ -168,7 +220,7 @@ class Network:
         delivered = self._take(carried)
         if delivered:
             delay_us = microseconds(self.wall_s()) - (carried.id & TIME_MASK)
-            self.overlay.tally.add_delivery(hops, max(0, delay_us), delivered)
+            tally.add_delivery(hops, max(0, delay_us), delivered)
 
     def _take(self, carried: Carried) -> int:
         if carried.qos or carried.retain:
@@ -207,7 +259,7 @@ class Network:
     def want(self, topic_filter: str) -> None:
         if self.is_alone or is_local(topic_filter):
             return
-        self.overlay.subscribe(topic_filter)
+        self.planes.subscribe(topic_filter)
         if has_wildcard(topic_filter):
             self._own[topic_filter] = None
             self._announce()
@@ -215,7 +267,7 @@ class Network:
     def unwant(self, topic_filter: str) -> None:
         if self.is_alone or is_local(topic_filter):
             return
-        self.overlay.unsubscribe(topic_filter)
+        self.planes.unsubscribe(topic_filter)
         if self._own.pop(topic_filter, 0) is None:
             self._announce()
 
@@ -265,7 +317,7 @@ class Network:
     def _on_frames(self, peer: int, frames: list[tuple[int, bytes]]) -> None:
         for kind, body in frames:
             if kind == MESSAGE:
-                self.overlay.receive(peer, body)
+                self.planes.receive(peer, body)
             elif kind == CONTROL:
                 self._on_control(peer, decode_control(body))
             elif kind == DONE:
@@ -284,7 +336,7 @@ class Network:
         cascade = self.cascades.begin(finish, self._loop.time())
         try:
             if kind == TRACKED_MESSAGE:
-                self.overlay.receive(peer, body)
+                self.planes.receive(peer, body)
             else:
                 self._on_control(peer, decode_control(body))
         finally:
@@ -292,6 +344,11 @@ class Network:
 
     def _on_control(self, peer: int, said: Control) -> None:
         match said:
+            case InForce():
+                if self.planes.hear(said.generation):
+                    self.flood(said, but=peer)
+                elif self.planes.outdated_by == said.generation:
+                    self.log(f"plan generation {said.generation} is in force and was never given to this node")
             case Filters():
                 if said.node != self.node and self.filters.learn(said):
                     self.flood(said, but=peer)
@@ -327,6 +384,8 @@ class Network:
     # --- links ---
 
     def _on_up(self, peer: int) -> None:
+        if self.planes.generation:
+            self.tell(peer, InForce(self.planes.generation))
         for said in self.filters.of_node.values():
             if said.node != peer:
                 self.tell(peer, said)
@@ -348,7 +407,7 @@ class Network:
             self._lost_us[peer] = max(1, microseconds(self.wall_s() - silence_s))
             self.recovery.disturb(self._lost_us[peer])
         self.cascades.lost(peer)
-        self.overlay.lose(peer)
+        self.planes.lose(peer)
         self._turn()
 
     def _on_shed(self, peer: int) -> None:
@@ -365,5 +424,5 @@ class Network:
 
     async def stop(self) -> None:
         self.recovery.stop()
-        self.overlay.stop()
+        self.planes.stop()
         await self.links.close()

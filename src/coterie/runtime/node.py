@@ -7,9 +7,9 @@ import fcntl
 import resource
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import msgspec
 
@@ -27,6 +27,7 @@ from coterie.runtime.journal import Journal
 from coterie.runtime.listeners import ClientLink, WebSocketLink, client_tls
 from coterie.runtime.network import Network
 from coterie.runtime.placement import Placement
+from coterie.runtime.planes import PlanPart
 from coterie.runtime.server import NodeBroker, Server
 from coterie.runtime.store import Store
 
@@ -64,6 +65,14 @@ def _locked(folder: Path) -> IO[str]:
     return lock
 
 
+class PlanOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A step of a change of plans; `planes` says what they are. Only *load* brings a part."""
+
+    phase: Literal["load", "start", "switch", "drop"]
+    generation: int = 0
+    part: PlanPart | None = None
+
+
 class NewPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     version: int
     clients: dict[str, int]
@@ -74,9 +83,15 @@ def _homes(node: LiveNode) -> dict[str, Any]:
 
 
 class LiveNode:
-    """Start it inside a running loop; `stop` ends it in good order."""
+    """Start it inside a running loop; `stop` ends it in good order. A plan may be of any of `systems`."""
 
-    def __init__(self, config: NodeConfig, system: System, log: Callable[[str], None] = lambda text: None) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        system: System,
+        log: Callable[[str], None] = lambda text: None,
+        systems: Mapping[str, System] | None = None,
+    ) -> None:
         self.config = config
         log = _bounded(log)
         self.log = log
@@ -90,8 +105,9 @@ class LiveNode:
         self.store = Store(config.data / "node.sqlite", config.store.sync)
         self.access = Access(config.access)
         self.broker = NodeBroker(config.options(), self.access, f"{config.name}-{microseconds(base_s)}-")
-        parameters = system.configure(config.network.settings)
-        self.network = Network(config, system, parameters, load_slice(config, system), self.store, self.wall_s)
+        system.configure(config.network.settings)
+        known = {**(systems or {}), system.name: system}
+        self.network = Network(config, known, load_slice(config, system), self.store, self.wall_s)
         self.network.log = log
         self.journal = (
             Journal(config.journal_folder, config.name, config.journal.segment_bytes_max)
@@ -171,17 +187,22 @@ class LiveNode:
         return interface
 
     def _take_plan(self, body: bytes) -> dict[str, Any]:
-        """A new slice: the node of the system changes over as its protocol says."""
-        slice_ = msgspec.json.decode(body, type=Slice)
-        overlay = self.network.overlay
-        if slice_.node != self.config.node.id or slice_.system != overlay.system.name:
-            raise ConfigError("plan", slice_.node, f"the slice of node {self.config.node.id}, {overlay.system.name}")
-        before = overlay.slice.version
-        overlay.plan(slice_)
-        if self.config.network.slice:
-            self.config.path(self.config.network.slice).write_bytes(msgspec.json.encode(slice_))
+        """A step of a change of plans; the answer is what GET says afterwards."""
+        order = msgspec.json.decode(body, type=PlanOrder)
+        planes = self.network.planes
+        match order.phase:
+            case "load":
+                if order.part is None:
+                    raise ConfigError("part", None, "this node's part of the plan")
+                planes.load(order.part)
+            case "start":
+                planes.start(order.generation)
+            case "switch":
+                self.network.switch_plan(order.generation)
+            case "drop":
+                planes.drop()
         self.server.schedule()
-        return {"version": slice_.version, "before": before}
+        return planes.document()
 
     def _take_placement(self, body: bytes) -> dict[str, Any]:
         """`{"version": 3, "clients": {"ann": 1}}`: clients that follow are moved, twenty a second."""
@@ -273,8 +294,9 @@ def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def run_node(
-    config: NodeConfig, system: System, log: Callable[[str], None], ready: Callable[[dict[str, int]], None]
-) -> None:
+    config: NodeConfig, systems: Mapping[str, System], log: Callable[[str], None],
+    ready: Callable[[dict[str, int]], None],
+) -> None:  # fmt: skip
     """A process: until SIGINT or SIGTERM."""
 
     async def main() -> None:
@@ -282,7 +304,7 @@ def run_node(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
-        node = LiveNode(config, system, log)
+        node = LiveNode(config, systems[config.network.system], log, systems)
         ready(await node.start())
         node.failure.add_done_callback(lambda _: stopped.set())
         await stopped.wait()

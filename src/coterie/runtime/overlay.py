@@ -19,7 +19,6 @@ from coterie.protocol.events import (
     EventMessage,
     Input,
     PeerLost,
-    Planned,
     Published,
     Received,
     Send,
@@ -40,10 +39,14 @@ from coterie.runtime.links import Links
 from coterie.trace import Traffic
 
 HAD_CAPACITY = 65_536
+BUILDING = frozenset((Traffic.SUBSCRIPTION, Traffic.OVERLAY, Traffic.CLUSTERING, Traffic.RECONFIGURATION))
 
 
 class Overlay:
-    """Runs the node of one system; `on_deliver(event, hops)` gets what the local subscribers should have."""
+    """Runs the node of one system; `on_deliver(event, hops, tally)` gets what the local subscribers should have.
+
+    `tag` stands in front of its messages, so that two plans can be at work beside each other (see `planes`).
+    """
 
     def __init__(
         self,
@@ -53,10 +56,14 @@ class Overlay:
         seed: int,
         links: Links,
         cascades: Cascades,
-        on_deliver: Callable[[Event, int], None],
+        on_deliver: Callable[[Event, int, Tally], None],
+        tag: int = 0,
     ) -> None:
         self.system = system
         self.slice = slice
+        self.tag = bytes((tag,))
+        self.is_started = False
+        self.built_s = 0.0  # when it last sent something that builds structures
         self.tally = Tally()
         self.sent: Counter[Traffic] = Counter()
         self.sent_bytes: Counter[Traffic] = Counter()
@@ -84,11 +91,9 @@ class Overlay:
     # --- facts ---
 
     def start(self) -> None:
+        self.is_started = True
+        self.built_s = self._loop.time()
         self.step(Started(self.slice))
-
-    def plan(self, slice: Slice) -> None:
-        self.slice = slice
-        self.step(Planned(slice))
 
     def subscribe(self, topic: Topic) -> None:
         if topic not in self.wanting:
@@ -140,7 +145,7 @@ class Overlay:
             self._send(effect.to, effect.message)
         elif isinstance(effect, Deliver):
             self._had.add(effect.event.id)
-            self._on_deliver(effect.event, effect.hops)
+            self._on_deliver(effect.event, effect.hops, self.tally)
         elif isinstance(effect, Discard):
             self._had.add(effect.event.id)
         elif isinstance(effect, SetTimer):
@@ -150,8 +155,10 @@ class Overlay:
             self._cancel(effect.timer)
 
     def _send(self, targets: tuple[int, ...], message: Message) -> None:
-        body = self._codec.encode(message)
+        body = self.tag + self._codec.encode(message)
         traffic = message.traffic
+        if traffic in BUILDING:
+            self.built_s = self._loop.time()
         is_event = isinstance(message, EventMessage)
         self.sent[traffic] += len(targets)
         self.sent_bytes[traffic] += len(targets) * (len(body) + 5)
