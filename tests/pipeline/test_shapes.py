@@ -13,7 +13,7 @@ import pytest
 
 from coterie.errors import ConfigError, InputError
 from coterie.model.relation import Relation
-from coterie.pipeline import shapes
+from coterie.pipeline import deriving, shapes
 
 TRACES = shapes.traces_folder()
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"no traces in {TRACES}; set COTERIE_TRACES")
@@ -65,7 +65,7 @@ def test_stays_join_sightings_in_one_cell(spark):
 
     rows = [("a", at(1), 48.2, 16.4), ("a", at(2), 48.9, 16.1), ("a", at(3), -0.5, -0.5), ("a", at(4), 48.2, 16.4)]
     positions = spark.createDataFrame(rows, "subscriber string, time timestamp, lat double, lon double")
-    found = sorted(map(tuple, shapes.stays(shapes.cells(positions, 1.0)).collect()), key=lambda row: row[2])
+    found = sorted(map(tuple, deriving.stays(deriving.cells(positions, 1.0)).collect()), key=lambda row: row[2])
     assert [(row[1], row[2].hour, row[3] and row[3].hour) for row in found] == [
         ("cell/48/16", 1, 3),
         ("cell/-1/-1", 3, 4),

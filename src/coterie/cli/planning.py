@@ -47,13 +47,17 @@ Map = Annotated[
     typer.Option("--map", metavar="NAME=COLUMN", help="Column mapping, e.g. subscriber=user.", rich_help_panel=INPUT),
 ]
 Mapping = Annotated[
-    Path | None, typer.Option("--mapping", help="A TOML file of [[source]] tables instead.", rich_help_panel=INPUT)
+    Path | None,
+    typer.Option("--mapping", help="A TOML file that says it all, see docs/PIPELINE.md.", rich_help_panel=INPUT),
 ]
 TimeUnit = Annotated[str, typer.Option("--time-unit", help="auto, s, ms, us, ns or iso.", rich_help_panel=INPUT)]
 Zone = Annotated[str, typer.Option("--zone", help="Zone of times that carry none.", rich_help_panel=INPUT)]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.", rich_help_panel=INPUT)]
 Machines = Annotated[
     int, typer.Option("--machines", help="Subscribers drawn for the Debian trace.", rich_help_panel=INPUT)
+]
+Cell = Annotated[
+    float, typer.Option("--cell", help="Edge of a grid cell in degrees, for positions.", rich_help_panel=INPUT)
 ]
 NodeCount = Annotated[
     int, typer.Option("--nodes", help="Brokers; 0: every subscriber is a node (up to 20,000).", rich_help_panel=WINDOWS)
@@ -79,6 +83,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         zone: Zone = "UTC",
         strict: Strict = False,
         machines: Machines = 1000,
+        cell: Cell = 1.0,
         nodes: NodeCount = 0,
         interval: Interval = 0.0,
         learn_share: LearnShare = 0.5,
@@ -88,7 +93,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
     ) -> None:
         request = replace(
             _request(inputs or [], columns, mapping, time_unit, zone),
-            readers=Choices(seed=seed, subscribers=machines, strict=strict),
+            readers=Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict),
             windows=WindowChoices(learn_share=learn_share, interval_s=interval, nodes=nodes, seed=seed),
             seed=seed,
             strict=strict,

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import coterie
 from coterie.errors import ConfigError, InputError
 from coterie.model.store import save_workload
+from coterie.pipeline.deriving import derive
 from coterie.pipeline.files import find_files
 from coterie.pipeline.ingest import Account, ingest
 from coterie.pipeline.mapping import Source
@@ -76,7 +77,7 @@ def run_job(
             _workloads(spark, request),
             ("tables",),
             _plain(request.windows) | {"name": request.name},
-            version=2,
+            version=3,
         ),
         Step("designs", _designs(spark, request, candidates), ("workloads",), _described(candidates, request)),
     ]
@@ -167,6 +168,7 @@ def _tables(spark: SparkSession, request: Request) -> Run:
                 table: ingest(spark, sources, out, strict=request.strict) for table, sources in by_table.items()
             }
         _check_kept(request, accounts)
+        accounts |= derive(spark, out, request.readers.cell_degrees)
         return {"accounts": {table: account.as_facts() for table, account in accounts.items()}}
 
     return run

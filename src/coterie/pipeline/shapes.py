@@ -16,6 +16,7 @@ import pyarrow.csv
 import coterie
 from coterie.errors import ConfigError, InputError
 from coterie.model.relation import Relation
+from coterie.pipeline.deriving import from_positions
 from coterie.pipeline.files import look_into
 from coterie.pipeline.ingest import Account, ingest, write_table
 from coterie.pipeline.journal import publications_of, read_journal, subscriptions_of
@@ -23,7 +24,7 @@ from coterie.pipeline.mapping import Source
 from coterie.pipeline.tasks import map_array, run_tasks, save_array
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 Accounts = dict[str, Account]
 
@@ -128,46 +129,9 @@ def _read_check_ins(shift_s: int) -> Callable[[SparkSession, Path, Path, Choices
         columns = {"subscriber": "user", "time": "unix_time", "place": "poi"}
         source = Source((str(path),), "positions", columns, time_unit="s", duplicates="keep")
         accounts = {"positions": _ingest(spark, source, out, choices)}
-        seen = cells(spark.read.parquet(str(out / "positions")), choices.cell_degrees, shift_s)
-        return accounts | {
-            "subscriptions": write_table(stays(seen), "subscriptions", out),
-            "publications": write_table(_published(seen), "publications", out, keep_duplicates=True),
-        }
+        return accounts | from_positions(spark, out, choices.cell_degrees, shift_s)
 
     return read
-
-
-def cells(positions: DataFrame, cell_degrees: float, shift_s: int = 0) -> DataFrame:
-    """(subscriber, topic, time): the grid cell of every position, named by its south-west corner."""
-    from pyspark.sql import functions as sf
-
-    def corner(name: str) -> object:
-        return sf.format_number(sf.floor(sf.col(name) / cell_degrees) * cell_degrees, 2 if cell_degrees % 1 else 0)
-
-    topic = sf.concat(sf.lit("cell/"), corner("lat"), sf.lit("/"), corner("lon"))  # type: ignore[arg-type]
-    moved = sf.timestamp_micros(sf.unix_micros("time") + sf.lit(shift_s * 1_000_000).cast("bigint"))
-    return positions.select("subscriber", topic.alias("topic"), moved.alias("time"))
-
-
-def stays(seen: DataFrame) -> DataFrame:
-    """Canonical subscriptions: consecutive sightings in one topic become one stay; the last one is open."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
-    history = Window.partitionBy("subscriber").orderBy("time", "topic")
-    entered = seen.withColumn("before", sf.lag("topic").over(history)).where("before is null or before != topic")
-    return entered.select(
-        "subscriber", "topic", sf.col("time").alias("since"), sf.lead("time").over(history).alias("until")
-    )
-
-
-def _published(seen: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as sf
-
-    whole = sf.lit(1).cast("bigint")
-    nothing = sf.lit(None).cast("bigint")
-    renamed = seen.withColumnRenamed("subscriber", "publisher")
-    return renamed.withColumn("count", whole).withColumn("bytes", nothing)
 
 
 def _read_packages(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:

@@ -17,10 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from coterie.errors import ConfigError, InputError
 from coterie.model import Publications, Relation, Workload
+from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Index
+from coterie.pipeline.brokers import attach, first_places, read_brokers
 from coterie.pipeline.interests import (
     ALWAYS,
     Period,
@@ -149,12 +152,12 @@ def build_workloads(
     if everything.pair_count == 0:
         raise InputError(str(tables), "no subscription is left after the bad rows were set aside")
     learn, later, is_held_out = _interests(spark, tables / "subscriptions", out / "interests", windows, choices.seed)
-    first, second, outside, unwanted = _publications(spark, tables, out / "interests", windows, choices)
-    people = everything.row_count + outside
-    node_count = choices.nodes or (people if people <= PEERS_MAX else BROKERS)
-    attachment = _attach(people, node_count)
+    first, second, strangers, unwanted = _publications(spark, tables, out / "interests", windows, choices)
+    outside = len(strangers)
+    people = pa.chunked_array([*subscriber_names(out / "interests").chunks, strangers])
+    network = _network(spark, tables, people, choices)
     workloads = [
-        Workload(name, _with_rows(interests, people), publications, attachment, node_count)
+        Workload(name, _with_rows(interests, len(people)), publications, *network)
         for interests, publications in ((learn, first), (later, second))
     ]
     facts: dict[str, object] = {
@@ -164,7 +167,8 @@ def build_workloads(
         "subscriptions": everything.pair_count,
         "learned_subscriptions": learn.pair_count,
         "later_subscriptions": later.pair_count,
-        "nodes": node_count,
+        "nodes": workloads[0].node_count,
+        "links": workloads[0].graph.link_count if workloads[0].graph else None,
         "interval_s": windows.interval_s,
         "is_timed": windows.is_timed,
         "is_held_out": is_held_out,
@@ -237,7 +241,24 @@ def _with_rows(relation: Relation, rows: int) -> Relation:
     return Relation(indptr, relation.columns, relation.column_count)
 
 
-def _attach(people: int, node_count: int) -> Index:
+# --- nodes ---
+
+
+def _network(
+    spark: SparkSession, tables: Path, people: pa.ChunkedArray, choices: WindowChoices
+) -> tuple[Index, int, NDArray[np.float64] | None, BrokerGraph | None]:
+    """Where everybody sits, the number of nodes, and where the input gives them: their places and links."""
+    brokers = read_brokers(tables)
+    if brokers is None:
+        node_count = choices.nodes or (len(people) if len(people) <= PEERS_MAX else BROKERS)
+        return _spread(len(people), node_count), node_count, None, None
+    if choices.nodes not in (0, brokers.count):
+        raise ConfigError("nodes", choices.nodes, f"0, because the input lists {brokers.count} nodes itself")
+    seated = attach(brokers, people.combine_chunks(), first_places(spark, tables))
+    return seated, brokers.count, brokers.coordinates, brokers.graph
+
+
+def _spread(people: int, node_count: int) -> Index:
     """Peers sit at themselves; else a hash of the id spreads them evenly, without regard to interest."""
     ids = np.arange(people, dtype=np.uint64)
     if node_count == people:
@@ -251,18 +272,18 @@ def _attach(people: int, node_count: int) -> Index:
 
 def _publications(
     spark: SparkSession, tables: Path, encoded: Path, windows: Windows, choices: WindowChoices
-) -> tuple[Publications, Publications, int, float]:
-    """Per window the busiest publishers of each topic; how many publish from outside; events nobody wants."""
+) -> tuple[Publications, Publications, pa.Array, float]:
+    """Per window the busiest publishers of each topic; who publishes from outside; events nobody wants."""
     topics, people = topic_names(encoded), subscriber_names(encoded)
     if not part_files(tables / "publications"):
         # No log of publications: one event per interval and topic, published by nobody in particular.
         rates = np.ones(len(topics))
         publications = Publications.of(np.full(len(topics), len(people)), np.arange(len(topics)), rates)
-        return publications, publications, 1, 0.0
+        return publications, publications, pa.array([OUTSIDE]), 0.0
     busiest = _busiest(spark.read.parquet(str(tables / "publications")), windows, choices.publishers_per_topic)
     found = busiest.toArrow()
     topic = pc.fill_null(pc.index_in(found["topic"], value_set=topics), -1).to_numpy()
-    publisher, outside = _publisher_ids(found["publisher"].combine_chunks(), people)
+    publisher, strangers = _publisher_ids(found["publisher"].combine_chunks(), people)
     late = found["is_late"].to_numpy(zero_copy_only=False)
     intervals = _interval_counts(windows)
     share = found["share"].to_numpy()
@@ -272,7 +293,7 @@ def _publications(
         rows = wanted & (late == is_late)
         made.append(Publications.of(publisher[rows], topic[rows], share[rows] / intervals[is_late]))
     unwanted = float(share[~wanted].sum() / sum(intervals))
-    return made[0], made[1], outside, unwanted
+    return made[0], made[1], strangers, unwanted
 
 
 def _interval_counts(windows: Windows) -> tuple[float, float]:
@@ -309,13 +330,13 @@ def _busiest(publications: DataFrame, windows: Windows, publishers: int) -> Data
     return kept.select("topic", "publisher", "is_late", share.alias("share")).orderBy("topic", "is_late", "publisher")
 
 
-def _publisher_ids(publisher: pa.Array, people: pa.ChunkedArray) -> tuple[np.ndarray, int]:
-    """Ids of subscribers where the name is one; the others are numbered behind them."""
+def _publisher_ids(publisher: pa.Array, people: pa.ChunkedArray) -> tuple[np.ndarray, pa.Array]:
+    """Ids of subscribers where the name is one; the others are numbered behind them, and named."""
     known = pc.fill_null(pc.index_in(publisher, value_set=people.combine_chunks()), -1).to_numpy().astype(np.int64)
     strangers = pc.unique(publisher.filter(pa.array(known < 0)))
     strangers = strangers.take(pc.sort_indices(strangers))
     number = pc.fill_null(pc.index_in(publisher, value_set=strangers), 0).to_numpy().astype(np.int64)
-    return np.where(known >= 0, known, len(people) + number), len(strangers)
+    return np.where(known >= 0, known, len(people) + number), strangers
 
 
 def write_names(encoded: Path, out: Path) -> None:

@@ -1,0 +1,121 @@
+"""Tables that imply subscriptions, and the brokers a user lists, through the whole job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie.errors import ConfigError, InputError
+from coterie.model.store import load_workload
+from coterie.pipeline import brokers, job
+from coterie.pipeline.mapping import Source
+from coterie.pipeline.schemas import table_schema
+from coterie.pipeline.tasks import write_part
+from coterie.pipeline.windows import WindowChoices
+from coterie.systems import SYSTEMS
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+DOCUMENTS = """\
+{"document": "d1", "keywords": ["spark", "join"], "time": 10, "publisher": "press"}
+{"document": "d2", "keywords": ["spark", "stream", "join"], "time": 20, "publisher": "press"}
+{"document": "d3", "keywords": ["cooking"], "time": 30, "publisher": "press"}
+"""
+FILTERS = """\
+{"subscriber": "ann", "keywords": ["spark", "join"]}
+{"subscriber": "bob", "keywords": ["stream"]}
+{"subscriber": "bob", "keywords": ["cooking"]}
+{"subscriber": "cat", "keywords": ["opera"]}
+"""
+NODES = "node,lat,lon\nvienna,48.2,16.4\noslo,59.9,10.7\nrome,41.9,12.5\n"
+LINKS = "node_a,node_b,latency_ms\nvienna,rome,8\noslo,vienna,21\n"
+
+
+def run(spark, folder: Path, systems=("scribe",), **files: str):
+    sources = []
+    for table, text in files.items():
+        path = folder / f"{table}.{'jsonl' if text.startswith('{') else 'csv'}"
+        path.write_text(text)
+        sources.append(Source((str(path),), table, duplicates="quarantine"))
+    request = job.Request("tiny", sources=tuple(sources), windows=WindowChoices(interval_s=10.0))
+    chosen = [job.Candidate(SYSTEMS[name], SYSTEMS[name].parameters()) for name in systems]
+    outcome = job.run_job(spark, request, chosen, folder / "out")
+    return outcome, load_workload(job.only(folder / "out" / "work" / "workloads") / "later.npz")
+
+
+def wanted(folder: Path) -> set[tuple[str, str]]:
+    parts = (job.only(folder / "out" / "work" / "tables") / "subscriptions").glob("part*")
+    table = pa.concat_tables(pq.read_table(path) for path in parts)
+    return set(zip(table["subscriber"].to_pylist(), table["topic"].to_pylist(), strict=True))
+
+
+def test_documents_become_topics_for_those_whose_filters_they_meet(spark, tmp_path):
+    outcome, later = run(spark, tmp_path, documents=DOCUMENTS, filters=FILTERS)
+    assert wanted(tmp_path) == {("ann", "d1"), ("ann", "d2"), ("bob", "d2"), ("bob", "d3")}
+    assert outcome.priced[0].problem == ""
+    assert later.rates.sum() > 0
+    assert outcome.accounts["publications"]["kept"] == 3
+
+
+def test_one_of_documents_and_filters_is_not_enough(spark, tmp_path):
+    with pytest.raises(InputError, match="filters=PATH"):
+        run(spark, tmp_path, documents=DOCUMENTS)
+    with pytest.raises(InputError, match="same words"):
+        run(spark, tmp_path, documents=DOCUMENTS, filters='{"subscriber": "cat", "keywords": ["opera"]}\n')
+
+
+def test_listed_nodes_and_links_are_the_network(spark, tmp_path):
+    positions = "subscriber,time,lat,lon\nann,100,41.0,12.0\nann,200,60.5,11.5\nbob,150,47.5,15.5\noslo,160,41.0,12.1\n"
+    outcome, later = run(spark, tmp_path, ("scribe", "content"), positions=positions, nodes=NODES, links=LINKS)
+    assert outcome.facts["nodes"] == 3
+    assert outcome.facts["links"] == 2
+    assert later.graph is not None
+    links = later.graph
+    assert [links.source.tolist(), links.target.tolist(), links.cost.tolist()] == [[0, 1], [2, 2], [21.0, 8.0]]
+    assert later.coordinates is not None
+    assert later.coordinates[2].tolist() == [16.4, 48.2]
+    # ann was seen near Rome first, bob near Vienna; who is called oslo is the node itself.
+    assert later.attachment.tolist() == [1, 2, 0]
+    assert [entry.problem for entry in outcome.priced] == ["", ""]
+
+
+def test_a_number_of_nodes_contradicts_a_list_of_them(spark, tmp_path):
+    positions = "subscriber,time,lat,lon\nann,100,41.0,12.0\n"
+    path = tmp_path / "nodes.csv"
+    path.write_text(NODES)
+    (tmp_path / "p.csv").write_text(positions)
+    sources = (Source((str(tmp_path / "p.csv"),), "positions"), Source((str(path),), "nodes"))
+    request = job.Request("tiny", sources=sources, windows=WindowChoices(nodes=7))
+    with pytest.raises(ConfigError, match="lists 3 nodes"):
+        job.run_job(spark, request, [], tmp_path / "out")
+
+
+def tables(folder: Path, **rows: list[dict]) -> Path:
+    for name, listed in rows.items():
+        write_part(pa.Table.from_pylist(listed, table_schema(name).arrow), folder / name, 0)
+    return folder
+
+
+def test_links_must_name_listed_nodes_and_join_them(tmp_path):
+    links = [{"node_a": "a", "node_b": "b"}, {"node_a": "c", "node_b": "d"}]
+    with pytest.raises(InputError, match="from 'a' to 'c'"):
+        brokers.read_brokers(tables(tmp_path / "apart", links=links))
+    with pytest.raises(InputError, match="'c'"):
+        brokers.read_brokers(tables(tmp_path / "stranger", links=links, nodes=[{"node": "a"}, {"node": "b"}]))
+    assert brokers.read_brokers(tmp_path / "nothing") is None
+
+
+def test_people_spread_by_capacity_and_a_repeated_node_is_its_first_row(tmp_path):
+    nodes = [{"node": "b", "capacity": 3.0}, {"node": "a", "capacity": 1.0}, {"node": "b", "capacity": 9.0}]
+    given = brokers.read_brokers(tables(tmp_path, nodes=nodes))
+    assert given is not None
+    assert given.names.to_pylist() == ["a", "b"]
+    assert given.capacity.tolist() == [1.0, 3.0]
+    node_of = brokers.attach(given, pa.array([f"p{number}" for number in range(4000)]), None)
+    assert np.bincount(node_of) == pytest.approx([1000, 3000], rel=0.1)
+    with pytest.raises(InputError, match="capacity"):
+        brokers.read_brokers(tables(tmp_path / "none", nodes=[{"node": "a", "capacity": 0.0}]))
