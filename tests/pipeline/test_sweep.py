@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +25,9 @@ def make_measure():
     def measure(point: Mapping[str, Any], seed: int) -> dict[str, float]:
         with open(point["log"], "a") as file:  # one line per run, from whichever process
             file.write(f"{point['x']} {seed} {os.getpid()}\n")
+        if point["x"] == point.get("deadly"):
+            with suppress(FileNotFoundError):  # whoever resumes is spared
+                os.kill(int(Path(point["driver"]).read_text()), signal.SIGKILL)
         if point["x"] == point.get("broken"):
             raise ValueError("no such thing")
         if point["x"] == point.get("refused"):
@@ -56,6 +63,43 @@ def test_every_measurement_runs_once_and_only_missing_ones_run_again(spark, tmp_
     assert {key: found["values"] for key, found in again.items()} == {
         key: found["values"] for key, found in results.items()
     }
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_sweep as tests
+from coterie.pipeline.session import open_session
+folder = Path(sys.argv[2])
+(folder / "driver").write_text(str(os.getpid()))
+tests.sweep(open_session("local[1]", profile="test"), tests.deadly(folder), folder / "results")
+"""
+
+
+def deadly(folder: Path) -> list[Measurement]:
+    return measurements(folder, range(5), deadly=2, driver=str(folder / "driver"))
+
+
+def test_a_killed_sweep_is_finished_by_the_next_with_the_same_results(spark, tmp_path):
+    home = str(Path(__file__).parent)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    killed = subprocess.run([sys.executable, "-c", KILLED, home, str(tmp_path)], check=False, env=environment)
+    assert killed.returncode == -signal.SIGKILL
+    (tmp_path / "driver").unlink()
+    before = ran(tmp_path)
+    assert (4, 2) not in before
+    assert {(0, 1), (0, 2), (1, 1), (1, 2), (2, 1)} <= set(before)
+    kept = {path.stem for path in (tmp_path / "results").glob("*.json")}
+    resumed = sweep(spark, deadly(tmp_path), tmp_path / "results")
+    again = ran(tmp_path)[:]
+    for one in before:
+        again.remove(one)
+    assert {resumed[one.key]["values"]["y"] for one in deadly(tmp_path)} == {
+        x * 10 + seed for x in range(5) for seed in (1, 2)
+    }
+    assert len(again) <= 10 - len(kept)
+    assert not {(0, 1), (0, 2), (1, 1), (1, 2)} & set(again)
 
 
 def test_failures_are_told_and_the_others_are_kept(spark, tmp_path):

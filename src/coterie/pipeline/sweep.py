@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Values = Mapping[str, float]
-TASKS_AT_ONCE = 64  # a wave; progress is told between waves
+Progress = Callable[[str, float], None]
+TASKS_AT_ONCE = 64  # a wave
+POLL_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ def sweep(
     spark: SparkSession,
     measurements: Sequence[Measurement],
     folder: Path,
-    progress: Callable[[str, float], None] = lambda stage, share: None,
+    progress: Progress = lambda stage, share: None,
 ) -> dict[str, dict[str, Any]]:
     """Results by key: `values`, `seconds`; RunError lists measurements that failed, after all others are kept."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,14 +60,37 @@ def sweep(
     failed: list[str] = []
     for first in range(0, len(missing), TASKS_AT_ONCE):
         wave = missing[first : first + TASKS_AT_ONCE]
-        progress(f"{len(results)} of {len(measurements)} runs", len(results) / max(len(measurements), 1))
-        told = run_tasks(spark, wave, _runner(folder), "key string, problem string")
+        with _told(progress, folder, [one.key for one in wave], len(results), len(measurements)):
+            told = run_tasks(spark, wave, _runner(folder), "key string, problem string")
         failed += [problem for problem in told["problem"].to_pylist() if problem]
         results |= {one.key: found for one in wave if (found := _load(folder, one.key)) is not None}
     progress("done", 1.0)
     if failed:
         raise RunError(f"{len(failed)} of {len(measurements)} runs failed; the first: {failed[0]}")
     return results
+
+
+@contextmanager
+def _told(progress: Progress, folder: Path, wave: Sequence[str], before: int, total: int) -> Iterator[None]:
+    """Tell progress from the results that appear: a wave of long runs would otherwise look stuck."""
+    finished = threading.Event()
+
+    def tell() -> None:
+        ready = before + sum((folder / f"{key}.json").exists() for key in wave)
+        progress(f"{ready} of {total} runs", ready / total)
+
+    def poll() -> None:
+        while not finished.wait(POLL_S):
+            tell()
+
+    tell()
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
 
 
 def _runner(folder: Path) -> Callable[[Measurement], pa.Table]:
