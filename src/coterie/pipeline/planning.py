@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from coterie.accounting.bounds import lower_bounds
@@ -16,7 +17,8 @@ from coterie.accounting.price import price
 from coterie.errors import CoterieError
 from coterie.model import Ledger
 from coterie.model.store import load_workload, save_design
-from coterie.pipeline.tasks import run_tasks
+from coterie.pipeline.ordering import ORDERED_NODES_MIN, order_network
+from coterie.pipeline.tasks import run_tasks, save_array
 from coterie.protocol.system import Parameters, System
 
 if TYPE_CHECKING:
@@ -53,29 +55,49 @@ def design_file(folder: Path, system: str) -> Path:
 def price_all(
     spark: SparkSession, workloads: Path, candidates: Sequence[Candidate], out: Path, seed: int
 ) -> list[Priced]:
-    """Write a design per system into `out` and return the bills, in the order of the candidates."""
-    table = run_tasks(spark, list(candidates), _pricer(workloads, out, seed), "system string, priced binary")
+    """Write a design per system into `out` and return the bills, in the order of the candidates.
+
+    Rings of big networks are put in order before, by all executors; the rest of a design is one task per system.
+    """
+    tasks = [(candidate, _order_on_spark(spark, workloads, candidate, out, seed)) for candidate in candidates]
+    table = run_tasks(spark, tasks, _pricer(workloads, out, seed), "system string, priced binary")
     return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
 
 
-def _pricer(workloads: Path, out: Path, seed: int) -> Callable[[Candidate], pa.Table]:
+def _order_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, out: Path, seed: int) -> Path | None:
+    """The file with the order of the ring, for systems that take one and networks big enough to be worth it."""
+    system, parameters = candidate.system, candidate.parameters
+    if system.stages.ordered is None:
+        return None
+    learn = load_workload(workloads / LEARN)
+    if learn.node_count < ORDERED_NODES_MIN or not system.fits(learn):
+        return None
+    placement = system.stages.placement(learn, parameters, seed)
+    interests, weights = system.stages.ordered.likes(learn, placement, parameters)
+    order = order_network(spark, interests, weights, out / f"order-{system.name}", seed)
+    return save_array(order, out, f"order-{system.name}")
+
+
+def _pricer(workloads: Path, out: Path, seed: int) -> Callable[[tuple[Candidate, Path | None]], pa.Table]:
     source, target = str(workloads), str(out)
 
-    def work(candidate: Candidate) -> pa.Table:
-        priced = price_one(candidate, Path(source), Path(target), seed)
+    def work(task: tuple[Candidate, Path | None]) -> pa.Table:
+        candidate, order = task
+        priced = price_one(candidate, Path(source), Path(target), seed, order)
         return pa.table({"system": [priced.system], "priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
 
     return work
 
 
-def price_one(candidate: Candidate, workloads: Path, out: Path, seed: int) -> Priced:
+def price_one(candidate: Candidate, workloads: Path, out: Path, seed: int, order: Path | None = None) -> Priced:
+    """`order` is the file with the order of the ring, if there is one."""
     system, parameters = candidate.system, candidate.parameters
     learn, later = load_workload(workloads / LEARN), load_workload(workloads / LATER)
     if not system.fits(learn):
         return Priced(system.name, problem="it is not made for a workload of this kind or size")
     try:
         began = time.process_time()
-        design = system.plan(learn, parameters, seed)
+        design = system.plan(learn, parameters, seed, None if order is None else np.load(order))
         planned = time.process_time()
         first = price(design, learn)
         adopted = system.adopt(design, later, parameters, seed)

@@ -10,6 +10,7 @@ KERNEL_MODULES = (
     "coterie.kernels.cosubscription",
     "coterie.kernels.minhash",
     "coterie.kernels.filtermatch",
+    "coterie.kernels.linkage",
     "coterie.kernels.texthash",
 )
 

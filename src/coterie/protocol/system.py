@@ -14,11 +14,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.model import Channels, Design, Entries, Overlay, Placement, Trees, Workload
+from coterie.model import Channels, Design, Entries, Overlay, Placement, Relation, Trees, Workload
 from coterie.model.design import Upkeep
 from coterie.model.parameters import configure
+from coterie.model.relation import Index
 from coterie.protocol.node import Node
 from coterie.protocol.wire import Codec, Message
 
@@ -37,6 +39,14 @@ def one_channel_per_topic(workload: Workload, placement: Placement, parameters: 
 
 
 @dataclass(frozen=True)
+class Ordered:
+    """A ring whose order may be computed by somebody else, a cluster for example: by what, and the ring it makes."""
+
+    likes: Callable[[Workload, Placement, Any], tuple[Relation, NDArray[np.float64]]]  # node -> topics; topic weights
+    overlay: Callable[[Workload, Placement, Channels, Any, int, Index], Overlay]  # with the nodes in ring order
+
+
+@dataclass(frozen=True)
 class Stages:
     """The four columns of a design as functions; parameters are the system's own."""
 
@@ -45,11 +55,18 @@ class Stages:
     placement: Callable[[Workload, Any, int], Placement] = attach_as_given
     channels: Callable[[Workload, Placement, Any, int], Channels] = one_channel_per_topic
     upkeep: Callable[[Any], Upkeep] = lambda parameters: Upkeep()
+    ordered: Ordered | None = None  # `overlay` in two halves, where the first takes long
 
-    def plan(self, system: str, workload: Workload, parameters: Parameters, seed: int) -> Design:
+    def plan(
+        self, system: str, workload: Workload, parameters: Parameters, seed: int, order: Index | None = None
+    ) -> Design:
+        """With an order of the ring, if it was computed elsewhere."""
         placement = self.placement(workload, parameters, seed)
         channels = self.channels(workload, placement, parameters, seed)
-        overlay = self.overlay(workload, placement, channels, parameters, seed)
+        if order is None or self.ordered is None:
+            overlay = self.overlay(workload, placement, channels, parameters, seed)
+        else:
+            overlay = self.ordered.overlay(workload, placement, channels, parameters, seed, order)
         return self._finish(system, workload, placement, channels, overlay, parameters, seed)
 
     def adopt(self, design: Design, workload: Workload, parameters: Parameters, seed: int) -> Design:
@@ -90,8 +107,10 @@ class System:
     messages: tuple[type[Message], ...]
     fits: Callable[[Workload], bool] = lambda workload: True  # whether it can serve such a workload at all
 
-    def plan(self, workload: Workload, parameters: Parameters | None = None, seed: int = 0) -> Design:
-        return self.stages.plan(self.name, workload, parameters or self.parameters(), seed)
+    def plan(
+        self, workload: Workload, parameters: Parameters | None = None, seed: int = 0, order: Index | None = None
+    ) -> Design:
+        return self.stages.plan(self.name, workload, parameters or self.parameters(), seed, order)
 
     def adopt(self, design: Design, workload: Workload, parameters: Parameters | None = None, seed: int = 0) -> Design:
         return self.stages.adopt(design, workload, parameters or self.parameters(), seed)

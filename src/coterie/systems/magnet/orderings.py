@@ -11,7 +11,8 @@ from scipy.spatial.distance import squareform
 
 from coterie.errors import ConfigError
 from coterie.kernels.bisection import bisect_order
-from coterie.model import Relation, Workload
+from coterie.kernels.likeness import Likes, likeness_order
+from coterie.model import Placement, Relation, Workload
 from coterie.model.relation import Index
 from coterie.systems.magnet.parameters import MagnetParameters
 from coterie.systems.magnet.plan import Ordering, join_order, topic_weights
@@ -74,6 +75,19 @@ def hilbert_order(workload: Workload, interests: Relation, parameters: MagnetPar
     return np.argsort(index, kind="stable").astype(np.int32)
 
 
+def likes_of(
+    workload: Workload, placement: Placement, parameters: MagnetParameters
+) -> tuple[Relation, NDArray[np.float64]]:
+    """What the order by likeness looks at, wherever it is computed."""
+    return workload.node_interests(placement.node_of), topic_weights(workload, parameters.is_rate_weighted)
+
+
+def likeness_ordering(workload: Workload, interests: Relation, parameters: MagnetParameters, seed: int) -> Index:
+    """Ours: average linkage of a sample, then of blocks, put together at their most similar ends."""
+    weights = topic_weights(workload, parameters.is_rate_weighted)
+    return likeness_order(Likes.of(interests.indptr, interests.columns, weights), seed)
+
+
 def bisected_order(workload: Workload, interests: Relation, parameters: MagnetParameters, seed: int) -> Index:
     """Magnet's order, halved again and again so that the gaps between subscribers get short."""
     start = join_order(workload, interests, parameters, seed)
@@ -87,6 +101,7 @@ ORDERINGS: dict[str, Ordering] = {
     "spectral": spectral_order,
     "hilbert": hilbert_order,
     "bisection": bisected_order,
+    "likeness": likeness_ordering,
 }
 
 

@@ -104,18 +104,24 @@ def clockwise_ring(circle: Circle, links: Relation, near: int) -> ClockwiseRing:
     return ClockwiseRing(circle, links.indptr, links.columns[np.lexsort([ahead, links.rows])], near)
 
 
+def ring_of_order(
+    workload: Workload, placement: Placement, channels: Channels, parameters: MagnetParameters, seed: int, order: Index
+) -> Overlay:
+    """Both rings, the skewed one in this order."""
+    weights = topic_weights(workload, parameters.is_rate_weighted)
+    likes = workload.node_interests(placement.node_of) if parameters.choices > 1 else None
+    skewed = oscar_ring(spread_evenly(order), seed, parameters.shape, likes, weights)
+    return two_rings(control_ring(workload.node_count, parameters.control_near), skewed)
+
+
 def ordered_overlay(ordering: Ordering) -> Callable[..., Overlay]:
     """The overlay stage of a system that orders its ring like this."""
 
     def overlay(
         workload: Workload, placement: Placement, channels: Channels, parameters: MagnetParameters, seed: int
     ) -> Overlay:
-        interests = workload.node_interests(placement.node_of)
-        positions = spread_evenly(ordering(workload, interests, parameters, seed))
-        weights = topic_weights(workload, parameters.is_rate_weighted)
-        likes = interests if parameters.choices > 1 else None
-        skewed = oscar_ring(positions, seed, parameters.shape, likes, weights)
-        return two_rings(control_ring(workload.node_count, parameters.control_near), skewed)
+        order = ordering(workload, workload.node_interests(placement.node_of), parameters, seed)
+        return ring_of_order(workload, placement, channels, parameters, seed, order)
 
     return overlay
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from coterie.model.design import Upkeep
-from coterie.protocol.system import Stages, System
+from coterie.protocol.system import Ordered, Stages, System
 from coterie.systems.magnet.interest import InterestNode
 from coterie.systems.magnet.node import MagnetNode
+from coterie.systems.magnet.orderings import likeness_ordering, likes_of
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
 from coterie.systems.magnet.plan import (
     greedy_paths,
     interested_paths,
     join_order,
     ordered_overlay,
+    ring_of_order,
     uniform_overlay,
     uniform_paths,
 )
@@ -45,10 +47,15 @@ UNIFORM = System(
 
 INTEREST_RING = System(
     name="interest-ring",
-    title="Magnet's ring with trees that go from one interested node to the next where they can",
+    title="Magnet's rings in the order of likeness, with trees from one interested node to the next where they can",
     paper="(ours, after Girdzijauskas et al., DEBS 2010)",
     parameters=MagnetParameters,
-    stages=Stages(overlay=ordered_overlay(join_order), trees=interested_paths, upkeep=upkeep),
+    stages=Stages(
+        overlay=ordered_overlay(likeness_ordering),
+        trees=interested_paths,
+        upkeep=upkeep,
+        ordered=Ordered(likes_of, ring_of_order),
+    ),
     node=InterestNode,
     messages=INTEREST_MESSAGES,
 )
