@@ -17,9 +17,9 @@ from coterie.substrate.filterindex import FilterIndex
 from coterie.substrate.filters import Filter, Interval, OneOf
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import documents_of_workload
-from coterie.systems.content.grouping import single
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import learn
+from coterie.systems.content.strategy import single
 from coterie.workloads import make_workload
 
 FILTERS, DOCUMENTS, SCANNED_FILTERS, SCANNED_DOCUMENTS = 1_000_000, 200, 20_000, 10

@@ -9,7 +9,9 @@ from coterie.lab.content import EXPERIMENTS
 from coterie.lab.content_runs import everything_of, run_bound, run_circle, run_costs, run_spine, run_trees
 from coterie.lab.experiment import Row, Verdict
 from coterie.systems.content.demand import Demand
-from coterie.systems.content.grouping import Merges, merge_by_cost, merge_by_overlap, single
+from coterie.systems.content.grouping import merge_by_cost, merge_by_overlap
+from coterie.systems.content.merges import Merges
+from coterie.systems.content.strategy import single
 
 LOCAL = {"network": "flat-10", "locality": 2.0, "nodes": 150, "documents": 500, "keywords": 100}
 

@@ -60,29 +60,40 @@ def terminals_of(
 
 
 @kernel
-def multiplicities(
-    links: Links, routes: Routes, documents: Documents, chosen: Int32, label: Int32, group: int, out: Float64
-) -> float:
-    """Lines 1 to 9 of Algorithm 1: adds each chosen document's weight to the edges of its Steiner tree.
+def steiner_trees(
+    links: Links, routes: Routes, documents: Documents, chosen: Int32, label: Int32, group: int
+) -> tuple[Int64, Int32]:
+    """Lines 1 to 7 of Algorithm 1: a Steiner tree for each chosen document's copy on the group's tree.
 
-    Returns the sum of weight x cost, the routing cost if every document had a tree of its own.
+    Returns where each begins, and their edges one after another.
     """
     count = len(links.indptr) - 1
     mark = np.full(count, -1, np.int64)
     near, near_node = np.empty(count), np.empty(count, np.int32)
     nodes, edges, terminals = np.empty(count, np.int32), np.empty(count, np.int32), np.empty(count + 1, np.int32)
-    total = 0.0
+    indptr = np.zeros(len(chosen) + 1, np.int64)
+    found = np.empty(64 * len(chosen) + count, np.int32)
     stamp = 0
-    for document in chosen:
+    for at in range(len(chosen)):
         stamp += 2
-        size = terminals_of(documents, document, label, group, mark, stamp, terminals)
+        indptr[at + 1] = indptr[at]
+        size = terminals_of(documents, chosen[at], label, group, mark, stamp, terminals)
         if size < 2:
             continue
         used = grow_steiner(links, routes, terminals, size, mark, stamp + 1, near, near_node, nodes, edges)
-        for at in range(used):
-            out[edges[at]] += documents.weight[document]
-            total += documents.weight[document] * links.cost[edges[at]]
-    return total
+        if indptr[at] + used > len(found):
+            found = np.concatenate((found, np.empty(len(found) + used, np.int32)))
+        found[indptr[at] : indptr[at] + used] = edges[:used]
+        indptr[at + 1] = indptr[at] + used
+    return indptr, found[: indptr[-1]].copy()
+
+
+@kernel
+def add_up(starts: Int64, stops: Int64, edges: Int32, weight: Float64, out: Float64) -> None:
+    """Lines 8 and 9 of Algorithm 1: adds each tree's weight to the multiplicity of its edges."""
+    for tree in range(len(starts)):
+        for at in range(starts[tree], stops[tree]):
+            out[edges[at]] += weight[tree]
 
 
 @kernel

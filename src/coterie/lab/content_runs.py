@@ -15,9 +15,11 @@ from coterie.substrate.lowstretch import average_stretch
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.baselines import SemCast, optimum, spt_costs, terminals_of
 from coterie.systems.content.demand import Demand, documents_of_workload
-from coterie.systems.content.grouping import Merges, Strategy, merge_by_cost, merge_by_overlap, single
+from coterie.systems.content.grouping import merge_by_cost, merge_by_overlap
+from coterie.systems.content.merges import Merges
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import learn, split_sample
+from coterie.systems.content.strategy import Strategy, single
 from coterie.systems.content.trees import compute_tree, every_document, one_group
 from coterie.workloads import make_workload
 
@@ -163,7 +165,7 @@ def run_trees(point: Point, seed: int) -> Values:
         leaves, costs = len(merges.leaves), merges.costs()
         values[f"{name}_best_trees"] = float(leaves - int(np.argmin(costs)))
         values[f"{name}_best_sampled"] = float(costs.min())
-        values[f"{name}_steiner_trees"] = float(merges.steiner_count)
+        values[f"{name}_work"] = float(merges.work)
         best = merges.strategy(int(np.argmin(costs)))
         values[f"{name}_best"] = best.cost(terrain, demand)
         if wanted > leaves or leaves - wanted > len(merges.history):

@@ -18,16 +18,10 @@ from coterie.substrate.steiner import Terrain
 from coterie.systems.content import SYSTEM, ContentParameters
 from coterie.systems.content.baselines import SemCast, optimum, spt_costs
 from coterie.systems.content.demand import Demand, documents_of_workload
-from coterie.systems.content.grouping import (
-    Merges,
-    Strategy,
-    cheapest_group,
-    choose,
-    merge_by_cost,
-    merge_by_overlap,
-    single,
-)
+from coterie.systems.content.grouping import choose, merge_by_cost, merge_by_overlap
+from coterie.systems.content.merges import Merges
 from coterie.systems.content.plan import learn, split_sample
+from coterie.systems.content.strategy import Strategy, cheapest_group, single
 from coterie.systems.content.trees import compute_tree, every_document, one_group
 from coterie.workloads import make_workload
 
@@ -141,7 +135,7 @@ def test_algorithm_3_merges_the_most_alike_first_and_ends_with_one_group() -> No
     demand = Demand(hosts, matches, np.zeros(4, np.int32), np.ones(4))
     merges = Merges.start(line, demand, "low-stretch")
     merge_by_overlap(merges)
-    assert [sorted(merges.members[merged].tolist()) for _, _, merged in merges.history] == [
+    assert [sorted(merges.groups[merged].classes.tolist()) for _, _, merged in merges.history] == [
         [0, 1],
         [0, 1, 2],
         [0, 1, 2, 3],

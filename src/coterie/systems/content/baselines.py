@@ -32,9 +32,10 @@ def optimum(terrain: Terrain, demand: Demand, random: np.random.Generator, exami
     label = one_group(demand)
     everything = every_document(demand)
     chosen = np.sort(random.permutation(everything)[:examined])
-    nothing = np.zeros(terrain.graph.link_count)
-    plain = content.multiplicities(terrain.links, terrain.routes, demand.arrays, everything, label, 0, nothing)
-    plain_chosen = content.multiplicities(terrain.links, terrain.routes, demand.arrays, chosen, label, 0, nothing)
+    indptr, edges = content.steiner_trees(terrain.links, terrain.routes, demand.arrays, everything, label, 0)
+    along = np.concatenate([[0.0], np.cumsum(terrain.graph.cost[edges])])
+    plain_each = (along[indptr[1:]] - along[indptr[:-1]]) * demand.weight
+    plain, plain_chosen = float(plain_each.sum()), float(plain_each[chosen].sum())
     cost, floor = 0.0, 0.0
     for document in chosen.tolist():
         terminals = terminals_of(demand, label, document)

@@ -13,17 +13,10 @@ from coterie.model.relation import Index
 from coterie.substrate.lowstretch import RootedTree, shortest_path_tree
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import Demand, documents_from_interest, documents_of_workload
-from coterie.systems.content.grouping import (
-    Merges,
-    Strategy,
-    choose,
-    fit,
-    merge_by_cost,
-    merge_by_overlap,
-    place_unseen,
-    single,
-)
+from coterie.systems.content.grouping import choose, merge_by_cost, merge_by_overlap
+from coterie.systems.content.merges import Merges
 from coterie.systems.content.parameters import ContentParameters
+from coterie.systems.content.strategy import Strategy, fit, place_unseen, single
 from coterie.systems.content.trees import one_group
 
 
@@ -65,7 +58,8 @@ def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed:
         return strategy
     # The documents held out are a quarter of all we know: use them too, unless they themselves fare worse by it.
     refined = fit(terrain, demand.with_prior(parameters.prior), strategy.label, parameters.shape)
-    return refined if refined.cost(terrain, held_out) <= strategy.cost(terrain, held_out) else strategy
+    one = single(terrain, demand, parameters.shape)
+    return min((one, refined, strategy), key=lambda known: known.cost(terrain, held_out))
 
 
 def split_sample(demand: Demand, parameters: ContentParameters, seed: int) -> tuple[Demand, Demand | None]:

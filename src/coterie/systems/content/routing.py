@@ -11,10 +11,10 @@ from coterie.model import Relation, Topic
 from coterie.model.graph import BrokerGraph
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import Demand
-from coterie.systems.content.grouping import Strategy, cheapest_group
 from coterie.systems.content.messages import Branch, Entry
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import learn
+from coterie.systems.content.strategy import Strategy, cheapest_group
 
 SAMPLES_MIN = 30  # with fewer documents in the window, what subscriptions say is the better guide
 

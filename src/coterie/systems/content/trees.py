@@ -50,22 +50,28 @@ def compute_tree(
     Shape best takes the cheapest of the low-stretch tree, the one of the heaviest edges and shortest paths from the
     busiest node, so the bound of Theorem IV.1 still holds for it.
     """
+    indptr, edges = content.steiner_trees(terrain.links, terrain.routes, demand.arrays, documents, label, group)
     multiplicity = np.zeros(terrain.graph.link_count)
-    steiner_cost = content.multiplicities(
-        terrain.links, terrain.routes, demand.arrays, documents, label, group, multiplicity
-    )
-    found: GroupTree | None = None
+    content.add_up(indptr[:-1], indptr[1:], edges, demand.weight[documents], multiplicity)
+    steiner_cost = float((multiplicity * terrain.graph.cost).sum())
+    trees = spanning_trees(terrain, multiplicity, shape, is_spanning)
+    costs = [route_cost(terrain, tree, demand, label, group, documents) for tree in trees]
+    best = int(np.argmin(costs))
+    return GroupTree(trees[best], costs[best], steiner_cost, multiplicity)
+
+
+def spanning_trees(
+    terrain: Terrain, multiplicity: NDArray[np.float64], shape: str, is_spanning: bool = True
+) -> list[RootedTree]:
+    """Lines 10 and 11 of Algorithm 1; several candidates where the shape is best."""
+    trees = []
     for code in _codes(shape):
         in_tree = np.zeros(terrain.graph.link_count, np.bool_)
         root = content.span_documents(
             terrain.links, multiplicity, code, SPARSITY, is_spanning, terrain.is_uniform, in_tree
         )
-        tree = RootedTree(*content.hang_tree(terrain.links, in_tree, root))
-        cost = route_cost(terrain, tree, demand, label, group, documents)
-        if found is None or cost < found.cost:
-            found = GroupTree(tree, cost, steiner_cost, multiplicity)
-    assert found is not None
-    return found
+        trees.append(RootedTree(*content.hang_tree(terrain.links, in_tree, root)))
+    return trees
 
 
 def route_cost(terrain: Terrain, tree: RootedTree, demand: Demand, label: Index, group: int, documents: Index) -> float:
