@@ -1,21 +1,22 @@
-"""`coterie apply`: switch a running network to a plan, look first, or go back to an earlier one."""
+"""`coterie apply`: switch a running network to a plan, look first, go back, follow the planner, or show the bill."""
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
-import pyarrow.parquet as pq
 import typer
 
-from coterie.cli.adminclient import ask
-from coterie.cli.console import number, out, print_json, table
+from coterie.cli.console import err, number, out, print_json, table
+from coterie.cli.switching import LiveNetwork, PlanForNetwork, change_over, fit, side_by_side
 from coterie.cli.up import ADMIN_OFFSET
-from coterie.errors import ConfigError, InputError, RunError
-from coterie.model.plan import Slice, slices
+from coterie.errors import ConfigError, CoterieError, InputError
 from coterie.pipeline.plans import PlanStore
+
+LOOK_S = 1.0  # between two looks for a new plan
+TRY_AGAIN_S = 10.0
 
 
 def apply_command(
@@ -23,105 +24,144 @@ def apply_command(
     version: Annotated[
         int | None, typer.Option(help="A version; the current one if absent. Older ones roll back.")
     ] = None,
+    nodes: Annotated[
+        int, typer.Option("--nodes", "-n", help="How many nodes `coterie up` started; 0: as the plan.")
+    ] = 0,
     base_port: Annotated[int, typer.Option(help="The base port of `coterie up`.")] = 1883,
     admin: Annotated[
         list[str] | None, typer.Option("--admin", help="HOST:PORT of each node's admin interface, in order.")
     ] = None,
     token: Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token.")] = "",
     host: Annotated[str, typer.Option()] = "127.0.0.1",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change and what it saves.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Apply every plan that is published from now on.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Show the predicted and the measured bill.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Give every node its slice of a plan, and send clients that follow to where the plan wants them.
+    """Switch a running network to a plan, of whatever system, without losing a message.
 
-    Nodes change over by their system's own protocol, without losing a message; clients are moved twenty a second.
+    The new plan is built beside the one in use; when it is complete at all nodes, they switch; then clients that follow
+    are sent where the plan wants them, twenty a second. If it cannot be built, nothing changes.
 
     Example: coterie apply ./plans --base-port 1883 --dry-run
     """
+    if follow and (dry_run or status or version is not None):
+        raise ConfigError("--follow", True, "alone: it applies what is current")
     store = PlanStore(plan)
+    places = [_place(one) for one in admin or ()]
+    if follow:
+        follow_plans(store, LiveNetwork(places or _places(host, base_port, nodes or _node_count(store)), token))
+        return
     chosen = version if version is not None else store.current()
     if chosen is None:
         raise InputError(str(plan), "holds no plan yet; `coterie plan` makes one")
-    design = store.design(chosen)
-    topics = _names(store.folder(chosen), "topic")
-    parts = [_named(part, topics) for part in slices(design, version=chosen)]
-    places = [_place(one) for one in admin or ()] or [(host, base_port + ADMIN_OFFSET + n) for n in range(len(parts))]
-    if len(places) != len(parts):
-        raise ConfigError("--admin", len(places), f"one for each of the plan's {len(parts)} nodes")
-    clients = dict(zip(_names(store.folder(chosen), "subscriber"), design.placement.node_of.tolist(), strict=False))
-    before = [_answer(place, "/plan", token) for place in places]
-    running = {one["system"] for one in before}
-    if running != {design.system}:
-        raise ConfigError("plan", design.system, f"a plan for the system that runs: {', '.join(sorted(running))}")
-    summary = _changes(before, parts, clients, places, token)
-    summary["predicted"] = store.manifest(chosen).get("predicted", {})
-    if not dry_run:
-        _switch(places, parts, clients, chosen, token)
-    if as_json:
-        print_json({"version": chosen, "dry_run": dry_run, **summary})
+    network = LiveNetwork(places or _places(host, base_port, nodes or store.design(chosen).node_count), token)
+    if status:
+        _show_bill(store, network, version, as_json)
         return
-    shown = [[name.replace("_", " "), number(value)] for name, value in summary.items() if isinstance(value, int)]
+    fitted = fit(store, chosen, network)
+    summary = _changes(network, fitted)
+    bill = side_by_side(store, chosen, network)
+    if not dry_run:
+        change_over(network, fitted, err.print)
+    if as_json:
+        print_json({"version": chosen, "dry_run": dry_run, **summary, "bill": bill})
+        return
+    shown = [[name.replace("_", " "), _cell(value)] for name, value in summary.items()]
     out.print(table(f"plan {chosen}, {'not applied' if dry_run else 'applied'}", ["", ""], shown))
+    out.print(_bill_table("what it saves", "with this plan", "measured so far", bill))
 
 
-def _switch(
-    places: list[tuple[str, int]], parts: list[Slice], clients: dict[str, int], version: int, token: str
-) -> None:
-    """Structures first, then clients: whoever moves finds the new structure."""
-    for place, part in zip(places, parts, strict=True):
-        _answer(place, "/plan", token, "POST", msgspec.json.encode(part))
-    body = msgspec.json.encode({"version": version, "clients": clients})
-    for place in places:
-        _answer(place, "/placement", token, "POST", body)
+def follow_plans(store: PlanStore, network: LiveNetwork) -> None:
+    """Until interrupted: whatever the planner makes current is applied; what fails is told and tried again."""
+    running = network.ask("/plan")[0]
+    applied = running["version"] if running["generation"] else None
+    try:
+        while True:
+            current = store.current()
+            if current is not None and current != applied:
+                applied = _try(store, network, current, applied)
+                time.sleep(0.0 if applied == current else TRY_AGAIN_S)
+            time.sleep(LOOK_S)
+    except KeyboardInterrupt:
+        err.print("stopped following; the network keeps its plan")
 
 
-def _changes(
-    before: list[dict[str, Any]], parts: list[Slice], clients: dict[str, int], places: list[tuple[str, int]], token: str
-) -> dict[str, Any]:
-    homes = [_answer(place, "/placement", token)["clients"] for place in places]
-    at = {client: node for node, names in enumerate(homes) for client in names}
+def _try(store: PlanStore, network: LiveNetwork, version: int, applied: int | None) -> int | None:
+    try:
+        change_over(network, fit(store, version, network), out.print)
+    except CoterieError as error:
+        err.print(f"plan {version} was not applied: {error}")
+        return applied
+    return version
+
+
+def _show_bill(store: PlanStore, network: LiveNetwork, version: int | None, as_json: bool) -> None:
+    answers = network.ask("/plan")
+    running = version if version is not None else int(answers[0]["version"])
+    if not answers[0]["generation"] and version is None:
+        raise InputError(str(store.root), "no plan has been applied yet")
+    bill = side_by_side(store, running, network)
+    age_s = max(one["in_force_s"] for one in answers)
+    if as_json:
+        print_json({"version": running, "in_force_s": age_s, "bill": bill})
+        return
+    title = f"plan {running} ({answers[0]['system']}), in force for {age_s:,.0f} s; messages per interval"
+    out.print(_bill_table(title, "predicted", "measured", bill))
+
+
+def _bill_table(title: str, left: str, right: str, bill: dict[str, tuple[float | None, float]]) -> Any:
+    rows = [
+        [name.replace("_", " "), "-" if foretold is None else number(round(foretold, 3)), number(round(counted, 3)),
+         f"{counted / foretold:.2f}" if foretold else "-"]
+        for name, (foretold, counted) in bill.items()
+    ]  # fmt: skip
+    return table(title, ["", left, right, "ratio"], rows)
+
+
+def _changes(network: LiveNetwork, plan: PlanForNetwork) -> dict[str, Any]:
+    before = network.ask("/plan")
+    homes = network.ask("/placement")
+    at = {client: one["node"] for one, home in zip(before, homes, strict=True) for client in home["clients"]}
     old = [{pair[0] for pair in one.get("neighbours", [])} for one in before]
-    new = [{one.node for one in part.neighbours} for part in parts]
-    moves = Counter(clients[client] for client, node in at.items() if clients.get(client, node) != node)
+    new = [{one.node for one in part.neighbours} for part in plan.slices]
+    moves = Counter(plan.clients[client] for client, node in at.items() if plan.clients.get(client, node) != node)
     return {
+        "system_now": before[0]["system"],
+        "system_of_the_plan": plan.system,
         "clients_connected": len(at),
-        "clients_known_to_the_plan": sum(client in clients for client in at),
+        "clients_known_to_the_plan": sum(client in plan.clients for client in at),
         "clients_to_move": moves.total(),
         "positions_to_change": sum(
-            one.get("position", 0) != part.position for one, part in zip(before, parts, strict=True)
+            one.get("position", 0) != part.position for one, part in zip(before, plan.slices, strict=True)
         ),
         "links_to_add": sum(len(after - had) for had, after in zip(old, new, strict=True)),
         "links_to_drop": sum(len(had - after) for had, after in zip(old, new, strict=True)),
-        "clusters_to_join": sum(len(part.channels) for part in parts),
+        "clusters_to_join": sum(len(part.channels) for part in plan.slices),
     }
 
 
-def _named(part: Slice, topics: list[str]) -> Slice:
-    """The plan counts topics; nodes know them by name."""
-    channels = tuple(
-        msgspec.structs.replace(one, topics=tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
-        for one in part.channels
-    )
-    return msgspec.structs.replace(part, channels=channels)
+def _cell(value: Any) -> str:
+    return value if isinstance(value, str) else number(value)
 
 
-def _names(folder: Path, what: str) -> list[str]:
-    path = folder / f"{what}s.parquet"
-    try:
-        names: list[str] = pq.read_table(path).column(what).to_pylist()
-    except (OSError, KeyError) as error:
-        raise InputError(str(path), f"cannot be read: {error}") from None
-    return names
+def _node_count(store: PlanStore) -> int:
+    current = store.current()
+    if current is None:
+        raise ConfigError("--nodes", 0, "how many nodes there are, because there is no plan yet that would say it")
+    return store.design(current).node_count
 
 
-def _answer(place: tuple[str, int], path: str, token: str, method: str = "GET", body: bytes = b"") -> dict[str, Any]:
-    found = ask(place[0], place[1], path, token, method, body)
-    if found is None:
-        raise RunError(f"no node answers at {place[0]}:{place[1]}; nothing more was changed")
-    document: dict[str, Any] = found
-    return document
+def _places(host: str, base_port: int, nodes: int) -> list[tuple[str, int]]:
+    return [(host, base_port + ADMIN_OFFSET + node) for node in range(nodes)]
 
 
 def _place(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
+    if not port.isdigit():
+        raise ConfigError("--admin", text, "HOST:PORT")
     return host or "127.0.0.1", int(port)
+
+
+if __name__ == "__main__":
+    typer.run(apply_command)

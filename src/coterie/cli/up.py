@@ -40,6 +40,9 @@ def up_command(
     seed: Annotated[int, typer.Option(help="Positions of the nodes and their randomness.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     respawn: Annotated[bool, typer.Option("--respawn", help="Start a node again when it dies.")] = False,
+    follow: Annotated[
+        Path | None, typer.Option(help="Switch to every plan that `coterie watch --out` publishes into this folder.")
+    ] = None,
 ) -> None:
     """Start a network of nodes on this machine, wait until it is healthy, stop it with Ctrl-C.
 
@@ -65,6 +68,8 @@ def up_command(
         out.print(f"{nodes} nodes of {chosen.title} are up: MQTT on {host}:{base_port}..{last}, data in {data}")
         out.print("stop with Ctrl-C; look with: coterie top --base-port", base_port, "--nodes", nodes)
         sys.stdout.flush()
+        if follow is not None:
+            fleet.follow(follow)
         fleet.watch(respawn)
     except KeyboardInterrupt:
         out.print("stopping")
@@ -168,11 +173,29 @@ class Fleet:
         self._configs = configs
         self._admin_ports = admin_ports
         self._host = host
+        self._follower = 0
 
     def start(self) -> None:
         sys.stdout.flush()
         for node in range(len(self._configs)):
             self.start_node(node)
+
+    def follow(self, plans: Path) -> None:
+        """A process that applies what the planner publishes; it ends with us."""
+        pid = os.fork()
+        if pid:
+            self._follower = pid
+            return
+        from coterie.cli.applying import follow_plans
+        from coterie.cli.switching import LiveNetwork
+        from coterie.pipeline.plans import PlanStore
+
+        try:
+            follow_plans(PlanStore(plans), LiveNetwork([(self._host, port) for port in self._admin_ports]))
+        except BaseException as error:
+            err.print(f"plans are no longer followed: {error}")
+        finally:
+            os._exit(0)
 
     def start_node(self, node: int) -> None:
         pid = os.fork()
@@ -238,6 +261,9 @@ class Fleet:
         """Ask, wait, insist; a second Ctrl-C does not leave anybody behind."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+        if self._follower:
+            os.kill(self._follower, signal.SIGKILL)
+            os.waitpid(self._follower, 0)
         for pid in self.pids:
             os.kill(pid, signal.SIGTERM)
         deadline_s = time.monotonic() + 10

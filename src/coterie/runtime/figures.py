@@ -101,8 +101,9 @@ def ledger_document(node: LiveNode) -> dict[str, Any]:
         "driver_bytes": network.control_bytes,
         "link_bytes_in": received,
         "link_bytes_out": sent,
-        "deliveries": node.counts.messages_out,
-        "publications": node.counts.messages_in,
+        "in_force_s": network.planes.in_force_s,
+        "deliveries": node.counts.messages_out - node.before_plan.messages_out,
+        "publications": node.counts.messages_in - node.before_plan.messages_in,
     }
 
 

@@ -142,9 +142,13 @@ class Network:
         self._want_links()
 
     def switch_plan(self, generation: int) -> None:
-        """Publish by the plan that is ready, and tell everybody to do so."""
+        """Publish by the plan that is ready, and tell everybody to do so.
+
+        Logs are compared as after any disturbance: a structure that was not complete after all loses nothing.
+        """
         if self.planes.switch(generation):
             self.flood(InForce(generation))
+            self.recovery.disturb(microseconds(self.wall_s()))
 
     async def start(self, alive_until_us: int) -> int:
         """Listen, start the node of the system, reach its neighbours; returns the peer port."""

@@ -8,6 +8,7 @@ import resource
 import signal
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -109,6 +110,8 @@ class LiveNode:
         known = {**(systems or {}), system.name: system}
         self.network = Network(config, known, load_slice(config, system), self.store, self.wall_s)
         self.network.log = log
+        self.before_plan = Counts()  # as counts stood when the plan in use came into force
+        self.network.planes.on_switch = self._note_switch
         self.journal = (
             Journal(config.journal_folder, config.name, config.journal.segment_bytes_max)
             if config.journal.enabled
@@ -144,6 +147,7 @@ class LiveNode:
         self._every(1.0, self.server.move_clients)
         self._every(TRIM_S, self._trim)
         if self.journal is not None:
+            self._journal_counters()  # the planner learns of the node before anybody uses it
             self._every(0.2, self.journal.flush)
             self._every(self.config.journal.counters_s, self._journal_counters)
         return self.ports
@@ -203,6 +207,10 @@ class LiveNode:
                 planes.drop()
         self.server.schedule()
         return planes.document()
+
+    def _note_switch(self) -> None:
+        self.before_plan = replace(self.counts)
+        self.log(f"plan {self.network.overlay.slice.version} is in force")
 
     def _take_placement(self, body: bytes) -> dict[str, Any]:
         """`{"version": 3, "clients": {"ann": 1}}`: clients that follow are moved, twenty a second."""

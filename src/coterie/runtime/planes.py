@@ -62,6 +62,7 @@ class Planes:
         self.in_use = make(self.part)
         self.next_part: PlanPart | None = None if kept is None else kept.next
         self.next: Overlay | None = None if self.next_part is None else make(self.next_part)
+        self.on_switch: Callable[[], None] = lambda: None
         self.outdated_by = 0  # a generation in force elsewhere that this node was never given
         self.dropped_count = 0  # messages of plans that are not known here
         self.retired_sent: Counter[Traffic] = Counter()
@@ -168,6 +169,7 @@ class Planes:
         self._keep()
         self._old.append(old)
         self._loop.call_later(DRAIN_S, self._retire, old)
+        self.on_switch()
         return True
 
     def hear(self, generation: int) -> bool:

@@ -1,0 +1,211 @@
+"""Changing a running network over to a plan: whose part is whose, the four phases, and the bill before and after."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+
+from coterie.cli.adminclient import ask
+from coterie.errors import ConfigError, CoterieError, InputError, RunError
+from coterie.model import Ledger
+from coterie.model.ledger import INTERVAL_S
+from coterie.model.plan import Neighbour, Slice, slices
+from coterie.pipeline.plans import PlanStore
+from coterie.runtime.planes import PlanPart
+
+READY_S = 60.0  # how long a new plan may take to be built
+SWITCH_S = 5.0  # how long the word to switch may take to reach everybody
+POLL_S = 0.1
+BILL = (
+    *("dissemination.wanted", "dissemination.inbound", "dissemination.relayed", "dissemination.filtered"),
+    *("dissemination.duplicate", "dissemination.copies", "maintenance.tree_keepalives"),
+    *("maintenance.link_keepalives", "maintenance.associations", "overall"),
+)
+
+
+class LiveNetwork:
+    """The admin interfaces of all nodes."""
+
+    def __init__(self, places: Sequence[tuple[str, int]], token: str = "") -> None:
+        self.places, self.token = list(places), token
+
+    def ask(self, path: str, method: str = "GET", bodies: Sequence[bytes] | None = None) -> list[dict[str, Any]]:
+        """Every node's answer, in the order of the places; RunError if one does not answer."""
+        said = bodies or [b""] * len(self.places)
+        with ThreadPoolExecutor(min(16, len(self.places))) as pool:
+            return list(pool.map(lambda place, body: self._one(place, path, method, body), self.places, said))
+
+    def _one(self, place: tuple[str, int], path: str, method: str, body: bytes) -> dict[str, Any]:
+        found = ask(place[0], place[1], path, self.token, method, body, timeout_s=30.0)
+        if found is None:
+            raise RunError(f"no node answers at {place[0]}:{place[1]}; a plan needs all of them")
+        document: dict[str, Any] = found
+        return document
+
+    def ask_one(self, place: int, path: str, method: str = "GET", body: bytes = b"") -> dict[str, Any]:
+        return self._one(self.places[place], path, method, body)
+
+    def order(self, phase: str, generation: int, parts: Sequence[PlanPart] | None = None) -> list[dict[str, Any]]:
+        orders: list[dict[str, Any]] = [{"phase": phase, "generation": generation} for _ in self.places]
+        for one, part in zip(orders, parts or (), strict=False):
+            one["part"] = part
+        return self.ask("/plan", "POST", [msgspec.json.encode(one) for one in orders])
+
+
+@dataclass(frozen=True)
+class PlanForNetwork:
+    """A plan in the words of a running network: slices in the order of its nodes, clients by node number."""
+
+    version: int
+    system: str
+    slices: list[Slice]
+    clients: dict[str, int]
+    settings: dict[str, Any]
+
+
+def fit(store: PlanStore, version: int, network: LiveNetwork) -> PlanForNetwork:
+    """The plan counts nodes, topics and clients; the network knows them by name."""
+    design = store.design(version)
+    folder = store.folder(version)
+    healths = network.ask("/health")
+    numbers = _node_numbers(folder, healths, design.node_count)
+    topics = _names(folder / "topics.parquet", "topic")
+    cut = [_renamed(part, numbers, topics) for part in slices(design, version=version)]
+    order = {one["node"]: place for place, one in enumerate(healths)}
+    clients = {
+        name: numbers[node]
+        for name, node in zip(
+            _names(folder / "subscribers.parquet", "subscriber"), design.placement.node_of.tolist(), strict=False
+        )
+    }
+    settings = {name: value for name, value in design.settings.items() if name != "seed"}
+    return PlanForNetwork(version, design.system, sorted(cut, key=lambda one: order[one.node]), clients, settings)
+
+
+def _node_numbers(folder: Path, healths: list[dict[str, Any]], count: int) -> list[int]:
+    """Node of the plan -> number in the network: by name where the plan has names."""
+    if len(healths) != count:
+        raise ConfigError("plan", f"{count} nodes", f"a plan for the network's {len(healths)} nodes")
+    if not (folder / "nodes.parquet").exists():
+        return sorted(one["node"] for one in healths)
+    number_of = {one["name"]: one["node"] for one in healths}
+    names = _names(folder / "nodes.parquet", "node")
+    if strangers := sorted(set(names) - set(number_of)):
+        raise ConfigError("plan", strangers[0], f"nodes of this network: {', '.join(sorted(number_of))}")
+    return [number_of[name] for name in names]
+
+
+def _renamed(part: Slice, numbers: list[int], topics: list[str]) -> Slice:
+    channels = tuple(
+        msgspec.structs.replace(one, topics=tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
+        for one in part.channels
+    )
+    neighbours = tuple(Neighbour(numbers[one.node], one.position) for one in part.neighbours)
+    return msgspec.structs.replace(part, node=numbers[part.node], neighbours=neighbours, channels=channels)
+
+
+def _names(path: Path, column: str) -> list[str]:
+    try:
+        names: list[str] = pq.read_table(path).column(column).to_pylist()
+    except (OSError, KeyError) as error:
+        raise InputError(str(path), f"cannot be read: {error}") from None
+    return names
+
+
+def change_over(network: LiveNetwork, plan: PlanForNetwork, told: Callable[[str], None] = lambda text: None) -> None:
+    """Load, start, wait until it is ready everywhere, switch, then say where clients should be.
+
+    Whatever goes wrong before the switch is undone: the network stays with the plan it has.
+    """
+    before = network.ask("/plan")
+    started_s = time.monotonic()
+    generation = 1 + max(max(one["generation"], (one["next"] or one)["generation"]) for one in before)
+    parts = [PlanPart(generation=generation, slice=one, settings=plan.settings) for one in plan.slices]
+    try:
+        network.order("load", generation, parts)
+        network.order("start", generation)
+        _wait(network, lambda one: bool(one["next"] and one["next"]["is_ready"]), "build the plan")
+    except CoterieError:
+        _drop(network)
+        raise
+    told(f"plan {plan.version} is built beside the one in use ({time.monotonic() - started_s:.1f} s)")
+    order = msgspec.json.encode({"phase": "switch", "generation": generation})
+    network.ask_one(0, "/plan", "POST", order)  # the others hear of it from their neighbours
+    try:
+        _wait(network, lambda one: one["generation"] == generation, "switch", SWITCH_S)
+    except RunError:
+        network.order("switch", generation)  # whoever the flood did not reach
+        _wait(network, lambda one: one["generation"] == generation, "switch")
+    body = msgspec.json.encode({"version": plan.version, "clients": plan.clients})
+    network.ask("/placement", "POST", [body] * len(network.places))
+    told(f"plan {plan.version} is in force at all {len(before)} nodes ({time.monotonic() - started_s:.1f} s)")
+
+
+def _wait(
+    network: LiveNetwork, is_done: Callable[[dict[str, Any]], bool], what: str, limit_s: float | None = None
+) -> None:
+    limit_s = READY_S if limit_s is None else limit_s
+    deadline_s = time.monotonic() + limit_s
+    while waiting := [place for place, one in enumerate(network.ask("/plan")) if not is_done(one)]:
+        if time.monotonic() > deadline_s:
+            raise RunError(
+                f"{len(waiting)} nodes did not {what} within {limit_s:g} s; see the log of node {waiting[0]}"
+            )
+        time.sleep(POLL_S)
+
+
+def _drop(network: LiveNetwork) -> None:
+    for place in network.places:
+        ask(place[0], place[1], "/plan", network.token, "POST", b'{"phase": "drop"}')
+
+
+# --- the bill ---
+
+
+def predicted(store: PlanStore, version: int) -> tuple[dict[str, float], float] | None:
+    """(what the plan is predicted to cost per interval, how long an interval is in seconds)."""
+    manifest = store.manifest(version)
+    if not manifest.get("predicted"):
+        return None
+    columns = msgspec.convert(manifest["predicted"], Ledger).columns()
+    decision, about = manifest.get("decision"), manifest.get("about")
+    if decision:
+        return columns, float(decision["end_s"]) / (int(decision["window"]) + 1)
+    return columns, float((about or {}).get("interval_s", INTERVAL_S))
+
+
+def measured(network: LiveNetwork) -> tuple[dict[str, float], float, float]:
+    """(what was counted since the plan is in force, for how many seconds, deliveries)."""
+    books = network.ask("/ledger")
+    names = books[0]["columns"]
+    total = {name: sum(one["columns"][name] for one in books) for name in names}
+    return total, max(one["in_force_s"] for one in books), float(sum(one["deliveries"] for one in books))
+
+
+def side_by_side(store: PlanStore, version: int, network: LiveNetwork) -> dict[str, tuple[float | None, float]]:
+    """Predicted and measured, per interval of the plan (heartbeats per 60 s); copies per delivered message last."""
+    counted, span_s, deliveries = measured(network)
+    foretold = predicted(store, version)
+    columns, interval_s = foretold if foretold is not None else ({}, INTERVAL_S)
+    span_s = max(span_s, 1e-9)
+    rate = {
+        name: counted[name] * (INTERVAL_S if name.startswith("maintenance") else interval_s) / span_s for name in BILL
+    }
+    rate["overall"] = rate["dissemination.copies"] + sum(rate[name] for name in BILL if name.startswith("maintenance"))
+    rows: dict[str, tuple[float | None, float]] = {
+        name: (columns.get(name), rate[name]) for name in BILL if columns.get(name) or rate[name]
+    }
+    rows["deliveries"] = (columns.get("loss.delivered"), deliveries * interval_s / span_s)
+    owed = columns.get("loss.delivered")
+    rows["copies per delivery"] = (
+        columns["dissemination.copies"] / owed if owed else None,
+        counted["dissemination.copies"] / max(deliveries, 1.0),
+    )
+    return rows
