@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from coterie.kernels.graphs import Float64, Int32, Int64, Links, Routes, other_end
+from coterie.kernels.graphs import Float64, Int32, Int64, Links, Routes, find, other_end
 from coterie.kernels.jit import kernel
 
 
@@ -59,61 +59,118 @@ def grow_steiner(
 
 
 @kernel
-def closure_spanning(routes: Routes, points: Int32, count: int, best: Float64, done: Int64) -> float:
-    """Length of the minimum spanning tree over `points` in the metric closure (Prim)."""
+def closure_spanning(routes: Routes, points: Int32, count: int, one: Int32, other: Int32, length: Float64) -> float:
+    """The minimum spanning tree over `points` in the metric closure (Prim), its edges in ascending order of length.
+
+    Edge i joins points one[i] and other[i] (places in `points`); returns the sum of the lengths.
+    """
+    best, link = np.empty(count), np.zeros(count, np.int32)
+    is_done = np.zeros(count, np.bool_)
     for at in range(count):
         best[at] = routes.distance[points[0], points[at]]
-        done[at] = 0
-    done[0] = 1
+    is_done[0] = True
     total = 0.0
-    for _ in range(count - 1):
+    for edge in range(count - 1):
         nearest = -1
         for at in range(count):
-            if done[at] == 0 and (nearest < 0 or best[at] < best[nearest]):
+            if not is_done[at] and (nearest < 0 or best[at] < best[nearest]):
                 nearest = at
-        done[nearest] = 1
+        is_done[nearest] = True
         total += best[nearest]
+        place = edge
+        while place > 0 and length[place - 1] > best[nearest]:
+            one[place], other[place], length[place] = one[place - 1], other[place - 1], length[place - 1]
+            place -= 1
+        one[place], other[place], length[place] = nearest, link[nearest], best[nearest]
         for at in range(count):
-            if done[at] == 0:
-                best[at] = min(best[at], routes.distance[points[nearest], points[at]])
+            if not is_done[at] and routes.distance[points[nearest], points[at]] < best[at]:
+                best[at] = routes.distance[points[nearest], points[at]]
+                link[at] = nearest
     return total
+
+
+@kernel
+def point_gain(away: Float64, count: int, one: Int32, other: Int32, length: Float64, boss: Int32, star: Int32) -> float:
+    """By how much a node at distances `away` from the points shortens their spanning tree (0 if it does not).
+
+    The new tree consists of edges of the old one and of ways to the node that are shorter than its longest edge, of
+    which a node that pays has at least three.
+    """
+    longest = length[count - 2]
+    size = 0
+    for at in range(count):
+        if away[at] >= longest:
+            continue
+        place = size
+        while place > 0 and away[star[place - 1]] > away[at]:
+            star[place] = star[place - 1]
+            place -= 1
+        star[place] = at
+        size += 1
+    reach, spare, pays = 0.0, 0.0, False
+    for at in range(size):  # j ways pay only if they are shorter than the j - 1 longest edges, which they replace
+        reach += away[star[at]]
+        if at > 0:
+            spare += length[count - 1 - at]
+        if at >= 2 and reach < spare:
+            pays = True
+            break
+    if not pays:
+        return 0.0
+    for at in range(count + 1):
+        boss[at] = at
+    edge, way, joined, gain = 0, 0, 0, 0.0
+    for at in range(count - 1):
+        gain += length[at]
+    while joined < count:
+        if edge == count - 1 or (way < size and away[star[way]] < length[edge]):
+            first, second, cost = count, star[way], away[star[way]]
+            way += 1
+        else:
+            first, second, cost = one[edge], other[edge], length[edge]
+            edge += 1
+        first, second = find(boss, first), find(boss, second)
+        if first != second:
+            boss[first] = second
+            joined += 1
+            gain -= cost
+    return max(gain, 0.0)
 
 
 @kernel
 def add_steiner_points(links: Links, routes: Routes, points: Int32, count: int, extra_max: int) -> int:
     """Iterated 1-Steiner: keep adding the node that shortens the closure's spanning tree most; returns the new count.
 
-    `points` has room for count + extra_max. Only nodes with three links or more can be branching points.
+    `points` has room for count + extra_max. Only nodes with three links or more can be branching points. After all
+    nodes were tried, only those that paid are tried again, until none of them does; then all once more.
     """
-    best, done = np.empty(count + extra_max), np.empty(count + extra_max, np.int64)
-    length = closure_spanning(routes, points, count, best, done)
-    for _ in range(extra_max):
-        if count < 3:
-            break
-        winner, shortest = -1, length - 1e-6
-        for node in range(len(links.indptr) - 1):
-            if links.indptr[node + 1] - links.indptr[node] < 3:
-                continue
-            one, two, three = np.inf, np.inf, np.inf  # a branching point pays only if three points are close to it
+    room = count + extra_max
+    one, other, length = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room)
+    boss, star, away = np.empty(room + 1, np.int32), np.empty(room, np.int32), np.empty(room)
+    node_count = len(links.indptr) - 1
+    everybody = np.flatnonzero(links.indptr[1:] - links.indptr[:-1] >= 3).astype(np.int32)
+    chosen, paying = everybody, np.empty(node_count, np.int32)
+    limit = count + extra_max
+    while 3 <= count < limit:
+        closure_spanning(routes, points, count, one, other, length)
+        winner, most, size = -1, 1e-6, 0
+        for node in chosen:
             for at in range(count):
-                away = routes.distance[node, points[at]]
-                if away < one:
-                    one, two, three = away, one, two
-                elif away < two:
-                    two, three = away, two
-                elif away < three:
-                    three = away
-            if one == 0.0 or three == np.inf or two + three > 2 * length:
-                continue
-            points[count] = node
-            trial = closure_spanning(routes, points, count + 1, best, done)
-            if trial < shortest:
-                winner, shortest = node, trial
-        if winner < 0:
+                away[at] = routes.distance[points[at], node]
+            gain = point_gain(away, count, one, other, length, boss, star)
+            if gain > 1e-6:
+                paying[size] = node
+                size += 1
+            if gain > most:
+                winner, most = node, gain
+        if winner >= 0:
+            points[count] = winner
+            count += 1
+            chosen = paying[:size].copy()
+        elif len(chosen) == len(everybody):
             break
-        points[count] = winner
-        count += 1
-        length = shortest
+        else:
+            chosen = everybody
     return count
 
 
