@@ -14,15 +14,14 @@ from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Slice, Topic, Trees, Workload
 from coterie.model.design import Upkeep
 from coterie.model.ledger import INTERVAL_S
-from coterie.protocol.events import Event, EventMessage, Timer
-from coterie.protocol.node import NodeState
-from coterie.protocol.seen import Seen
+from coterie.protocol.events import Timer
 from coterie.protocol.system import Parameters, Stages, System
 from coterie.protocol.wire import Message
-from coterie.substrate.identifiers import node_positions, topic_key, topic_keys
+from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.pastry import DIGIT_BITS, LEAVES, PastryRing, PastryRouter
 from coterie.substrate.trees import bottom_up_trees, entries
-from coterie.systems.key_routing import KEY_ROUTING_MESSAGES, RingNode
+from coterie.systems.group_multicast import Branch, GroupNode, Multicast, Publish
+from coterie.systems.key_routing import KEY_ROUTING_MESSAGES
 from coterie.trace import Traffic
 
 SILENT_HEARTBEATS = 3.5  # a parent not heard of for so long is asked again
@@ -64,18 +63,6 @@ class Leave(Message, frozen=True):
     topic: Topic
 
 
-class Publish(EventMessage, frozen=True):
-    """On its way to the root."""
-
-    traffic: ClassVar[Traffic] = Traffic.INBOUND
-
-
-class Multicast(EventMessage, frozen=True):
-    """On its way down the tree."""
-
-    traffic: ClassVar[Traffic] = Traffic.EVENT
-
-
 class TreeAlive(Message, frozen=True):
     """I am still your parent in this topic's tree."""
 
@@ -113,28 +100,23 @@ def reverse_paths(
 # --- protocol ---
 
 
-class Group:
-    """What a node knows of one tree it is on."""
+class Group(Branch):
+    """A branch, and when its parent was last heard of."""
 
-    __slots__ = ("children", "heard_s", "is_member", "key", "parent")
+    __slots__ = ("heard_s",)
 
     def __init__(self, topic: Topic, now_s: float) -> None:
-        self.key = topic_key(topic)
-        self.parent: int | None = None
-        self.children: dict[int, None] = {}
-        self.is_member = False
+        super().__init__(topic)
         self.heard_s = now_s
 
 
-class ScribeNode(RingNode):
+class ScribeNode(GroupNode[Group]):
     """Joins towards the root, forwards what comes from the parent, repairs by joining again."""
 
     def __init__(self, address: int, parameters: ScribeParameters, random: Random) -> None:
-        super().__init__(address, parameters.link_heartbeats, random)
+        super().__init__(address, parameters.link_heartbeats, parameters.seen_capacity, random)
         self._parameters = parameters
         self._tree_heartbeat_s = INTERVAL_S / parameters.tree_heartbeats
-        self._groups: dict[Topic, Group] = {}
-        self._seen = Seen(parameters.seen_capacity)
 
     def make_router(self, position: int) -> PastryRouter:
         return PastryRouter(self.address, position, self._parameters.digit_bits, self._parameters.leaves)
@@ -145,15 +127,6 @@ class ScribeNode(RingNode):
 
     def on_subscribe(self, topic: Topic) -> None:
         self._on_tree(topic).is_member = True
-
-    def on_unsubscribe(self, topic: Topic) -> None:
-        group = self._groups.get(topic)
-        if group is not None:
-            group.is_member = False
-            self._prune(topic, group)
-
-    def on_publish(self, event: Event) -> None:
-        self._towards_root(event, hops=0)
 
     def on_receive(self, source: int, message: Message) -> None:
         if isinstance(message, Multicast):
@@ -217,44 +190,8 @@ class ScribeNode(RingNode):
             group.children.pop(towards, None)
             self.send(towards, Join(topic))
 
-    def _prune(self, topic: Topic, group: Group) -> None:
-        if group.is_member or group.children:
-            return
-        if group.parent is not None:
-            self.send(group.parent, Leave(topic))
-        del self._groups[topic]
-
-    # --- events ---
-
-    def _towards_root(self, event: Event, hops: int) -> None:
-        towards = self.router.next_hop(topic_key(event.topic))
-        if towards is not None:
-            self.send(towards, Publish(event, hops + 1))
-        elif self._seen.add(event.id):
-            group = self._groups.get(event.topic)
-            if group is not None:
-                self._spread(event, hops, group, source=None)
-
-    def _from_parent(self, source: int, message: Multicast) -> None:
-        event = message.event
-        group = self._groups.get(event.topic)
-        if group is None or group.parent != source:
-            self.send(source, Leave(event.topic))
-        if group is not None and self._seen.add(event.id):
-            self._spread(event, message.hops, group, source)
-
-    def _spread(self, event: Event, hops: int, group: Group, source: int | None) -> None:
-        if group.is_member:
-            self.deliver(event, hops)
-        self.send_all((child for child in group.children if child != source), Multicast(event, hops + 1))
-
-    def state(self) -> NodeState:
-        return NodeState(
-            links=tuple(self.router.announce_targets()),
-            parents=tuple((topic, group.parent) for topic, group in self._groups.items() if group.parent is not None),
-            children=tuple((topic, child) for topic, group in self._groups.items() for child in group.children),
-            memberships=tuple(topic for topic, group in self._groups.items() if group.is_member),
-        )
+    def _leave(self, parent: int, topic: Topic, branch: Group | None) -> None:
+        self.send(parent, Leave(topic))
 
 
 SYSTEM = System(

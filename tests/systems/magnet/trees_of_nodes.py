@@ -16,7 +16,7 @@ def greedy_union(simulation: Simulation, topic: int) -> dict[int, int]:
     """Child -> parent of the union of greedy paths from the home to the subscribers, by the nodes' own rings."""
     nodes = routers(simulation)
     key = topic_key(topic)
-    homes = [node for node, it in nodes.items() if it.home_hop(key) is None]
+    homes = [node for node, it in nodes.items() if it.root_hop(key) is None]
     assert len(homes) == 1, "the control ring is not agreed on"
     parents: dict[int, int] = {}
     for member in simulation.book.audience.get(topic, {}):

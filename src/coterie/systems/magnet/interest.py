@@ -87,7 +87,7 @@ class InterestNode(MagnetNode):
     def _learn_likes(self, peer: int, topics: frozenset[Topic]) -> None:
         changed = topics ^ self._likes.get(peer, frozenset())
         self._likes[peer] = topics
-        for topic, branch in list(self._branches.items()):
+        for topic, branch in list(self._groups.items()):
             if topic in changed:
                 self._review(topic, branch)
                 self._prune(topic, branch)

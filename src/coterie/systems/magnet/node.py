@@ -18,10 +18,11 @@ from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
+from coterie.systems.group_multicast import HOPS_MAX
 from coterie.systems.key_routing import Ping, TellState
 from coterie.systems.magnet.parameters import MagnetParameters
 from coterie.systems.magnet.rings import TwoRings
-from coterie.systems.magnet.trees import HOPS_MAX, TreeNode, closer_predecessor
+from coterie.systems.magnet.trees import TreeNode, closer_predecessor
 from coterie.systems.magnet.wire import CONTROL, SKEWED, AskPlace, AskView, Sample, TellPlace, View
 
 REJOIN_DELAY_S = 5.0  # interests change in waves; one move serves them all
@@ -61,7 +62,7 @@ class MagnetNode(TreeNode):
     def ring(self) -> OscarRouter:
         return self.router.skewed
 
-    def home_hop(self, key: int) -> int | None:
+    def root_hop(self, key: int) -> int | None:
         return self.router.control.next_hop(key)
 
     def successors(self) -> dict[int, int]:
@@ -146,7 +147,7 @@ class MagnetNode(TreeNode):
     # --- interest-aware membership (section 3.4) ---
 
     def _interest(self) -> tuple[Topic, ...]:
-        return tuple(topic for topic, branch in self._branches.items() if branch.is_member)
+        return tuple(topic for topic, branch in self._groups.items() if branch.is_member)
 
     def _truncate(self, pool: dict[int, Descriptor]) -> tuple[Descriptor, ...]:
         everybody = list(pool.values())
@@ -160,7 +161,7 @@ class MagnetNode(TreeNode):
             for descriptor in subscribers
         }
         pool.pop(self.address, None)
-        branch = self._branches.get(topic)
+        branch = self._groups.get(topic)
         if branch is not None and branch.is_member:
             pool[self.address] = Descriptor(self.address, self.router.position, interest)
         return self._truncate(pool)
@@ -176,20 +177,20 @@ class MagnetNode(TreeNode):
                 del self._reports[topic]
         for topic in dict.fromkeys([*interest, *self._reports]):
             sample = self._sample(topic, interest)
-            towards = self.home_hop(topic_key(topic))
+            towards = self.root_hop(topic_key(topic))
             if towards is None:
                 self._take_view(View(topic, sample))
             elif sample:
                 self.send(towards, Sample(topic, sample))
 
     def _take_view(self, message: View) -> None:
-        branch = self._branches.get(message.topic)
+        branch = self._groups.get(message.topic)
         if branch is not None and branch.is_member:
             self._views[message.topic] = message.subscribers
         self.send_all(self._reports.get(message.topic, ()), message)
 
     def _on_ask_view(self, message: AskView) -> None:
-        towards = self.home_hop(topic_key(message.topic))
+        towards = self.root_hop(topic_key(message.topic))
         if towards is None:
             self.send(message.origin, View(message.topic, self._sample(message.topic, self._interest())))
         elif message.hops < HOPS_MAX:
@@ -210,7 +211,7 @@ class MagnetNode(TreeNode):
 
     def _ask_views(self) -> None:
         for topic in self._interest():
-            towards = self.home_hop(topic_key(topic))
+            towards = self.root_hop(topic_key(topic))
             if towards is None:
                 self._take_view(View(topic, self._sample(topic, self._interest())))
             else:

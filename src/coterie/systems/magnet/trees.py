@@ -18,14 +18,13 @@ from random import Random
 
 from coterie.model import Slice, Topic
 from coterie.model.ledger import INTERVAL_S
-from coterie.protocol.events import Event, Timer
-from coterie.protocol.node import NodeState
-from coterie.protocol.seen import Seen
+from coterie.protocol.events import Timer
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
-from coterie.systems.key_routing import AskState, Ping, RingNode, TellState
+from coterie.systems.group_multicast import HOPS_MAX, Branch, GroupNode, Multicast, Publish
+from coterie.systems.key_routing import AskState, Ping, TellState
 from coterie.systems.magnet.parameters import RingParameters
 from coterie.systems.magnet.rings import planned_shape
 from coterie.systems.magnet.wire import (
@@ -37,13 +36,10 @@ from coterie.systems.magnet.wire import (
     Graft,
     Join,
     Leave,
-    Multicast,
-    Publish,
     TreeAlive,
 )
 
 SILENT_HEARTBEATS = 3.5  # a child not heard of for so long is dropped
-HOPS_MAX = 128  # while rings are repaired a message could go round in circles
 
 
 class Child:
@@ -58,30 +54,26 @@ class Child:
         self.stamp = stamp  # of our last graft: the child may have left an earlier one while this was on its way
 
 
-class Branch:
-    """What a node knows of one tree it is on."""
+class RangedBranch(Branch):
+    """A branch, and the range of offsets from the root it is responsible for."""
 
-    __slots__ = ("children", "is_member", "key", "parent", "reach", "root", "stamp")
+    __slots__ = ("reach", "root", "stamp")
+    children: dict[int, Child]
 
     def __init__(self, topic: Topic) -> None:
-        self.key = topic_key(topic)
-        self.parent: int | None = None
+        super().__init__(topic)
         self.root: int | None = None  # its place on the ring; None until the first graft
         self.reach = 0
         self.stamp = -1  # of the parent's last graft
-        self.children: dict[int, Child] = {}
-        self.is_member = False
 
 
-class TreeNode(RingNode):
+class TreeNode(GroupNode[RangedBranch]):
     """One ring for everything: the strawman. Magnet replaces the ring that leads to homes and adds membership."""
 
     def __init__(self, address: int, parameters: RingParameters, random: Random) -> None:
-        super().__init__(address, parameters.link_heartbeats, random)
+        super().__init__(address, parameters.link_heartbeats, parameters.seen_capacity, random)
         self._shape = parameters.shape
         self._tree_heartbeat_s = INTERVAL_S / parameters.tree_heartbeats
-        self._branches: dict[Topic, Branch] = {}
-        self._seen = Seen(parameters.seen_capacity)
         self._planned: Slice | None = None
         self._stamp = 0
 
@@ -102,10 +94,6 @@ class TreeNode(RingNode):
     def tree_links(self, topic: Topic) -> list[Contact]:
         """The links that this topic's tree may follow from here, by clockwise distance."""
         return self.ring.links()
-
-    def home_hop(self, key: int) -> int | None:
-        """The next node on the way to a topic's home; None if that is here."""
-        return self.router.next_hop(key)
 
     def successors(self) -> dict[int, int]:
         """Our successor on each ring -> the rings, as bits."""
@@ -131,20 +119,11 @@ class TreeNode(RingNode):
     def on_subscribe(self, topic: Topic) -> None:
         self._want(topic)
 
-    def on_unsubscribe(self, topic: Topic) -> None:
-        branch = self._branches.get(topic)
-        if branch is not None:
-            branch.is_member = False
-            self._prune(topic, branch)
-
-    def on_publish(self, event: Event) -> None:
-        self._towards_home(event, hops=0)
-
     def on_receive(self, source: int, message: Message) -> None:
         if isinstance(message, Multicast):
             self._from_parent(source, message)
         elif isinstance(message, Publish):
-            self._towards_home(message.event, message.hops)
+            self._towards_root(message.event, message.hops)
         elif isinstance(message, Join):
             self._on_join(message)
         elif isinstance(message, Graft | Bound | Leave | Drop | TreeAlive):
@@ -165,7 +144,7 @@ class TreeNode(RingNode):
         if timer != "trees":
             super().on_timer(timer)
             return
-        for topic, branch in list(self._branches.items()):
+        for topic, branch in list(self._groups.items()):
             is_root = self._is_root(topic, branch)
             if not is_root and branch.parent is None:
                 self._join(topic, branch)
@@ -176,7 +155,7 @@ class TreeNode(RingNode):
         self.set_timer("trees", self._tree_heartbeat_s)
 
     def on_neighbour_lost(self, peer: int) -> None:
-        for topic, branch in list(self._branches.items()):
+        for topic, branch in list(self._groups.items()):
             branch.children.pop(peer, None)
             if branch.parent == peer:
                 branch.parent = None
@@ -194,16 +173,16 @@ class TreeNode(RingNode):
     # --- joining (Algorithm 2) ---
 
     def _want(self, topic: Topic) -> None:
-        branch = self._branches.get(topic)
+        branch = self._groups.get(topic)
         if branch is None:
-            branch = self._branches[topic] = Branch(topic)
+            branch = self._groups[topic] = RangedBranch(topic)
             branch.is_member = True
             self._join(topic, branch)
         branch.is_member = True
 
-    def _join(self, topic: Topic, branch: Branch) -> None:
+    def _join(self, topic: Topic, branch: RangedBranch) -> None:
         """Phase 1: to somebody who may be on the tree, else towards its home."""
-        towards = self.home_hop(branch.key)
+        towards = self.root_hop(branch.key)
         if towards is None:
             self._is_root(topic, branch)
         else:
@@ -224,11 +203,11 @@ class TreeNode(RingNode):
         if message.hops > HOPS_MAX:
             return
         topic = message.topic
-        branch = self._branches.get(topic)
-        towards = self.home_hop(topic_key(topic))
+        branch = self._groups.get(topic)
+        towards = self.root_hop(topic_key(topic))
         if towards is None:
             if branch is None:
-                branch = self._branches[topic] = Branch(topic)
+                branch = self._groups[topic] = RangedBranch(topic)
             self._is_root(topic, branch)
         if branch is not None and self._is_responsible(branch, message.position):
             self._graft(topic, branch, message.member, message.position)
@@ -239,7 +218,7 @@ class TreeNode(RingNode):
             following = Join(topic, message.member, message.position, is_climbing, message.hops + 1)
             self.send(parent if is_climbing and parent is not None else towards, following)
 
-    def _graft(self, topic: Topic, branch: Branch, member: int, position: int) -> None:
+    def _graft(self, topic: Topic, branch: RangedBranch, member: int, position: int) -> None:
         """Phase 3: the next hop of the greedy path becomes our child and passes it on."""
         own = self.ring.position
         left = clockwise(own, position)
@@ -256,7 +235,7 @@ class TreeNode(RingNode):
 
     def _on_tree_message(self, source: int, message: Graft | Bound | Leave | Drop | TreeAlive) -> None:
         topic = message.topic
-        branch = self._branches.get(topic)
+        branch = self._groups.get(topic)
         if isinstance(message, Graft):
             self._on_graft(source, message)
         elif isinstance(message, TreeAlive):
@@ -275,19 +254,19 @@ class TreeNode(RingNode):
         elif isinstance(message, Drop) and branch is not None and branch.parent == source:
             branch.parent = None
             self._prune(topic, branch)
-            if topic in self._branches:
+            if topic in self._groups:
                 self._join(topic, branch)
 
     def _on_graft(self, source: int, message: Graft) -> None:
         topic = message.topic
-        if self.home_hop(topic_key(topic)) is None:
+        if self.root_hop(topic_key(topic)) is None:
             self.send(source, Leave(topic, message.stamp))  # whoever sent this does not know that the home is here
             return
-        branch = self._branches.get(topic)
+        branch = self._groups.get(topic)
         if branch is None:
-            branch = self._branches[topic] = Branch(topic)
+            branch = self._groups[topic] = RangedBranch(topic)
         if branch.parent is not None and branch.parent != source:
-            self.send(branch.parent, Leave(topic, branch.stamp))
+            self._leave(branch.parent, topic, branch)
         branch.parent, branch.stamp = source, message.stamp
         branch.children.pop(source, None)
         self._take_place(topic, branch, message.root, message.reach)
@@ -296,7 +275,7 @@ class TreeNode(RingNode):
         self._prune(topic, branch)
 
     def _on_alive(self, source: int, message: TreeAlive) -> None:
-        branch = self._branches.get(message.topic)
+        branch = self._groups.get(message.topic)
         child = None if branch is None else branch.children.get(source)
         if child is None:
             self.send(source, Drop(message.topic))
@@ -307,28 +286,28 @@ class TreeNode(RingNode):
 
     # --- responsibility ---
 
-    def _is_root(self, topic: Topic, branch: Branch) -> bool:
+    def _is_root(self, topic: Topic, branch: RangedBranch) -> bool:
         """Whether the topic's home is here; if so, make sure that its tree begins here."""
-        if self.home_hop(branch.key) is not None:
+        if self.root_hop(branch.key) is not None:
             return False
         if branch.parent is not None:
-            self.send(branch.parent, Leave(topic, branch.stamp))
+            self._leave(branch.parent, topic, branch)
             branch.parent = None
         self._take_place(topic, branch, self.ring.position, MASK)
         return True
 
-    def _take_place(self, topic: Topic, branch: Branch, root: int, reach: int) -> None:
+    def _take_place(self, topic: Topic, branch: RangedBranch, root: int, reach: int) -> None:
         if (branch.root, branch.reach) != (root, reach):
             branch.root, branch.reach = root, reach
             self._review(topic, branch)
 
-    def _is_responsible(self, branch: Branch, position: int) -> bool:
+    def _is_responsible(self, branch: RangedBranch, position: int) -> bool:
         """For a target other than ourselves."""
         if branch.root is None:
             return False
         return clockwise(branch.root, self.ring.position) < clockwise(branch.root, position) <= branch.reach
 
-    def _reach_of(self, topic: Topic, branch: Branch, place: int) -> int:
+    def _reach_of(self, topic: Topic, branch: RangedBranch, place: int) -> int:
         """How far a child there reaches: to where our next link takes over, but not further than ourselves."""
         assert branch.root is not None
         own = self.ring.position
@@ -338,7 +317,7 @@ class TreeNode(RingNode):
             return branch.reach
         return min(branch.reach, clockwise(branch.root, own) + ahead[following] - 1)
 
-    def _review(self, topic: Topic, branch: Branch) -> None:
+    def _review(self, topic: Topic, branch: RangedBranch) -> None:
         """After links or our own place may have changed: tell children what changed for them, drop who is not ours."""
         is_late_s = self.now_s - SILENT_HEARTBEATS * self._tree_heartbeat_s
         places = dict(self.tree_links(topic))
@@ -354,57 +333,18 @@ class TreeNode(RingNode):
                 child.root, child.reach = branch.root, reach
                 self.send(peer, Bound(topic, branch.root, reach))
 
-    def _prune(self, topic: Topic, branch: Branch) -> None:
-        if branch.is_member or branch.children or self._branches.get(topic) is not branch:
-            return
-        if branch.parent is not None:
-            self.send(branch.parent, Leave(topic, branch.stamp))
-            branch.parent = None
-        del self._branches[topic]
+    def _leave(self, parent: int, topic: Topic, branch: RangedBranch | None) -> None:
+        self.send(parent, Leave(topic, -1 if branch is None else branch.stamp))
 
     def _uproot(self) -> list[Topic]:
         """Leave every tree and let go of all children; the topics that are still wanted."""
-        wanted = [topic for topic, branch in self._branches.items() if branch.is_member]
-        for topic, branch in self._branches.items():
+        wanted = [topic for topic, branch in self._groups.items() if branch.is_member]
+        for topic, branch in self._groups.items():
             if branch.parent is not None:
-                self.send(branch.parent, Leave(topic, branch.stamp))
+                self._leave(branch.parent, topic, branch)
             self.send_all(branch.children, Drop(topic))
-        self._branches = {}
+        self._groups = {}
         return wanted
-
-    # --- events ---
-
-    def _towards_home(self, event: Event, hops: int) -> None:
-        towards = self.home_hop(topic_key(event.topic))
-        if towards is not None:
-            if hops < HOPS_MAX:
-                self.send(towards, Publish(event, hops + 1))
-        elif self._seen.add(event.id):
-            branch = self._branches.get(event.topic)
-            if branch is not None:
-                self._spread(event, hops, branch, source=None)
-
-    def _from_parent(self, source: int, message: Multicast) -> None:
-        event = message.event
-        branch = self._branches.get(event.topic)
-        if branch is None or branch.parent != source:
-            self.send(source, Leave(event.topic, -1))
-        if branch is not None and self._seen.add(event.id):
-            self._spread(event, message.hops, branch, source)
-
-    def _spread(self, event: Event, hops: int, branch: Branch, source: int | None) -> None:
-        if branch.is_member:
-            self.deliver(event, hops)
-        self.send_all((child for child in branch.children if child != source), Multicast(event, hops + 1))
-
-    def state(self) -> NodeState:
-        branches = self._branches.items()
-        return NodeState(
-            links=tuple(self.router.announce_targets()),
-            parents=tuple((topic, branch.parent) for topic, branch in branches if branch.parent is not None),
-            children=tuple((topic, child) for topic, branch in branches for child in branch.children),
-            memberships=tuple(topic for topic, branch in branches if branch.is_member),
-        )
 
 
 def closer_predecessor(router: RingRouter, peer: int, position: int) -> list[Contact]:

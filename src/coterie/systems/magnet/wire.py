@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from coterie.model import Topic
-from coterie.protocol.events import EventMessage
 from coterie.protocol.membership import Descriptor
 from coterie.protocol.wire import Message
+from coterie.systems.group_multicast import Multicast, Publish
 from coterie.systems.key_routing import KEY_ROUTING_MESSAGES
 from coterie.trace import Traffic
 
@@ -80,18 +80,6 @@ class TreeAlive(Message, frozen=True):
     topic: Topic
     root: int
     reach: int
-
-
-class Publish(EventMessage, frozen=True):
-    """On its way to the topic's home."""
-
-    traffic: ClassVar[Traffic] = Traffic.INBOUND
-
-
-class Multicast(EventMessage, frozen=True):
-    """On its way down the tree."""
-
-    traffic: ClassVar[Traffic] = Traffic.EVENT
 
 
 class Sample(Message, frozen=True):

@@ -16,13 +16,12 @@ from coterie.protocol.events import Event, Timer
 from coterie.protocol.seen import Seen
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import splitmix64, topic_key
+from coterie.systems.group_multicast import Multicast, Publish
 from coterie.systems.scribe import (
     SILENT_HEARTBEATS,
     Group,
     Join,
     Leave,
-    Multicast,
-    Publish,
     ScribeNode,
     ScribeParameters,
     TreeAlive,
