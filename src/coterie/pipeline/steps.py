@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError, RunError
+from coterie.pipeline.polling import polled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
+POLL_S = 0.2
 WHOLE_HASH_BYTES = 64 << 20  # bigger files are known by size, time and both ends
 Facts = dict[str, Any]
 Progress = Callable[[str, float], None]
@@ -200,25 +201,19 @@ def _watched(name: str, progress: Progress | None, spark: SparkSession | None) -
     if tracker is None or progress is None:
         yield
         return
-    finished = threading.Event()
+    highest = 0.0
 
-    def poll() -> None:
-        highest = 0.0
-        while not finished.wait(0.2):
-            counts = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            total = sum(info.numTasks for info in counts if info)
-            if total:
-                ready = sum(info.numCompletedTasks for info in counts if info) / total
-                highest = max(highest, min(ready, 0.99))
-                progress(name, highest)
+    def look() -> None:
+        nonlocal highest
+        counts = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        total = sum(info.numTasks for info in counts if info)
+        if total:
+            ready = sum(info.numCompletedTasks for info in counts if info) / total
+            highest = max(highest, min(ready, 0.99))
+            progress(name, highest)
 
-    thread = threading.Thread(target=poll, daemon=True)
-    thread.start()
-    try:
+    with polled(look, POLL_S):
         yield
-    finally:
-        finished.set()
-        thread.join()
 
 
 def _tracker(spark: SparkSession) -> Any:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from coterie.errors import CoterieError, RunError
+from coterie.pipeline.polling import polled
 from coterie.pipeline.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -60,7 +59,9 @@ def sweep(
     failed: list[str] = []
     for first in range(0, len(missing), TASKS_AT_ONCE):
         wave = missing[first : first + TASKS_AT_ONCE]
-        with _told(progress, folder, [one.key for one in wave], len(results), len(measurements)):
+        tell = _teller(progress, folder, [one.key for one in wave], len(results), len(measurements))
+        tell()
+        with polled(tell, POLL_S):
             told = run_tasks(spark, wave, _runner(folder), "key string, problem string")
         failed += [problem for problem in told["problem"].to_pylist() if problem]
         results |= {one.key: found for one in wave if (found := _load(folder, one.key)) is not None}
@@ -70,27 +71,14 @@ def sweep(
     return results
 
 
-@contextmanager
-def _told(progress: Progress, folder: Path, wave: Sequence[str], before: int, total: int) -> Iterator[None]:
-    """Tell progress from the results that appear: a wave of long runs would otherwise look stuck."""
-    finished = threading.Event()
+def _teller(progress: Progress, folder: Path, wave: Sequence[str], before: int, total: int) -> Callable[[], None]:
+    """Tells progress from the results that appear: a wave of long runs would otherwise look stuck."""
 
     def tell() -> None:
         ready = before + sum((folder / f"{key}.json").exists() for key in wave)
         progress(f"{ready} of {total} runs", ready / total)
 
-    def poll() -> None:
-        while not finished.wait(POLL_S):
-            tell()
-
-    tell()
-    thread = threading.Thread(target=poll, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        thread.join()
+    return tell
 
 
 def _runner(folder: Path) -> Callable[[Measurement], pa.Table]:
