@@ -109,9 +109,12 @@ def route_documents(
     seed: int,
 ) -> tuple[Trees, Entries]:
     """The learned trees, and for every publication the groups it enters and the nodes it must reach there."""
-    assert isinstance(channels, Groups)
     demand = documents_of_workload(workload, placement.node_of, parameters.unit)
-    strategy = channels.strategy
+    if isinstance(channels, Groups):
+        strategy = channels.strategy
+    else:  # a design read back from disk: groups without what was learned
+        terrain = Terrain(network_of(workload, parameters, seed))
+        strategy = learn(terrain, sample_of(workload, placement, parameters, seed), parameters, seed)
     if np.any((strategy.label < 0) & (demand.hosts.lengths > 0)):  # keywords that nobody wanted when it was learned
         strategy = place_unseen(Terrain(network_of(workload, parameters, seed)), demand, strategy)
     return tree_columns(strategy.trees, demand, strategy.label), entries_of(demand, strategy)
