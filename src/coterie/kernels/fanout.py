@@ -2,10 +2,12 @@
 
 The number of brokers touched changes only when the last user leaves or the first one comes, which gives local search
 nothing to follow. So a broker with c users of a topic first counts 1 - smoothing^c, which rewards gathering them; the
-smoothing falls to 0, where the count is exact (probabilistic fan-out). `counts` int32[p, b], users CSR `indptr/topics`.
+smoothing falls to 0, where the count is exact (probabilistic fan-out). What moves is a user, or a group of users.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +19,48 @@ Floats = NDArray[np.float64]
 POWERS = 64  # counts from here on weigh nothing
 
 
+class Crowd(NamedTuple):
+    """Who is placed: users, or groups that move together, with the topics of each as CSR."""
+
+    indptr: Offset
+    topics: Index
+    pins: Index  # users of the group behind each of its topics
+    weight: Offset  # subscriptions of each
+
+
+class Seats(NamedTuple):
+    """Where they are; sweeps change all three in place."""
+
+    part: Index  # broker of each
+    counts: Index  # int32[p, b], users of a topic at a broker
+    load: Offset  # subscriptions at each broker
+
+
+def capacity_of(pair_count: int, largest: int, broker_count: int, imbalance: float) -> int:
+    """Subscriptions a broker may hold; never less than the largest user needs to fit on top of the mean."""
+    mean = pair_count / broker_count
+    return max(int(mean * (1 + imbalance)), int(np.ceil(mean)) + largest)
+
+
+def crowd_of(indptr: Offset, topics: Index) -> Crowd:
+    """Users one by one."""
+    return Crowd(indptr, topics, np.ones(len(topics), np.int32), np.diff(indptr).astype(np.int64))
+
+
+def seats_of(crowd: Crowd, part: Index, topic_count: int, broker_count: int) -> Seats:
+    """The books of a placement, on a copy of it."""
+    own = part.astype(np.int32).copy()
+    load = np.zeros(broker_count, np.int64)
+    np.add.at(load, own, crowd.weight)
+    return Seats(own, pin_counts(crowd, own, topic_count, broker_count), load)
+
+
 @kernel
-def pin_counts(indptr: Offset, topics: Index, part: Index, topic_count: int, broker_count: int) -> Index:
+def pin_counts(crowd: Crowd, part: Index, topic_count: int, broker_count: int) -> Index:
     counts = np.zeros((topic_count, broker_count), np.int32)
     for user in range(len(part)):
-        for i in range(indptr[user], indptr[user + 1]):
-            counts[topics[i], part[user]] += 1
+        for i in range(crowd.indptr[user], crowd.indptr[user + 1]):
+            counts[crowd.topics[i], part[user]] += crowd.pins[i]
     return counts
 
 
@@ -46,82 +84,74 @@ def powers(smoothing: float) -> Floats:
 
 
 @kernel
-def sweep(
-    indptr: Offset,
-    topics: Index,
-    rate: Floats,
-    part: Index,
-    counts: Index,
-    load: NDArray[np.int64],
-    capacity: int,
-    table: Floats,
-    order: Index,
-) -> int:
-    """Every user in turn goes where it costs least and there is room; returns how many moved. Changes in place."""
-    brokers = len(load)
-    score = np.empty(brokers)
+def joining_costs(
+    crowd: Crowd, rate: Floats, counts: Index, table: Floats, user: int, here: int, score: Floats
+) -> float:
+    """Fill in what the user would cost at every broker; what leaving `here` saves is returned."""
+    score[:] = 0.0
+    saved = 0.0
+    for i in range(crowd.indptr[user], crowd.indptr[user + 1]):
+        row = counts[crowd.topics[i]]
+        value = rate[crowd.topics[i]] * (1.0 - table[min(crowd.pins[i], POWERS)])
+        if here >= 0:
+            saved += value * table[min(row[here] - crowd.pins[i], POWERS)]
+        for broker in range(len(score)):
+            score[broker] += value * table[min(row[broker], POWERS)]
+    return saved
+
+
+@kernel
+def move(crowd: Crowd, seats: Seats, user: int, there: int) -> None:
+    here = seats.part[user]
+    for i in range(crowd.indptr[user], crowd.indptr[user + 1]):
+        seats.counts[crowd.topics[i], here] -= crowd.pins[i]
+        seats.counts[crowd.topics[i], there] += crowd.pins[i]
+    seats.load[here] -= crowd.weight[user]
+    seats.load[there] += crowd.weight[user]
+    seats.part[user] = there
+
+
+@kernel
+def sweep(crowd: Crowd, rate: Floats, seats: Seats, capacity: int, table: Floats, order: Index) -> int:
+    """Everybody in turn goes where it costs least and there is room; returns how many moved."""
+    load = seats.load
+    score = np.empty(len(load))
     moved = 0
     for user in order:
-        first, last = indptr[user], indptr[user + 1]
-        weight = last - first
-        here = part[user]
-        score[:] = 0.0
-        leaving = 0.0
-        for i in range(first, last):
-            row, value = counts[topics[i]], rate[topics[i]]
-            leaving += value * table[min(row[here] - 1, POWERS)]
-            for broker in range(brokers):
-                score[broker] += value * table[min(row[broker], POWERS)]
-        best, best_score = here, leaving - 1e-9
+        here, weight = seats.part[user], crowd.weight[user]
+        saved = joining_costs(crowd, rate, seats.counts, table, user, here, score)
+        best, best_score = here, saved - 1e-9
         if load[here] > capacity:
             best_score = np.inf  # too full: whoever comes up has to go where it costs least
-        for broker in range(brokers):
+        for broker in range(len(load)):
             if broker != here and score[broker] < best_score and load[broker] + weight <= capacity:
                 best, best_score = broker, score[broker]
         if best != here:
-            for i in range(first, last):
-                counts[topics[i], here] -= 1
-                counts[topics[i], best] += 1
-            load[here] -= weight
-            load[best] += weight
-            part[user] = best
+            move(crowd, seats, user, best)
             moved += 1
     return moved
 
 
 @kernel
-def grow(
-    indptr: Offset,
-    topics: Index,
-    rate: Floats,
-    order: Index,
-    broker_count: int,
-    topic_count: int,
-    capacity: int,
-    table: Floats,
-) -> Index:
-    """A first partition: each user in turn goes where most of its topics are already; of equals, the least loaded."""
+def grow(crowd: Crowd, rate: Floats, counts: Index, load: Offset, capacity: int, table: Floats, order: Index) -> Index:
+    """A first placement: each in turn goes where most of its topics are already; of equals, the least loaded.
+
+    `counts` and `load` say what is there before, and change in place.
+    """
     part = np.zeros(len(order), np.int32)
-    counts = np.zeros((topic_count, broker_count), np.int32)
-    load = np.zeros(broker_count, np.int64)
-    score = np.empty(broker_count)
+    score = np.empty(len(load))
     for user in order:
-        first, last = indptr[user], indptr[user + 1]
-        score[:] = 0.0
-        for i in range(first, last):
-            row, value = counts[topics[i]], rate[topics[i]]
-            for broker in range(broker_count):
-                score[broker] += value * table[min(row[broker], POWERS)]
+        joining_costs(crowd, rate, counts, table, user, -1, score)
         best = -1
-        for broker in range(broker_count):
-            if load[broker] + last - first > capacity:
+        for broker in range(len(load)):
+            if load[broker] + crowd.weight[user] > capacity:
                 continue
             if best < 0 or (score[broker], load[broker]) < (score[best], load[best]):
                 best = broker
         if best < 0:
             best = int(np.argmin(load))
         part[user] = best
-        load[best] += last - first
-        for i in range(first, last):
-            counts[topics[i], best] += 1
+        load[best] += crowd.weight[user]
+        for i in range(crowd.indptr[user], crowd.indptr[user + 1]):
+            counts[crowd.topics[i], best] += crowd.pins[i]
     return part

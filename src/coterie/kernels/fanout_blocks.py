@@ -1,71 +1,135 @@
-"""Hypergraph placement block by block: each block of users is refined against one picture of all, then pictures merge.
+"""Hypergraph placement of crowds of any size, block by block: a sample shows the way, the blocks follow and refine.
 
-The picture is `counts` int32[p, b] and `load` int64[b]: small, whatever the number of users, so it can be sent to
-wherever a block lies. A round costs one pass over the blocks, in any order or at once, and one sum of their counts. No
+A sample of users is placed by the whole search. Then all users join, and move and change places in rounds, each block
+against one picture of all: `counts` int32[p, b] and `load` int64[b], small whatever the number of users, so that it can
+be sent to wherever a block lies. A round is one pass over the blocks, in any order or at once, and one new picture. No
 block may use more than its part of the room left at a broker, so a round never fills a broker beyond its capacity. All
 blocks follow the same picture: in a round only a share of the users may move, or all would crowd at the same places.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from coterie.kernels import fanout
+from coterie.kernels.fanout import Crowd, Floats, Seats
+from coterie.kernels.fanout_search import Search
+from coterie.kernels.fanout_swaps import swap_sweep
 from coterie.kernels.rings import Index, Offset
 
+BLOCK_USERS = 1 << 16
+SAMPLE_USERS = 1 << 16
 SHARE = 0.5  # of a block's users that are asked in a round
-ROUNDS = ((0.9, 6), (0.7, 8), (0.5, 10), (0.3, 8), (0.1, 6), (0.0, 8))  # (smoothing, rounds)
+JOINING = -1.0  # stands for the smoothing of the first round, in which everybody joins
+ROUNDS = ((0.7, 2), (0.5, 6), (0.3, 6), (0.1, 4), (0.0, 6))  # (smoothing, rounds)
+SWAPS_BELOW = 0.4  # smoothing from which on users of a block change places as well
 
 
-def refine_block(
-    indptr: Offset,
-    topics: Index,
-    part: Index,
-    rate: NDArray[np.float64],
-    counts: Index,
-    load: NDArray[np.int64],
-    capacity: int,
-    blocks: int,
-    smoothing: float,
-    seed: int,
-) -> Index:
-    """The new brokers of one block's users (CSR `indptr/topics`, now at `part`); changes none of its arguments."""
-    draw = np.random.default_rng(seed)
-    asked = draw.permutation(len(part))[: int(np.ceil(len(part) * SHARE))].astype(np.int32)
-    moved = part.astype(np.int32).copy()
-    shared_load = capacity - (capacity - load) // blocks
-    table = fanout.powers(smoothing)
-    fanout.sweep(indptr, topics, rate, moved, counts.copy(), shared_load, capacity, table, asked)
-    return moved
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The problem: users' topics as CSR, and brokers with so much room each."""
+
+    indptr: Offset
+    topics: Index
+    rate: Floats
+    broker_count: int
+    capacity: int
+    seed: int
+    block_users: int = BLOCK_USERS
+    sample_users: int = SAMPLE_USERS
+
+    @property
+    def user_count(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def block_count(self) -> int:
+        """By the number of users alone: the result must not depend on how many machines there are."""
+        return max(1, -(-self.user_count // self.block_users))
+
+    def users(self, block: int) -> Index:
+        """Every so-manieth user: neighbours in number may be of one kind, and a block should look like the whole."""
+        return np.arange(block, self.user_count, self.block_count, dtype=np.int32)
+
+    def crowd(self, users: Index) -> Crowd:
+        """Some of the users, as a crowd of their own."""
+        lengths = self.indptr[users + 1] - self.indptr[users]
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        at = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], lengths)
+        return fanout.crowd_of(indptr, self.topics[at])
 
 
-def refine_blocks(
-    blocks: Sequence[tuple[Offset, Index, Index]],
-    rate: NDArray[np.float64],
-    broker_count: int,
-    capacity: int,
-    seed: int,
-    rounds: tuple[tuple[float, int], ...] = ROUNDS,
-) -> list[Index]:
-    """All rounds over blocks of (indptr, topics, part), one after the other: what a cluster does side by side."""
-    parts = [part for _, _, part in blocks]
-    number = 0
-    for smoothing, repeats in rounds:
-        for _ in range(repeats):
-            counts = np.zeros((len(rate), broker_count), np.int32)
-            load = np.zeros(broker_count, np.int64)
-            for (indptr, topics, _), part in zip(blocks, parts, strict=True):
-                counts += fanout.pin_counts(indptr, topics, part, len(rate), broker_count)
-                load += np.bincount(part, np.diff(indptr), broker_count).astype(np.int64)
-            parts = [
-                refine_block(
-                    *(indptr, topics, part, rate, counts, load, capacity, len(blocks), smoothing),
-                    seed=seed + 7919 * number + index,
-                )
-                for index, ((indptr, topics, _), part) in enumerate(zip(blocks, parts, strict=True))
-            ]
-            number += 1
-    return parts
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What every block is told: the picture of all, and where its own users are."""
+
+    number: int
+    smoothing: float
+    seats: Seats
+
+
+Runner = Callable[[Round], list[Index]]  # all blocks of a round, side by side or not: their users' brokers
+
+
+def run_block(task: Task, told: Round, block: int) -> Index:
+    """The new brokers of one block's users; changes nothing it was told."""
+    users = task.users(block)
+    crowd = task.crowd(users)
+    draw = np.random.default_rng([task.seed, told.number, block])
+    order = draw.permutation(len(users)).astype(np.int32)
+    counts = told.seats.counts.copy()
+    load = task.capacity - (task.capacity - told.seats.load) // task.block_count
+    if told.smoothing == JOINING:
+        return fanout.grow(crowd, task.rate, counts, load, task.capacity, fanout.powers(0.9), order)
+    seats = Seats(told.seats.part[users].astype(np.int32), counts, load)
+    table = fanout.powers(told.smoothing)
+    asked = order[: int(np.ceil(len(order) * SHARE))]
+    fanout.sweep(crowd, task.rate, seats, task.capacity, table, asked)
+    if told.smoothing < SWAPS_BELOW:
+        swap_sweep(crowd, task.rate, seats, task.capacity, table, asked)
+    return seats.part
+
+
+def sample_picture(task: Task) -> Index:
+    """Where topics are once a sample of users is placed with its part of the room; then nobody is counted as there."""
+    draw = np.random.default_rng([task.seed, task.user_count])
+    users = np.sort(draw.permutation(task.user_count)[: task.sample_users]).astype(np.int32)
+    crowd = task.crowd(users)
+    whole = max(int(task.indptr[-1]), 1)
+    largest = int(crowd.weight.max(initial=1))
+    capacity = int(task.capacity * crowd.weight.sum() / whole) + largest
+    search = Search(crowd, task.rate, task.broker_count, capacity, draw)
+    return search.improved(search.refined(search.grown())).counts
+
+
+def place(task: Task, given: Index, runner: Runner) -> Seats:
+    """Where everybody goes; the given placement where that fits and nothing cheaper was found."""
+    whole = fanout.crowd_of(task.indptr, task.topics)
+    before = _seats(task, whole, given)
+    seats = Seats(given, sample_picture(task), np.zeros(task.broker_count, np.int64))
+    for number, smoothing in enumerate(_smoothings()):
+        parts = runner(Round(number, smoothing, seats))
+        part = np.empty(task.user_count, np.int32)
+        for block, moved in enumerate(parts):
+            part[task.users(block)] = moved
+        seats = _seats(task, whole, part)
+    is_given_better = fanout.touched(before.counts, task.rate) <= fanout.touched(seats.counts, task.rate)
+    return before if before.load.max() <= task.capacity and is_given_better else seats
+
+
+def run_here(task: Task) -> Runner:
+    """Block after block in this process: what a cluster does side by side."""
+    return lambda told: [run_block(task, told, block) for block in range(task.block_count)]
+
+
+def _smoothings() -> Iterator[float]:
+    yield JOINING
+    for smoothing, repeats in ROUNDS:
+        yield from [smoothing] * repeats
+
+
+def _seats(task: Task, whole: Crowd, part: Index) -> Seats:
+    return fanout.seats_of(whole, part, len(task.rate), task.broker_count)

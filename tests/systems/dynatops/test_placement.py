@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.kernels import fanout, joining
+from coterie.kernels import joining
 from coterie.model import Relation, Workload
-from coterie.systems.dynatops.hypergraph import capacity_of, partition_of, partitioned, refined
+from coterie.systems.dynatops.hypergraph import capacity_of, partition_of, partitioned, search_of
 from coterie.systems.dynatops.placement import Clusters, Follower, join_all, place_by_similarity, population, settle_at
 from coterie.workloads import make_timeline, make_workload
 
@@ -116,14 +116,14 @@ def test_partitioning_beats_static_and_keeps_balance(pattern: str) -> None:
     assert (again.cost, again.load.tolist()) == (best.cost, best.load.tolist())
 
 
-def test_sweeps_keep_counts_true() -> None:
+def test_the_cost_is_rate_times_brokers_touched_but_one() -> None:
     workload = small("zipf")
-    result = refined(workload.interests, workload.rates, workload.attachment, 12, 0.05, seed=2)
-    counts = fanout.pin_counts(workload.interests.indptr, workload.interests.columns, result.node_of, 60, 12)
-    members = workload.node_interests(result.node_of).transposed
-    assert np.array_equal(np.count_nonzero(counts, axis=1), members.lengths)
+    search = search_of(workload.interests, workload.rates, 12, 0.05, seed=2)
+    seats = search.refined(workload.attachment)
+    members = workload.node_interests(seats.part).transposed
+    assert np.array_equal(np.count_nonzero(seats.counts, axis=1), members.lengths)
     expected = float((workload.rates * np.maximum(members.lengths - 1, 0)).sum())
-    assert result.cost == pytest.approx(expected)
+    assert search.cost(seats) == pytest.approx(expected)
 
 
 def test_online_choice_waits_for_a_gain_worth_a_handover() -> None:

@@ -18,7 +18,7 @@ class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_f
     joins_per_update: int = 1  # T_update while users join at first: joins between two exchanges of state
     rounds: int = 1  # how often everybody joins; more than once lets early users reconsider
     imbalance: float = 0.03  # hypergraph placement: how far above the mean load a broker may be
-    positions: str = "paper"  # SSBR-Greedy, section 5.1.1; "hash": consistent hashing; the others: ours
+    positions: str = "paper"  # SSBR-Greedy, section 5.1.1; "hash": consistent hashing (beyond 8,192 brokers always)
     spacing: str = "random"  # of node ids on the ring, which the paper does not give
     delay_weight: float = 1.0  # w_d, eq. 5
     alpha: float = 0.3  # alpha_pub, eq. 8

@@ -10,7 +10,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from coterie.errors import ConfigError
 from coterie.kernels import slotassignment, slotcost
@@ -23,7 +22,8 @@ from coterie.substrate.identifiers import even_positions, node_positions, topic_
 SPACINGS = ("random", "even")
 METHODS = ("hash", "paper", "fall-through", "annealed")
 WALKS_MAX = 2e7  # topics looked at while annealing, which bounds its time to seconds
-BROKER_MAX = 8192  # the tables of all paths take 8 bytes per pair of slots
+BROKER_MAX = 8192  # the tables of all paths take 8 bytes per pair of slots: half a gigabyte
+PAIR_MAX = 1 << 28  # the tables of brokers by topics take 5 bytes per pair: 1.3 gigabytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,11 @@ class Slots:
         whole = rates.astype(np.float64)
         weight = float(delay_weight)
         return Instance(self.parent, self.depth, wants, interests.indptr, interests.columns, roots, whole, weight)
+
+
+def can_optimise(broker_count: int, topic_count: int) -> bool:
+    """Whether the tables that optimising positions needs fit in memory."""
+    return broker_count <= BROKER_MAX and broker_count * topic_count <= PAIR_MAX
 
 
 def slot_positions(count: int, spacing: str, seed: int) -> NDArray[np.uint64]:
@@ -149,6 +154,9 @@ def cost_bound(instance: Instance) -> float:
 
 
 def _assigned(matrix: NDArray[np.float64]) -> tuple[Index, float]:
+    # Imported where it is needed: it takes most of a second, which every broker would pay when it starts.
+    from scipy.optimize import linear_sum_assignment
+
     broker, slot = linear_sum_assignment(matrix)
     return slot[np.argsort(broker)].astype(np.int32), float(matrix[broker, slot].sum())
 

@@ -11,7 +11,7 @@ from coterie.substrate.trees import entries, top_down_trees
 from coterie.systems.dynatops.hypergraph import partitioned
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.systems.dynatops.placement import place_by_similarity
-from coterie.systems.dynatops.positions import Slots, hashed_slots, optimise, slot_positions
+from coterie.systems.dynatops.positions import Slots, can_optimise, hashed_slots, optimise, slot_positions
 
 
 def place_users(workload: Workload, parameters: DynatopsParameters, seed: int) -> Placement:
@@ -28,10 +28,13 @@ def place_users(workload: Workload, parameters: DynatopsParameters, seed: int) -
 def seat_brokers(
     workload: Workload, placement: Placement, channels: Channels, parameters: DynatopsParameters, seed: int
 ) -> Overlay:
-    """A Chord ring whose brokers sit where the trees want them, starting from consistent hashing."""
+    """A Chord ring whose brokers sit where the trees want them, starting from consistent hashing.
+
+    Networks too large for the optimisers' tables stay with consistent hashing.
+    """
     places = slot_positions(workload.node_count, parameters.spacing, seed)
     slot_of = hashed_slots(workload.node_count, seed)
-    if parameters.positions != "hash":
+    if parameters.positions != "hash" and can_optimise(workload.node_count, workload.topic_count):
         slots = Slots.at(places)
         interests = workload.node_interests(placement.node_of)
         instance = slots.instance(interests, workload.rates, parameters.delay_weight)

@@ -1,0 +1,104 @@
+"""Searches for a balanced placement of least fan-out: one by one, by exchanges, and by groups that move together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from coterie.kernels import fanout
+from coterie.kernels.fanout import Crowd, Floats, Seats
+from coterie.kernels.fanout_levels import coarsened
+from coterie.kernels.fanout_swaps import swap_sweep
+from coterie.kernels.rings import Index
+
+Schedule = Sequence[tuple[float, int]]  # (smoothing, sweeps)
+MOVES: Schedule = ((0.9, 3), (0.7, 4), (0.5, 6), (0.3, 4), (0.1, 3), (0.0, 4))
+SWAPS: Schedule = ((0.7, 1), (0.5, 3), (0.3, 3), (0.0, 2))
+CYCLE: Schedule = ((0.3, 1), (0.0, 2))  # at each level
+CYCLES_MAX = 3
+CYCLE_PAYS = 0.005  # the share of the cost that a cycle must have saved for another one
+HEAVIEST = 0.25  # of a broker's capacity: larger groups fit nowhere
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """One instance of the problem, and the draws its local searches take their order from."""
+
+    crowd: Crowd
+    rate: Floats
+    broker_count: int
+    capacity: int
+    draw: np.random.Generator
+
+    def order(self, count: int) -> Index:
+        return self.draw.permutation(count).astype(np.int32)
+
+    def seats(self, part: Index) -> Seats:
+        return fanout.seats_of(self.crowd, part, len(self.rate), self.broker_count)
+
+    def cost(self, seats: Seats) -> float:
+        return fanout.touched(seats.counts, self.rate)
+
+    def grown(self) -> Index:
+        order = self.order(len(self.crowd.weight))
+        counts = np.zeros((len(self.rate), self.broker_count), np.int32)
+        load = np.zeros(self.broker_count, np.int64)
+        return fanout.grow(self.crowd, self.rate, counts, load, self.capacity, fanout.powers(0.9), order)
+
+    def refined(self, start: Index, schedule: Schedule = MOVES, *, has_swaps: bool = False) -> Seats:
+        """Local search from a placement, smoothing first; the exact objective decides in the end."""
+        seats = self.seats(start)
+        self.polish(self.crowd, seats, schedule, has_swaps)
+        return seats
+
+    def cycled(self, start: Index) -> Seats:
+        """Like users of one broker are gathered into ever larger groups; then these move, and split again step by step.
+
+        What one user cannot do alone, a group can: leave a broker together for the one that holds the rest of its kind.
+        """
+        levels: list[tuple[Crowd, Index]] = []
+        crowd, part = self.crowd, start
+        heaviest = max(int(HEAVIEST * self.capacity), 1)
+        while len(part) > 2 * self.broker_count:
+            coarse, group = coarsened(crowd, self.rate, part, heaviest, self.order(len(part)))
+            if len(coarse.weight) > 0.95 * len(part):
+                break
+            levels.append((crowd, group))
+            whole = np.empty(len(coarse.weight), np.int32)
+            whole[group] = part
+            crowd, part = coarse, whole
+        seats = self._level(crowd, part)
+        for crowd, group in reversed(levels):
+            seats = self._level(crowd, seats.part[group])
+        return seats
+
+    def improved(self, start: Seats) -> Seats:
+        """Exchanges, then cycles as long as they pay; never worse than the start."""
+        best = min(start, self.refined(start.part, SWAPS, has_swaps=True), key=self.cost)
+        for _ in range(CYCLES_MAX):
+            found = self.cycled(best.part)
+            before, after = self.cost(best), self.cost(found)
+            if after < before:
+                best = found
+            if before - after <= CYCLE_PAYS * before:
+                break
+        return best
+
+    def polish(self, crowd: Crowd, seats: Seats, schedule: Schedule, has_swaps: bool) -> None:
+        """Sweeps over users or groups until they no longer find much; `seats` changes in place."""
+        for smoothing, sweeps in schedule:
+            table = fanout.powers(smoothing)
+            for _ in range(sweeps):
+                order = self.order(len(seats.part))
+                moved = fanout.sweep(crowd, self.rate, seats, self.capacity, table, order)
+                if has_swaps:
+                    moved += swap_sweep(crowd, self.rate, seats, self.capacity, table, order)
+                if moved * 1000 < len(order):
+                    break
+
+    def _level(self, crowd: Crowd, part: Index) -> Seats:
+        seats = fanout.seats_of(crowd, part, len(self.rate), self.broker_count)
+        self.polish(crowd, seats, CYCLE, has_swaps=True)
+        return seats
