@@ -165,6 +165,17 @@ class Upkeep:
 
 
 @dataclass(frozen=True, eq=False)
+class Bundles:
+    """Sets of topics laid over the channels of any system, each a topic of its own to the nodes below.
+
+    Whoever publishes sends an event into its topic and into every bundle with it, so every node is told all bundles.
+    """
+
+    topics: Relation  # bundle -> topics
+    members: Relation  # bundle -> nodes
+
+
+@dataclass(frozen=True, eq=False)
 class Design:
     """All columns for one workload. `system` made it; `settings` are its parameters and seed, as plain values."""
 
@@ -176,6 +187,7 @@ class Design:
     entries: Entries
     settings: dict[str, object]
     upkeep: Upkeep = Upkeep()
+    bundles: Bundles | None = None
 
     @property
     def node_count(self) -> int:

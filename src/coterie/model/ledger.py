@@ -69,7 +69,6 @@ class Delay(Record, frozen=True, kw_only=True):
 
     hops: Distribution = Distribution()
     milliseconds: Distribution = Distribution()
-    topic_diameter: float = 0.0  # longest shortest path inside a topic's structure (SpiderCast)
 
 
 class State(Record, frozen=True, kw_only=True):
@@ -83,12 +82,21 @@ class State(Record, frozen=True, kw_only=True):
     tree_entries: Distribution = Distribution()  # (channel, neighbour) pairs per node
 
 
+class Topics(Record, frozen=True, kw_only=True):
+    """How links lie over interests where events flood inside topics (SpiderCast, sections 3.2 and 3.4); else 0."""
+
+    diameter: float = 0.0  # longest shortest path between two members inside any topic
+    partitioned: float = 0.0  # topics whose members the links among them leave in pieces
+    top_intersection: float = 0.0  # tdi(20): what a node's interest shares with the 20 nearest ones, in %
+
+
 class Control(Record, frozen=True, kw_only=True):
     """Messages sent once per change rather than per interval or event."""
 
     subscription: float = 0.0
     overlay: float = 0.0  # joining, leaving, repairing
     membership: float = 0.0
+    acknowledgement: float = 0.0  # of events, and offers to send them again; follows the events, not the changes
     clustering: float = 0.0  # Tamara+
     reconfiguration: float = 0.0
 
@@ -111,6 +119,7 @@ class Ledger(Record, frozen=True, kw_only=True):
     dissemination: Dissemination = Dissemination()
     delay: Delay = Delay()
     state: State = State()
+    topics: Topics = Topics()
     control: Control = Control()
     loss: Loss = Loss()
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from coterie.model.design import Design
+from coterie.model.design import Bundles, Design
 from coterie.model.ledger import Ledger
+from coterie.model.relation import Relation
 
 Topic = int | str  # dense indices in the laboratory, MQTT topic names in the live network
 
@@ -26,6 +27,7 @@ class ChannelPart(msgspec.Struct, frozen=True, array_like=True):
 
     channel: int
     topics: tuple[Topic, ...]
+    is_member: bool = True
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -59,16 +61,7 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
     positions = [0] * design.node_count if overlay.positions is None else overlay.positions.tolist()
     everyone = tuple(Neighbour(node, position) for node, position in enumerate(positions))
 
-    parts = {
-        channel: ChannelPart(channel, tuple(design.channels.topics.row(channel).tolist()))
-        for channel in np.flatnonzero(design.channels.topics.lengths > 1).tolist()
-    }
-    channels_of = design.trees.members.transposed if parts else None
-
-    def channels(node: int) -> tuple[ChannelPart, ...]:
-        if channels_of is None:
-            return ()
-        return tuple(parts[channel] for channel in channels_of.row(node).tolist() if channel in parts)
+    channels = _told(design)
 
     def neighbours(node: int) -> tuple[Neighbour, ...]:
         if overlay.is_complete:
@@ -86,3 +79,34 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
         )
         for node in (range(design.node_count) if nodes is None else nodes)
     ]
+
+
+def _told(design: Design) -> Callable[[int], tuple[ChannelPart, ...]]:
+    """Node -> the channels of several topics it joins; of bundles it is told all, since it may publish into each."""
+    if design.bundles is not None:
+        return _told_bundles(design.bundles)
+    parts = _parts(design.channels.topics, 0)
+    if not parts:
+        return lambda node: ()
+    channels_of = design.trees.members.transposed
+    return lambda node: tuple(parts[channel] for channel in channels_of.row(node).tolist() if channel in parts)
+
+
+def _told_bundles(bundles: Bundles) -> Callable[[int], tuple[ChannelPart, ...]]:
+    """Bundles count on from the topics; those without members are not worth a copy."""
+    first = bundles.topics.column_count
+    used = (np.flatnonzero(bundles.members.lengths) + first).tolist()
+    joined = _parts(bundles.topics, first)
+    known = {channel: msgspec.structs.replace(part, is_member=False) for channel, part in joined.items()}
+    bundles_of = bundles.members.transposed
+
+    def channels(node: int) -> tuple[ChannelPart, ...]:
+        own = {bundle + first for bundle in bundles_of.row(node).tolist()}
+        return tuple(joined[channel] if channel in own else known[channel] for channel in used if channel in joined)
+
+    return channels
+
+
+def _parts(topics: Relation, first: int) -> dict[int, ChannelPart]:
+    several = np.flatnonzero(topics.lengths > 1).tolist()
+    return {first + row: ChannelPart(first + row, tuple(topics.row(row).tolist())) for row in several}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import CoterieError, InputError
-from coterie.model.design import Channels, Design, Entries, Overlay, Placement, Spread, Trees, Upkeep
+from coterie.model.design import Bundles, Channels, Design, Entries, Overlay, Placement, Spread, Trees, Upkeep
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Relation
 from coterie.model.workload import Content, Publications, Workload
@@ -72,6 +72,9 @@ def save_design(design: Design, path: Path | str) -> None:
         arrays["overlay.positions"] = overlay.positions
     if entries.targets is not None:
         arrays |= _relation_out("entries.targets", entries.targets)
+    if design.bundles is not None:
+        arrays |= _relation_out("bundles.topics", design.bundles.topics)
+        arrays |= _relation_out("bundles.members", design.bundles.members)
     about = {
         "system": design.system,
         "node_count": design.node_count,
@@ -184,7 +187,10 @@ def _design(parts: _Parts) -> Design:
     overlay = Overlay(parts.relation("overlay.links"), positions, bool(about["is_complete"]))
     placement = Placement(parts.array("placement.node_of", np.int32, below=nodes), nodes)
     settings, upkeep = dict(about["settings"]), Upkeep(**about["upkeep"])
-    return Design(str(about["system"]), placement, channels, overlay, trees, entries, settings, upkeep)
+    bundles = None
+    if "bundles.topics.indptr" in parts:
+        bundles = Bundles(parts.relation("bundles.topics"), parts.relation("bundles.members"))
+    return Design(str(about["system"]), placement, channels, overlay, trees, entries, settings, upkeep, bundles)
 
 
 def _relation_out(name: str, relation: Relation) -> Arrays:

@@ -7,6 +7,7 @@ from coterie.protocol.system import System
 from coterie.systems import content, dynatops, flooding, scribe, spidercast
 from coterie.systems.magnet import system as magnet
 from coterie.systems.tamara import adaptive, planned
+from coterie.systems.tamara.anywhere import CLUSTERED, over
 
 SYSTEMS: dict[str, System] = {
     system.name: system
@@ -26,7 +27,10 @@ SYSTEMS: dict[str, System] = {
 
 
 def system_named(name: str) -> System:
+    """A system of the list, or, with `+clusters` behind its name, planned topic-clusters over it."""
+    below = name.removesuffix(CLUSTERED)
     try:
-        return SYSTEMS[name]
+        system = SYSTEMS[below]
     except KeyError:
-        raise ConfigError("system", name, f"one of {', '.join(SYSTEMS)}") from None
+        raise ConfigError("system", name, f"one of {', '.join(SYSTEMS)}; or one of them with {CLUSTERED}") from None
+    return system if below == name else over(system)
