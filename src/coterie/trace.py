@@ -19,6 +19,7 @@ class Traffic(StrEnum):
     SUBSCRIPTION = "subscription"
     OVERLAY = "overlay"
     MEMBERSHIP = "membership"
+    ACKNOWLEDGEMENT = "acknowledgement"  # of events, and offers to send them again
     CLUSTERING = "clustering"
     RECONFIGURATION = "reconfiguration"
 

@@ -173,7 +173,7 @@ def test_a_quiet_network_carries_not_one_copy_more() -> None:
         publish_everywhere(simulation, rounds=5)
         simulation.run_until(simulation.now_s + 700.0)
         assert not simulation.book.missing()
-        sent.append({traffic: count for traffic, count in simulation.book.sent.items() if traffic != "membership"})
+        sent.append({traffic: count for traffic, count in simulation.book.sent.items() if traffic != "acknowledgement"})
     assert sent[0] == sent[1]
     assert sent[0][Traffic.EVENT] > 0
 

@@ -38,6 +38,7 @@ def ledger(node: LiveNode) -> Ledger:
             subscription=float(sent[Traffic.SUBSCRIPTION]),
             overlay=float(sent[Traffic.OVERLAY]),
             membership=float(sent[Traffic.MEMBERSHIP]),
+            acknowledgement=float(sent[Traffic.ACKNOWLEDGEMENT]),
             clustering=float(sent[Traffic.CLUSTERING]),
             reconfiguration=float(sent[Traffic.RECONFIGURATION]),
         ),

@@ -48,6 +48,7 @@ KEEPALIVES = frozenset(
         Traffic.LINK_KEEPALIVE,
         Traffic.ASSOCIATION,
         Traffic.MEMBERSHIP,
+        Traffic.ACKNOWLEDGEMENT,
         Traffic.EVENT,
         Traffic.INBOUND,
     }

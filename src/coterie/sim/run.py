@@ -191,6 +191,7 @@ def _control(simulation: Simulation) -> Control:
         subscription=float(sent[Traffic.SUBSCRIPTION]),
         overlay=float(sent[Traffic.OVERLAY]),
         membership=float(sent[Traffic.MEMBERSHIP]),
+        acknowledgement=float(sent[Traffic.ACKNOWLEDGEMENT]),
         clustering=float(sent[Traffic.CLUSTERING]),
         reconfiguration=float(sent[Traffic.RECONFIGURATION]),
     )

@@ -36,7 +36,7 @@ ACKNOWLEDGE: Timer = "acknowledge events"
 class Offer(Message, frozen=True):
     """I keep these events; and you? `to_root`: they have yet to reach the root, else they belong to a tree of ours."""
 
-    traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
+    traffic: ClassVar[Traffic] = Traffic.ACKNOWLEDGEMENT
     to_root: bool
     events: tuple[int, ...]
 
@@ -44,7 +44,7 @@ class Offer(Message, frozen=True):
 class Status(Message, frozen=True):
     """`lacks`: send me these; `holds`: I keep these; `done`: and so does everybody I was to bring them to."""
 
-    traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
+    traffic: ClassVar[Traffic] = Traffic.ACKNOWLEDGEMENT
     to_root: bool
     lacks: tuple[int, ...] = ()
     holds: tuple[int, ...] = ()
