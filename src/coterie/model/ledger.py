@@ -97,7 +97,6 @@ class Control(Record, frozen=True, kw_only=True):
     overlay: float = 0.0  # joining, leaving, repairing
     membership: float = 0.0
     acknowledgement: float = 0.0  # of events, and offers to send them again; follows the events, not the changes
-    acknowledgement: float = 0.0  # of events, and offers to send them again; follows the events, not the changes
     clustering: float = 0.0  # Tamara+
     reconfiguration: float = 0.0
 
