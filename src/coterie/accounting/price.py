@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.accounting.tally import Tally, structure_state
-from coterie.kernels import pricing
-from coterie.kernels.spidercast_measures import diameters
+from coterie.kernels import pricing, spidercast_measures
 from coterie.model import Design, Entries, Ledger, Relation, Spread, Workload
 from coterie.model.latency import Latency
-from coterie.model.ledger import Control, Maintenance, State
+from coterie.model.ledger import Control, Maintenance, State, Topics
 from coterie.model.relation import Index
 
-DIAMETER_STEPS_MAX = 3e9
+TOPIC_STEPS_MAX = 3e9
+NEAREST = 20  # d of tdi(d)
 
 SPREAD_CODES = {
     Spread.DIRECT: pricing.DIRECT,
@@ -26,8 +26,8 @@ SPREAD_CODES = {
 def price(design: Design, workload: Workload, latency: Latency | None = None, control: Control | None = None) -> Ledger:
     """The whole bill. `control` is what it took to set the design up, where the system knows it in advance."""
     tally = count_dissemination(design, workload, latency or Latency.constant())
-    diameter = topic_diameter(design.trees.spread, design.trees.members, design.overlay.undirected)
-    return tally.ledger(maintenance(design), state(design), control or set_up_control(design), diameter)
+    flooded = topics(design.trees.spread, design.trees.members, design.overlay.undirected)
+    return tally.ledger(maintenance(design), state(design), control or set_up_control(design), flooded)
 
 
 def maintenance(design: Design) -> Maintenance:
@@ -53,14 +53,29 @@ def state(design: Design) -> State:
     return structure_state(overlay.degrees, overlay.entry_counts, tree_entries, design.channels.count, used)
 
 
-def topic_diameter(spread: Spread, members: Relation, links: Relation) -> float:
-    """The longest shortest path between two members inside any channel that is flooded; 0 for trees.
+def topics(spread: Spread, members: Relation, links: Relation) -> Topics:
+    """What floods find: nothing for trees.
 
-    Exact, so it costs a search from every member; networks for which that takes minutes go without (0).
+    The diameter is exact, so it costs a search from every member, and tdi(d) a look at every pair; networks for which
+    that takes minutes go without (0).
     """
-    if spread is not Spread.FLOOD or float((members.lengths**2).sum()) * links.lengths.mean() > DIAMETER_STEPS_MAX:
-        return 0.0
-    return float(diameters(members.indptr, members.columns, links.indptr, links.columns).max(initial=0))
+    if spread is not Spread.FLOOD or members.pair_count == 0:
+        return Topics()
+    csr = (members.indptr, members.columns, links.indptr, links.columns)
+    counts = spidercast_measures.component_counts(*csr, np.zeros(members.row_count, np.int64))
+    steps = float((members.lengths**2).sum()) * links.lengths.mean()
+    if steps > TOPIC_STEPS_MAX:
+        return Topics(partitioned=float(np.count_nonzero(counts > 1)))
+    longest = spidercast_measures.diameters(*csr, np.zeros(members.row_count))
+    interests = members.transposed
+    nearest = spidercast_measures.top_intersections(
+        interests.indptr, interests.columns, members.indptr, members.columns, NEAREST
+    )
+    return Topics(
+        diameter=float(longest.max()),
+        partitioned=float(np.count_nonzero(counts > 1)),
+        top_intersection=float(nearest.mean()),
+    )
 
 
 def count_dissemination(design: Design, workload: Workload, latency: Latency) -> Tally:

@@ -17,6 +17,7 @@ from coterie.model.ledger import (
     Loss,
     Maintenance,
     State,
+    Topics,
 )
 
 
@@ -46,7 +47,7 @@ class Tally:
         self.hop_weights[hops] += weight
         self.us_weights[min(delay_us // US_PER_BIN, US_BINS - 1)] += weight
 
-    def ledger(self, maintenance: Maintenance, state: State, control: Control, topic_diameter: float = 0.0) -> Ledger:
+    def ledger(self, maintenance: Maintenance, state: State, control: Control, topics: Topics | None = None) -> Ledger:
         dissemination = Dissemination(
             inbound=self.inbound,
             wanted=self.wanted,
@@ -55,12 +56,13 @@ class Tally:
             duplicate=self.duplicate,
             link_cost=self.link_cost,
         )
-        delay = Delay(hops=self._hops(), milliseconds=self._milliseconds(), topic_diameter=topic_diameter)
+        delay = Delay(hops=self._hops(), milliseconds=self._milliseconds())
         return Ledger(
             maintenance=maintenance,
             dissemination=dissemination,
             delay=delay,
             state=state,
+            topics=topics or Topics(),
             control=control,
             loss=Loss(owed=self.owed, delivered=self.delivered),
         )

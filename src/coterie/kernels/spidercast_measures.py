@@ -75,8 +75,19 @@ def component_counts(member_indptr: Int64, member: Int32, link_indptr: Int64, li
 
 
 @kernel
-def longest_path(indptr: Int64, edge: Int32) -> int:
-    """Exact diameter (of the largest finite distances) of one graph: breadth-first from 64 sources at a time."""
+def bit_count(word: np.uint64) -> int:
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
+
+
+@kernel
+def path_lengths(indptr: Int64, edge: Int32, reached: Int64) -> int:
+    """Exact diameter (of the largest finite distances) of one graph: breadth-first from 64 sources at a time.
+
+    `reached` counts the ordered pairs of nodes at each distance; what is further than it is long counts at its end.
+    """
     size = len(indptr) - 1
     longest = 0
     for first in range(0, size, 64):
@@ -97,6 +108,7 @@ def longest_path(indptr: Int64, edge: Int32) -> int:
                 ahead[node] &= ~seen[node]
                 if ahead[node]:
                     seen[node] |= ahead[node]
+                    reached[min(depth + 1, len(reached) - 1)] += bit_count(ahead[node])
                     is_growing = True
             front = ahead
             if is_growing:
@@ -106,15 +118,25 @@ def longest_path(indptr: Int64, edge: Int32) -> int:
 
 
 @kernel
-def diameters(member_indptr: Int64, member: Int32, link_indptr: Int64, link: Int32) -> Int64:
-    """Exact diameter of every topic's induced subgraph; of a partitioned topic, the longest of its components'."""
+def diameters(member_indptr: Int64, member: Int32, link_indptr: Int64, link: Int32, mean: Float64) -> Int64:
+    """Exact diameter of every topic's induced subgraph; of a partitioned topic, the longest of its components'.
+
+    `mean` receives the mean distance between two members that reach each other.
+    """
     topics = len(member_indptr) - 1
     longest = np.zeros(topics, np.int64)
     place = np.full(len(link_indptr) - 1, -1, np.int64)
     edge = np.empty(max(len(link), 1), np.int32)
+    reached = np.zeros(len(place) + 1, np.int64)
     for topic in range(topics):
         indptr, count = induced(topic, member_indptr, member, link_indptr, link, place, edge)
-        longest[topic] = longest_path(indptr, edge[:count])
+        longest[topic] = path_lengths(indptr, edge[:count], reached)
+        total, pairs = 0, 0
+        for distance in range(1, longest[topic] + 1):
+            total += distance * reached[distance]
+            pairs += reached[distance]
+            reached[distance] = 0
+        mean[topic] = total / max(pairs, 1)
     return longest
 
 

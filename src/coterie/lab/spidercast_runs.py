@@ -12,7 +12,7 @@ from coterie.lab.experiment import Point
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.plan import Neighbour, Slice
 from coterie.sim.engine import Simulation
-from coterie.systems.spidercast import SYSTEM, coverage, measures
+from coterie.systems.spidercast import SYSTEM, bounds, coverage, measures
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.systems.spidercast.system import links_of
 from coterie.workloads import make_timeline, make_workload
@@ -60,8 +60,11 @@ def run_overlay(point: Point, seed: int) -> Mapping[str, float]:
     if point.get("crashes"):
         values |= crash_values(links, interests, seed)
     if point.get("bounds"):
-        bounds = measures.degree_bounds(interests, 3)
-        values |= {"bound_connected": bounds.connected, "bound_covered": bounds.covered}
+        values |= {
+            "bound_connected": bounds.connected_degree(interests),
+            "bound_two_connected": bounds.covered_degree(interests, 2),
+            "bound_covered": bounds.covered_degree(interests, 3),
+        }
     return values
 
 

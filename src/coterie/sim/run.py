@@ -9,12 +9,12 @@ from random import Random
 
 import numpy as np
 
-from coterie.accounting.price import topic_diameter
+from coterie.accounting.price import topics
 from coterie.accounting.tally import Tally, structure_state
 from coterie.errors import RunError
 from coterie.model import Design, Ledger, Overlay, Relation, Workload
 from coterie.model.latency import Latency
-from coterie.model.ledger import INTERVAL_S, Control, Maintenance, State
+from coterie.model.ledger import INTERVAL_S, Control, Maintenance, State, Topics
 from coterie.model.plan import slices
 from coterie.protocol.system import Parameters, System
 from coterie.sim.book import Missing
@@ -93,8 +93,8 @@ def _measure(
     _run_in_steps(simulation, start_s, INTERVAL_S, progress)
     upkeep = _maintenance(simulation, before)
     simulation.run_until(start_s + 2 * INTERVAL_S)  # what is still under way arrives
-    state, diameter = _state(simulation, design)
-    ledger = simulation.book.tally.ledger(upkeep, state, control, diameter)
+    state, flooded = _state(simulation, design)
+    ledger = simulation.book.tally.ledger(upkeep, state, control, flooded)
     return _outcome(simulation, ledger, unpublished)
 
 
@@ -122,8 +122,8 @@ def _weather(
     tally = simulation.book.tally
     simulation.book.tally = Tally()
     probes = probe(simulation, design, workload)
-    state, diameter = _state(simulation, design)
-    ledger = tally.ledger(upkeep, state, control, diameter)
+    state, flooded = _state(simulation, design)
+    ledger = tally.ledger(upkeep, state, control, flooded)
     return _outcome(simulation, ledger, unpublished, missing, probes)
 
 
@@ -197,8 +197,8 @@ def _control(simulation: Simulation) -> Control:
     )
 
 
-def _state(simulation: Simulation, design: Design) -> tuple[State, float]:
-    """Read off the nodes themselves; with it the diameter of flooded topics."""
+def _state(simulation: Simulation, design: Design) -> tuple[State, Topics]:
+    """Read off the nodes themselves; with it what floods find."""
     count = simulation.node_count
     pairs: set[tuple[int, int]] = set()
     entries = np.zeros(count, np.int64)
@@ -215,9 +215,9 @@ def _state(simulation: Simulation, design: Design) -> tuple[State, float]:
         pairs.update((min(address, peer), max(address, peer)) for peer in seen.links)
     ends = np.array(sorted(pairs), np.int64).reshape(-1, 2)
     links = Overlay(Relation.from_pairs(ends[:, 0], ends[:, 1], count, count)).undirected
-    diameter = topic_diameter(design.trees.spread, Relation.from_rows(list(channels.values()), count), links)
+    flooded = topics(design.trees.spread, Relation.from_rows(list(channels.values()), count), links)
     state = structure_state(links.lengths, entries, tree_entries, design.channels.count, len(channels))
-    return state, diameter
+    return state, flooded
 
 
 def _outcome(

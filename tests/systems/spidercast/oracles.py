@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -45,6 +46,11 @@ def diameter(members: list[int], links: Relation) -> int:
     return max((max(distances(members, links, node).values()) for node in members), default=0)
 
 
+def mean_distance(members: list[int], links: Relation) -> float:
+    hops = [count for node in members for count in distances(members, links, node).values() if count]
+    return sum(hops) / max(len(hops), 1)
+
+
 def cut_vertices(members: list[int], links: Relation) -> int:
     """Members without whom the others fall into more pieces than before."""
     before = component_count(members, links)
@@ -81,16 +87,18 @@ def covers(interests: Relation, links: Relation, coverage: int) -> bool:
     return True
 
 
-def fewest_links_connecting(interests: Relation) -> int:
-    """Exhaustive: the fewest links with which every topic is connected (tiny instances only)."""
+def fewest_links(interests: Relation, is_enough: Callable[[Relation], bool]) -> int:
+    """Exhaustive: the fewest links that are enough (tiny instances only)."""
     nodes = interests.row_count
-    by_topic = interests.transposed
     pairs = list(combinations(range(nodes), 2))
     for size in range(len(pairs) + 1):
         for chosen in combinations(pairs, size):
             both = [*chosen, *((other, one) for one, other in chosen)]
-            links = Relation.from_pairs([a for a, _ in both], [b for _, b in both], nodes, nodes)
-            rows = [by_topic.row(topic).tolist() for topic in range(by_topic.row_count)]
-            if all(component_count(row, links) <= 1 for row in rows):
+            if is_enough(Relation.from_pairs([a for a, _ in both], [b for _, b in both], nodes, nodes)):
                 return size
-    raise AssertionError("a complete graph connects everything")
+    raise AssertionError("a complete graph is enough for everything")
+
+
+def connects(interests: Relation, links: Relation) -> bool:
+    by_topic = interests.transposed
+    return all(component_count(by_topic.row(topic).tolist(), links) <= 1 for topic in range(by_topic.row_count))

@@ -88,7 +88,6 @@ def test_lean_needs_clearly_fewer_links_than_spidercast() -> None:
     interests = make_workload("rss", {"nodes": 400}, 1).interests
     ours = greedy.lean(interests, 3, 1).pair_count
     assert ours < 0.92 * coverage.build(interests, SpiderCastParameters(), 1).links().pair_count
-    assert ours >= measures.degree_bounds(interests, 3).covered * 400
 
 
 def test_joining_repairs_a_partitioned_topic_and_leaves_connected_ones_alone() -> None:

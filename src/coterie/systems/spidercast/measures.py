@@ -1,4 +1,4 @@
-"""What SpiderCast is judged by: topic connectivity, topic diameter, degree, tdi(d), and bounds no overlay can beat."""
+"""What SpiderCast is judged by: topic connectivity, topic diameter, degree and tdi(d)."""
 
 from __future__ import annotations
 
@@ -39,12 +39,25 @@ def connectivity(links: Relation, interests: Relation) -> Connectivity:
     return Connectivity(counts[wanted], (by_topic.lengths - largest)[wanted])
 
 
-def topic_diameter(links: Relation, interests: Relation) -> int:
-    """The longest shortest path between two members of any topic inside that topic (section 3.2); exact."""
+@dataclass(frozen=True, eq=False)
+class Paths:
+    """Shortest paths inside topics, per topic; exact."""
+
+    diameter: NDArray[np.int64]
+    mean: NDArray[np.float64]  # over pairs of members that reach each other
+
+
+def topic_paths(links: Relation, interests: Relation) -> Paths:
+    """Section 3.2: the longest is a topic's diameter."""
     by_topic = interests.transposed
-    return int(
-        spidercast_measures.diameters(by_topic.indptr, by_topic.columns, links.indptr, links.columns).max(initial=0)
-    )
+    mean = np.zeros(by_topic.row_count)
+    longest = spidercast_measures.diameters(by_topic.indptr, by_topic.columns, links.indptr, links.columns, mean)
+    return Paths(longest, mean)
+
+
+def topic_diameter(links: Relation, interests: Relation) -> int:
+    """The longest shortest path between two members of any topic inside that topic."""
+    return int(topic_paths(links, interests).diameter.max(initial=0))
 
 
 def cut_vertices(links: Relation, interests: Relation) -> NDArray[np.int64]:
@@ -71,31 +84,3 @@ def after_crashes(links: Relation, interests: Relation, crashed: NDArray[np.inte
         interests.rows[kept], interests.columns[kept], interests.row_count, interests.column_count
     )
     return connectivity(links, left)
-
-
-@dataclass(frozen=True)
-class DegreeBounds:
-    """Mean degrees that no overlay with the property can go below on this instance."""
-
-    connected: float  # every topic connected
-    covered: float  # every node has min(K, members - 1) neighbours for each topic
-
-
-def degree_bounds(interests: Relation, coverage: int) -> DegreeBounds:
-    """Instance bounds by sharing out each link.
-
-    A link between u and v carries |I_u & I_v| topics; give each of them an equal share of it, so shares add up to at
-    most one per link. Node v can reach topic t only by links with at most m(v, t) topics, m being the largest overlap
-    with another member of t, so each such link's share is at least 1 / m(v, t). Connecting t takes a link up the tree
-    for every member but the root; covering v K times takes K links of v for each topic.
-    """
-    by_topic = interests.transposed
-    most = spidercast_measures.greatest_overlaps(interests.indptr, interests.columns, by_topic.indptr, by_topic.columns)
-    share = np.where(most > 0, 1.0 / np.maximum(most, 1), 0.0)
-    by_share = np.zeros(interests.column_count)
-    np.maximum.at(by_share, interests.columns, share)
-    per_topic = np.bincount(interests.columns, share, interests.column_count) - by_share
-    need = np.minimum(coverage, by_topic.lengths - 1)[interests.columns]
-    per_node = np.ceil(np.bincount(interests.rows, share * need, interests.row_count) - 1e-9)
-    count = interests.row_count
-    return DegreeBounds(2.0 * float(per_topic.sum()) / count, float(per_node.sum()) / count)
