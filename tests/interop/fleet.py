@@ -22,7 +22,7 @@ from coterie.model.plan import slices
 from coterie.runtime.client import MqttClient, connect_packet
 from coterie.runtime.config import NodeConfig, config_of, load_config
 from coterie.runtime.node import LiveNode, loop_factory
-from coterie.systems import SYSTEMS, system_named
+from coterie.systems import system_named
 
 FAST_RECOVERY = {"rounds_s": [0.2, 0.6, 1.5, 3.0], "audit_s": 5.0, "margin_s": 3.0}
 
@@ -101,7 +101,7 @@ class Network:
     async def __aenter__(self) -> Network:
         for path in self.paths:
             config = load_config(path)
-            node = LiveNode(config, system_named(config.network.system), systems=SYSTEMS)
+            node = LiveNode(config, system_named(config.network.system), system_named=system_named)
             await node.start()
             self.nodes.append(node)
         await self.until(lambda: all(self._is_linked(node) for node in self.nodes))

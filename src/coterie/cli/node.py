@@ -15,7 +15,7 @@ from coterie.errors import ConfigError
 from coterie.runtime.access import hash_password
 from coterie.runtime.config import load_config
 from coterie.runtime.node import run_node
-from coterie.systems import SYSTEMS, system_named
+from coterie.systems import system_named
 
 
 def node_command(
@@ -48,7 +48,7 @@ def node_command(
     if check:
         out.print(f"{config}: node {settings.node.id} of {settings.network.name}, {system.title}")
         return
-    run_node(settings, SYSTEMS, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"))
+    run_node(settings, system_named, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"))
     _log(f"{settings.name} has stopped")
 
 

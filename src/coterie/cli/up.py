@@ -23,7 +23,7 @@ from coterie.model.plan import slices
 from coterie.protocol.system import System
 from coterie.runtime.config import load_config
 from coterie.runtime.node import run_node
-from coterie.systems import SYSTEMS, system_named
+from coterie.systems import system_named
 
 ADMIN_OFFSET, LINK_OFFSET = 1000, 2000
 HEALTHY_S = 60.0
@@ -211,7 +211,7 @@ class Fleet:
             log = os.open(path.parent / "node.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            run_node(load_config(path), SYSTEMS, _log, lambda ports: _log(f"ready: {ports}"))
+            run_node(load_config(path), system_named, _log, lambda ports: _log(f"ready: {ports}"))
             code = 0
         except BaseException as error:
             _log(f"ended by {type(error).__name__}: {error}")

@@ -102,7 +102,7 @@ def difference(before: Design, after: Design, onto: Forecast) -> tuple[int, int]
         changed[node] |= not np.array_equal(old.links.row(node), new.links.row(node))
     for one, other in ((before, after), (after, before)):
         known = {other.channels.topics.row(row).tobytes() for row in range(other.channels.count)}
-        for row in range(one.channels.count):
+        for row in range(min(one.channels.count, one.trees.members.row_count)):  # content trees regroup when adopted
             if one.channels.topics.row(row).tobytes() not in known:
                 changed[one.trees.members.row(row)] = True
     return int(changed.sum()), subscriptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from hashlib import sha256
 
 import msgspec
@@ -64,11 +64,11 @@ class Network:
     """See the module. The node hooks `on_message` (for local subscribers), `on_retained`, `wants` and `on_turn`."""
 
     def __init__(
-        self, config: NodeConfig, systems: Mapping[str, System], slice: Slice, store: Store,
+        self, config: NodeConfig, system_named: Callable[[str], System], slice: Slice, store: Store,
         wall_s: Callable[[], float],
     ) -> None:  # fmt: skip
         self.node = config.node.id
-        self._config, self._systems = config, systems
+        self._config, self._system_named = config, system_named
         self.links = Links(
             config.network.name, config.network.system, self.node, config.key(), config.network.peers, config.links
         )
@@ -110,12 +110,9 @@ class Network:
 
     def _make_overlay(self, part: PlanPart) -> Overlay:
         slice_, network = part.slice, self._config.network
-        system = self._systems.get(slice_.system)
-        if system is None or slice_.node != self.node:
-            known = ", ".join(self._systems)
-            raise ConfigError(
-                "plan", f"{slice_.system}, node {slice_.node}", f"for node {self.node}, of a system known here: {known}"
-            )
+        if slice_.node != self.node:
+            raise ConfigError("plan", f"node {slice_.node}", f"the part of node {self.node}")
+        system = self._system_named(slice_.system)
         # What the operator has set for this network (heartbeats, say) holds for every system that has such a setting.
         names = system.parameters.__struct_fields__
         chosen = part.settings | {key: value for key, value in network.settings.items() if key in names}

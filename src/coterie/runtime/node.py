@@ -7,7 +7,7 @@ import fcntl
 import resource
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -79,19 +79,28 @@ class NewPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clients: dict[str, int]
 
 
+def _only(system: System) -> Callable[[str], System]:
+    def named(name: str) -> System:
+        if name != system.name:
+            raise ConfigError("system", name, system.name)
+        return system
+
+    return named
+
+
 def _homes(node: LiveNode) -> dict[str, Any]:
     return {"clients": sorted(name for name, one in node.broker.sessions.items() if one.is_online)}
 
 
 class LiveNode:
-    """Start it inside a running loop; `stop` ends it in good order. A plan may be of any of `systems`."""
+    """Start it inside a running loop; `stop` ends it in good order. Plans may be of systems `system_named` knows."""
 
     def __init__(
         self,
         config: NodeConfig,
         system: System,
         log: Callable[[str], None] = lambda text: None,
-        systems: Mapping[str, System] | None = None,
+        system_named: Callable[[str], System] | None = None,
     ) -> None:
         self.config = config
         log = _bounded(log)
@@ -107,8 +116,9 @@ class LiveNode:
         self.access = Access(config.access)
         self.broker = NodeBroker(config.options(), self.access, f"{config.name}-{microseconds(base_s)}-")
         system.configure(config.network.settings)
-        known = {**(systems or {}), system.name: system}
-        self.network = Network(config, known, load_slice(config, system), self.store, self.wall_s)
+        self.network = Network(
+            config, system_named or _only(system), load_slice(config, system), self.store, self.wall_s
+        )
         self.network.log = log
         self.before_plan = Counts()  # as counts stood when the plan in use came into force
         self.network.planes.on_switch = self._note_switch
@@ -302,7 +312,7 @@ def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def run_node(
-    config: NodeConfig, systems: Mapping[str, System], log: Callable[[str], None],
+    config: NodeConfig, system_named: Callable[[str], System], log: Callable[[str], None],
     ready: Callable[[dict[str, int]], None],
 ) -> None:  # fmt: skip
     """A process: until SIGINT or SIGTERM."""
@@ -312,7 +322,7 @@ def run_node(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
-        node = LiveNode(config, systems[config.network.system], log, systems)
+        node = LiveNode(config, system_named(config.network.system), log, system_named)
         ready(await node.start())
         node.failure.add_done_callback(lambda _: stopped.set())
         await stopped.wait()
