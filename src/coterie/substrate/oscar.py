@@ -75,7 +75,8 @@ def oscar_ring(
 class OscarRouter(ClockwiseRouter):
     """One node's ring neighbours and long links.
 
-    Peers it hears of become long links while there is room; `rewire` draws all of them anew from a sample.
+    Peers it hears of become long links while there is room; `rewire` draws all of them anew from a sample, `relink`
+    takes those that somebody else has drawn.
     """
 
     def __init__(self, peer: Peer, position: int, shape: OscarShape | None = None) -> None:
@@ -101,6 +102,18 @@ class OscarRouter(ClockwiseRouter):
         self._position_of = {peer: (self.position + distance) & MASK for distance, peer in self._peer_at.items()}
         self._changed()
         return [contact for contact in before if contact[0] not in self._position_of]
+
+    def relink(self, contacts: Iterable[Contact]) -> list[Peer]:
+        """Ring neighbours stay, these peers become the long links, all others go. Returns whom we did not know."""
+        before = dict(self._position_of)
+        near = {distance: self._peer_at[distance] for distance in self._at[: self.near] + self._at[-self.near :]}
+        self._at = sorted(near)
+        self._peer_at = near
+        self._position_of = {peer: (self.position + distance) & MASK for distance, peer in near.items()}
+        for peer, position in contacts:
+            self._take_in(peer, position, is_hearsay=False)
+        self._changed()
+        return sorted(peer for peer, position in self._position_of.items() if before.get(peer) != position)
 
     def _linked(self) -> list[int]:
         return self._at

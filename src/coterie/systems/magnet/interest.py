@@ -56,7 +56,7 @@ class InterestNode(MagnetNode):
 
     def on_timer(self, timer: Timer) -> None:
         if timer == "likes":
-            self.send_all(self._askers, Likes(self._interest()))
+            self.send_all(self._askers, Likes(self.interest()))
             return
         super().on_timer(timer)
         if timer == "links":
@@ -67,7 +67,7 @@ class InterestNode(MagnetNode):
             self._askers[source] = None
             if len(self._askers) > ASKERS_MAX:
                 del self._askers[next(iter(self._askers))]
-            self.send(source, Likes(self._interest()))
+            self.send(source, Likes(self.interest()))
         elif isinstance(message, Likes):
             self._learn_likes(source, frozenset(message.topics))
         else:

@@ -1,9 +1,8 @@
 """A Magnet node: trees on the skewed ring, homes and samples of interest on the control ring, and moving house.
 
-Sampling (section 3.4) needs no tree of its own: whoever wants a topic reports to its next hop towards the topic's home,
-every round; whoever has been reported to mixes, truncates and reports in turn; and the home's sample goes back the way
-the reports came. Moving (section 3.2): ask the homes of one's topics for samples, ask the most similar node for the
-place behind it, leave all trees, sit down there, join again.
+Moving (section 3.2, Algorithm 1): ask the homes of one's topics for samples, ask the most similar node for the place
+behind it, leave all trees, sit down there, join again, and look for long links by random walks. Whoever does not answer
+is left out and the next one is asked. Where identifiers have run out, the place is looked for at the edge of the crowd.
 """
 
 from __future__ import annotations
@@ -13,34 +12,32 @@ from random import Random
 from coterie.model import Slice, Topic
 from coterie.model.ledger import INTERVAL_S
 from coterie.protocol.events import Timer
-from coterie.protocol.membership import Descriptor
 from coterie.protocol.wire import Message
-from coterie.substrate.identifiers import MASK, clockwise, topic_key
+from coterie.substrate.identifiers import MASK, clockwise
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
-from coterie.systems.group_multicast import HOPS_MAX
 from coterie.systems.key_routing import Ping, TellState
+from coterie.systems.magnet.membership import SamplingNode
 from coterie.systems.magnet.parameters import MagnetParameters
 from coterie.systems.magnet.rings import TwoRings
-from coterie.systems.magnet.trees import TreeNode, closer_predecessor
-from coterie.systems.magnet.wire import CONTROL, SKEWED, AskPlace, AskView, Sample, TellPlace, View
+from coterie.systems.magnet.trees import closer_predecessor
+from coterie.systems.magnet.wire import CONTROL, SKEWED, AskPlace, TellPlace
 
 REJOIN_DELAY_S = 5.0  # interests change in waves; one move serves them all
 VIEWS_DELAY_S = 3.0  # how long homes may take to answer
+ANSWER_S = 3.0  # how long somebody asked for a place may take
 PLACES_MAX = 32  # places asked for in one move: behind failed contacts, or where identifiers have run out
-STALE_ROUNDS = 2.5  # reports older than this are forgotten
+GAP_MIN = 4
+CROWD = 1 << 20  # peers within this distance of somebody without room behind it are as close to it as can be
 
 
-class MagnetNode(TreeNode):
+class MagnetNode(SamplingNode):
     """On two rings."""
 
     router: TwoRings
 
     def __init__(self, address: int, parameters: MagnetParameters, random: Random) -> None:
         super().__init__(address, parameters, random)
-        self._parameters = parameters
-        self._reports: dict[Topic, dict[int, tuple[float, tuple[Descriptor, ...]]]] = {}
-        self._views: dict[Topic, tuple[Descriptor, ...]] = {}
         self._changes = 0
         self._is_settled = False  # the interest this node starts with is no change
         self._moved_s = -2 * INTERVAL_S
@@ -61,6 +58,9 @@ class MagnetNode(TreeNode):
     @property
     def ring(self) -> OscarRouter:
         return self.router.skewed
+
+    def relink(self, contacts: list[Contact]) -> list[int]:
+        return self.router.relink(contacts)
 
     def root_hop(self, key: int) -> int | None:
         return self.router.control.next_hop(key)
@@ -89,10 +89,10 @@ class MagnetNode(TreeNode):
 
     def on_start(self, slice: Slice) -> None:
         super().on_start(slice)
-        if self._parameters.sample_rounds:
-            self.set_timer("sample", INTERVAL_S / self._parameters.sample_rounds)
         if self._parameters.rejoin_every:
             self.set_timer("settled", INTERVAL_S)
+        if self._is_joining and self._parameters.sample_rounds:
+            self.set_timer("rejoin", REJOIN_DELAY_S)  # Algorithm 1 for a newcomer, once it knows what it wants
 
     def on_subscribe(self, topic: Topic) -> None:
         super().on_subscribe(topic)
@@ -100,32 +100,25 @@ class MagnetNode(TreeNode):
 
     def on_unsubscribe(self, topic: Topic) -> None:
         super().on_unsubscribe(topic)
-        self._views.pop(topic, None)
         self._interest_changed()
 
     def on_timer(self, timer: Timer) -> None:
-        if timer == "sample":
-            self._report()
-            self.set_timer("sample", INTERVAL_S / self._parameters.sample_rounds)
-        elif timer == "settled":
+        if timer == "settled":
             self._is_settled = True
         elif timer == "rejoin":
-            self._ask_views()
+            self.ask_views()
+            self.set_timer("place", VIEWS_DELAY_S)
         elif timer == "place":
             self._refused = set()
             self._places_left = PLACES_MAX
             self._ask_best()
+        elif timer == "answer":
+            self._exclude_asked()
         else:
             super().on_timer(timer)
 
     def on_receive(self, source: int, message: Message) -> None:
-        if isinstance(message, Sample):
-            self._reports.setdefault(message.topic, {})[source] = (self.now_s, message.subscribers)
-        elif isinstance(message, View):
-            self._take_view(message)
-        elif isinstance(message, AskView):
-            self._on_ask_view(message)
-        elif isinstance(message, AskPlace):
+        if isinstance(message, AskPlace):
             self._offer_place(source, message.position)
         elif isinstance(message, TellPlace):
             self._on_place(source, message)
@@ -137,68 +130,9 @@ class MagnetNode(TreeNode):
             super().on_receive(source, message)
 
     def on_neighbour_lost(self, peer: int) -> None:
-        for topic, view in self._views.items():
-            self._views[topic] = tuple(it for it in view if it.node != peer)
         super().on_neighbour_lost(peer)
         if self._asked == peer:
-            self._refused.add(peer)
-            self._ask_best()
-
-    # --- interest-aware membership (section 3.4) ---
-
-    def _interest(self) -> tuple[Topic, ...]:
-        return tuple(topic for topic, branch in self._groups.items() if branch.is_member)
-
-    def _truncate(self, pool: dict[int, Descriptor]) -> tuple[Descriptor, ...]:
-        everybody = list(pool.values())
-        size = self._parameters.samples
-        return tuple(everybody if len(everybody) <= size else self.random.sample(everybody, size))
-
-    def _sample(self, topic: Topic, interest: tuple[Topic, ...]) -> tuple[Descriptor, ...]:
-        pool = {
-            descriptor.node: descriptor
-            for _, subscribers in self._reports.get(topic, {}).values()
-            for descriptor in subscribers
-        }
-        pool.pop(self.address, None)
-        branch = self._groups.get(topic)
-        if branch is not None and branch.is_member:
-            pool[self.address] = Descriptor(self.address, self.router.position, interest)
-        return self._truncate(pool)
-
-    def _report(self) -> None:
-        """One round of this node: what came from below since the last one goes up."""
-        stale_s = self.now_s - STALE_ROUNDS * INTERVAL_S / self._parameters.sample_rounds
-        interest = self._interest()
-        for topic in list(self._reports):
-            fresh = {peer: it for peer, it in self._reports[topic].items() if it[0] >= stale_s}
-            self._reports[topic] = fresh
-            if not fresh:
-                del self._reports[topic]
-        for topic in dict.fromkeys([*interest, *self._reports]):
-            sample = self._sample(topic, interest)
-            towards = self.root_hop(topic_key(topic))
-            if towards is None:
-                self._take_view(View(topic, sample))
-            elif sample:
-                self.send(towards, Sample(topic, sample))
-
-    def _take_view(self, message: View) -> None:
-        branch = self._groups.get(message.topic)
-        if branch is not None and branch.is_member:
-            self._views[message.topic] = message.subscribers
-        self.send_all(self._reports.get(message.topic, ()), message)
-
-    def _on_ask_view(self, message: AskView) -> None:
-        towards = self.root_hop(topic_key(message.topic))
-        if towards is None:
-            self.send(message.origin, View(message.topic, self._sample(message.topic, self._interest())))
-        elif message.hops < HOPS_MAX:
-            self.send(towards, AskView(message.topic, message.origin, message.hops + 1))
-
-    def join_start(self, topic: Topic) -> int | None:
-        others = [it.node for it in self._views.get(topic, ()) if it.node != self.address]
-        return self.random.choice(others) if others else None
+            self._exclude_asked()
 
     # --- identifier acquisition (Algorithm 1) ---
 
@@ -209,24 +143,20 @@ class MagnetNode(TreeNode):
             self._changes = 0
             self.set_timer("rejoin", REJOIN_DELAY_S)
 
-    def _ask_views(self) -> None:
-        for topic in self._interest():
-            towards = self.root_hop(topic_key(topic))
-            if towards is None:
-                self._take_view(View(topic, self._sample(topic, self._interest())))
-            else:
-                self.send(towards, AskView(topic, self.address, 1))
-        self.set_timer("place", VIEWS_DELAY_S)
+    def _exclude_asked(self) -> None:
+        """No contact: leave it out and start over with the others (section 3.2)."""
+        if self._asked is not None:
+            self._refused.add(self._asked)
+            self._ask_best()
 
     def _ask_best(self) -> None:
         """Ask the most similar node we know for the place behind it, ties at random (lines 2 and 3)."""
         self._asked = None
-        own = set(self._interest())
         known = {it.node: it for view in self._views.values() for it in view}
         open_ = [it for it in known.values() if it.node != self.address and it.node not in self._refused]
-        if not open_ or not own or self._places_left == 0:
+        if not open_ or self._places_left == 0:
             return
-        worth = {it.node: len(own & set(it.interest)) / len(own | set(it.interest)) for it in open_}
+        worth = {it.node: self.similarity(it.interest, it.weight) for it in open_}
         best = max(worth.values())
         self._ask_place(self.random.choice(sorted(node for node, value in worth.items() if value == best)))
 
@@ -234,6 +164,7 @@ class MagnetNode(TreeNode):
         self._asked = peer
         self._places_left -= 1
         self.send(peer, AskPlace(self.router.position))
+        self.set_timer("answer", ANSWER_S)
 
     def _offer_place(self, source: int, position: int) -> None:
         self._hear(source, position)
@@ -247,14 +178,14 @@ class MagnetNode(TreeNode):
         if self._asked != source:
             return
         self._asked = None
+        self.cancel_timer("answer")
         if message.successor == self.address:
             return  # we sit there already
-        gap = clockwise(message.position, message.successor_position)
-        if gap >= 4:
-            # Near the mean rather than at it: two who come at once must not meet.
-            self._move((message.position + gap // 4 + self.random.randrange(gap // 2)) & MASK, message.contacts)
-        elif self._places_left and message.successor not in (source, self.address):
-            self._ask_place(message.successor)  # identifiers have run out here; the next gap will do
+        found = place_behind(message, self.random)
+        if found is not None:
+            self._move(found, message.contacts)
+        elif self._places_left:
+            self._ask_place(edge_of_crowd(source, message, self.address))
 
     def _move(self, position: int, contacts: tuple[tuple[int, int], ...]) -> None:
         wanted = self._uproot()
@@ -268,3 +199,28 @@ class MagnetNode(TreeNode):
         self._ping(sorted({*before, *self.router.announce_targets()}))
         for topic in wanted:
             self._want(topic)
+        self.search_links()
+
+
+def place_behind(message: TellPlace, random: Random) -> int | None:
+    """A place near the mean rather than at it (line 3): two who come at once must not meet. None: no room."""
+    gap = clockwise(message.position, message.successor_position)
+    if message.position == message.successor_position:
+        gap = MASK  # it is alone
+    if gap < GAP_MIN:
+        return None
+    return (message.position + gap // 4 + random.randrange(gap // 2)) & MASK
+
+
+def edge_of_crowd(source: int, message: TellPlace, own: int) -> int:
+    """Whom to ask where there is no room: the mean of two identifiers is used up after some sixty joins at one spot.
+
+    Those around it sit close together, all of them for the same reason. So the furthest of them that the asked one
+    knows is as good a neighbour, and links being spread as they are, the edge is a few such steps away.
+    """
+    within = [
+        (clockwise(message.position, place), peer)
+        for peer, place in message.contacts
+        if peer not in (own, source) and 0 < clockwise(message.position, place) <= CROWD
+    ]
+    return max(within)[1] if within else message.successor

@@ -63,6 +63,14 @@ class TwoRings(RingRouter):
         self.skewed.learn_all(ahead[: self.near] + ahead[-self.near :])
         self.learn_all(ahead, is_hearsay=True)
 
+    def relink(self, contacts: list[Contact]) -> list[Peer]:
+        """Make these the long links of the skewed ring; who is new."""
+        before = dict(self._place)
+        self._place.update(contacts)
+        self.skewed.relink(contacts)
+        self._keep()
+        return sorted(peer for peer, position in self._place.items() if before.get(peer) != position)
+
     # --- what the lower tier asks for ---
 
     def learn(self, peer: Peer, position: int, *, is_hearsay: bool = False) -> bool:

@@ -23,10 +23,11 @@ from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
-from coterie.systems.group_multicast import HOPS_MAX, Branch, GroupNode, Multicast, Publish
+from coterie.systems.group_multicast import HOPS_MAX, Branch, Multicast, Publish
 from coterie.systems.key_routing import AskState, Ping, TellState
 from coterie.systems.magnet.parameters import RingParameters
 from coterie.systems.magnet.rings import planned_shape
+from coterie.systems.magnet.walking import WalkingNode
 from coterie.systems.magnet.wire import (
     CONTROL,
     SKEWED,
@@ -67,11 +68,11 @@ class RangedBranch(Branch):
         self.stamp = -1  # of the parent's last graft
 
 
-class TreeNode(GroupNode[RangedBranch]):
+class TreeNode(WalkingNode[RangedBranch]):
     """One ring for everything: the strawman. Magnet replaces the ring that leads to homes and adds membership."""
 
     def __init__(self, address: int, parameters: RingParameters, random: Random) -> None:
-        super().__init__(address, parameters.link_heartbeats, parameters.seen_capacity, random)
+        super().__init__(address, parameters, random)
         self._shape = parameters.shape
         self._tree_heartbeat_s = INTERVAL_S / parameters.tree_heartbeats
         self._planned: Slice | None = None

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from coterie.model import Topic
-from coterie.protocol.membership import Descriptor
 from coterie.protocol.wire import Message
 from coterie.systems.group_multicast import Multicast, Publish
 from coterie.systems.key_routing import KEY_ROUTING_MESSAGES
@@ -82,12 +83,42 @@ class TreeAlive(Message, frozen=True):
     reach: int
 
 
+class Walk(Message, frozen=True):
+    """A walker that samples the ring clockwise from its origin's place up to `reach` (section 2.2)."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    origin: int
+    position: int
+    reach: int
+    hops: int
+    turn: int
+
+
+class Walked(Message, frozen=True):
+    """Your walker has ended here; this is where I sit, what I want and what that weighs."""
+
+    traffic: ClassVar[Traffic] = Traffic.OVERLAY
+    turn: int
+    position: int
+    interest: tuple[Topic, ...]
+    weight: float
+
+
+class Subscriber(msgspec.Struct, frozen=True, array_like=True):
+    """Who wants a topic: where it sits, what it wants, and what all that weighs (section 2.1)."""
+
+    node: int
+    position: int
+    interest: tuple[Topic, ...]
+    weight: float
+
+
 class Sample(Message, frozen=True):
     """Subscribers of a topic and their interests, on the way up the control tree (section 3.4)."""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
     topic: Topic
-    subscribers: tuple[Descriptor, ...]
+    subscribers: tuple[Subscriber, ...]
 
 
 class View(Message, frozen=True):
@@ -95,7 +126,8 @@ class View(Message, frozen=True):
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
     topic: Topic
-    subscribers: tuple[Descriptor, ...]
+    rate: float  # events per interval, as the home has counted
+    subscribers: tuple[Subscriber, ...]
 
 
 class AskView(Message, frozen=True):
@@ -139,6 +171,8 @@ class Likes(Message, frozen=True):
 
 TREE_MESSAGES: tuple[type[Message], ...] = (
     Follow,
+    Walk,
+    Walked,
     Join,
     Graft,
     Bound,
