@@ -16,7 +16,9 @@ from coterie.accounting.bounds import lower_bounds
 from coterie.accounting.price import price
 from coterie.errors import CoterieError
 from coterie.model import Ledger
+from coterie.model.relation import Index
 from coterie.model.store import load_workload, save_design
+from coterie.pipeline.blocks import BlockChoices, can_place, place_users
 from coterie.pipeline.ordering import ORDERED_NODES_MIN, order_network
 from coterie.pipeline.tasks import run_tasks, save_array
 from coterie.protocol.system import Parameters, System
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEARN, LATER = "learn.npz", "later.npz"
+PLACED_USERS_MIN = 200_000  # fewer are placed faster by one task than by rounds of many
 
 
 class Priced(msgspec.Struct, frozen=True):
@@ -48,6 +51,17 @@ class Candidate:
     parameters: Parameters
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """What all executors together made of a candidate's plan beforehand, as files."""
+
+    order: Path | None = None  # of the ring
+    node_of: Path | None = None  # where users go
+
+
+NOTHING_PREPARED = Prepared()
+
+
 def design_file(folder: Path, system: str) -> Path:
     return folder / f"design-{system}.npz"
 
@@ -57,9 +71,19 @@ def price_all(
 ) -> list[Priced]:
     """Write a design per system into `out` and return the bills, in the order of the candidates.
 
-    Rings of big networks are put in order before, by all executors; the rest of a design is one task per system.
+    Rings of big networks are put in order before, and users of big ones placed, by all executors; the rest of a design
+    is one task per system.
     """
-    tasks = [(candidate, _order_on_spark(spark, workloads, candidate, out, seed)) for candidate in candidates]
+    tasks = [
+        (
+            candidate,
+            Prepared(
+                _order_on_spark(spark, workloads, candidate, out, seed),
+                _place_on_spark(spark, workloads, candidate, out, seed),
+            ),
+        )
+        for candidate in candidates
+    ]
     table = run_tasks(spark, tasks, _pricer(workloads, out, seed), "system string, priced binary")
     return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
 
@@ -78,26 +102,41 @@ def _order_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, 
     return save_array(order, out, f"order-{system.name}")
 
 
-def _pricer(workloads: Path, out: Path, seed: int) -> Callable[[tuple[Candidate, Path | None]], pa.Table]:
+def _place_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, out: Path, seed: int) -> Path | None:
+    """The file with everybody's place, for systems that take one and crowds big enough to be worth it."""
+    system, imbalance = candidate.system, candidate.system.stages.imbalance(candidate.parameters)
+    if imbalance is None:
+        return None
+    learn = load_workload(workloads / LEARN)
+    if learn.subscriber_count < PLACED_USERS_MIN or not can_place(learn.node_count, learn.topic_count):
+        return None
+    choices = BlockChoices(imbalance=imbalance, seed=seed)
+    work = out / f"rounds-{system.name}"
+    placed = place_users(spark, learn.interests, learn.rates, learn.attachment, learn.node_count, work, choices)
+    return save_array(placed.node_of, out, f"node-of-{system.name}")
+
+
+def _pricer(workloads: Path, out: Path, seed: int) -> Callable[[tuple[Candidate, Prepared]], pa.Table]:
     source, target = str(workloads), str(out)
 
-    def work(task: tuple[Candidate, Path | None]) -> pa.Table:
-        candidate, order = task
-        priced = price_one(candidate, Path(source), Path(target), seed, order)
+    def work(task: tuple[Candidate, Prepared]) -> pa.Table:
+        candidate, prepared = task
+        priced = price_one(candidate, Path(source), Path(target), seed, prepared)
         return pa.table({"system": [priced.system], "priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
 
     return work
 
 
-def price_one(candidate: Candidate, workloads: Path, out: Path, seed: int, order: Path | None = None) -> Priced:
-    """`order` is the file with the order of the ring, if there is one."""
+def price_one(
+    candidate: Candidate, workloads: Path, out: Path, seed: int, prepared: Prepared = NOTHING_PREPARED
+) -> Priced:
     system, parameters = candidate.system, candidate.parameters
     learn, later = load_workload(workloads / LEARN), load_workload(workloads / LATER)
     if not system.fits(learn):
         return Priced(system.name, problem="it is not made for a workload of this kind or size")
     try:
         began = time.process_time()
-        design = system.plan(learn, parameters, seed, None if order is None else np.load(order))
+        design = system.plan(learn, parameters, seed, _loaded(prepared.order), _loaded(prepared.node_of))
         planned = time.process_time()
         first = price(design, learn)
         adopted = system.adopt(design, later, parameters, seed)
@@ -119,6 +158,10 @@ def price_one(candidate: Candidate, workloads: Path, out: Path, seed: int, order
         planned - began,
         finished - planned,
     )
+
+
+def _loaded(path: Path | None) -> Index | None:
+    return None if path is None else np.load(path)
 
 
 def is_whole(bill: Ledger) -> bool:

@@ -56,12 +56,24 @@ class Stages:
     channels: Callable[[Workload, Placement, Any, int], Channels] = one_channel_per_topic
     upkeep: Callable[[Any], Upkeep] = lambda parameters: Upkeep()
     ordered: Ordered | None = None  # `overlay` in two halves, where the first takes long
+    imbalance: Callable[[Any], float | None] = lambda parameters: None
+    """How far above the mean load a node may be, where users may be placed by somebody else (a cluster) for the fewest
+    copies between nodes; None: `placement` alone knows where they go."""
 
     def plan(
-        self, system: str, workload: Workload, parameters: Parameters, seed: int, order: Index | None = None
+        self,
+        system: str,
+        workload: Workload,
+        parameters: Parameters,
+        seed: int,
+        order: Index | None = None,
+        node_of: Index | None = None,
     ) -> Design:
-        """With an order of the ring, if it was computed elsewhere."""
-        placement = self.placement(workload, parameters, seed)
+        """With an order of the ring and a placement, if they were computed elsewhere."""
+        if node_of is None:
+            placement = self.placement(workload, parameters, seed)
+        else:
+            placement = Placement(node_of, workload.node_count)
         channels = self.channels(workload, placement, parameters, seed)
         if order is None or self.ordered is None:
             overlay = self.overlay(workload, placement, channels, parameters, seed)
@@ -108,9 +120,14 @@ class System:
     fits: Callable[[Workload], bool] = lambda workload: True  # whether it can serve such a workload at all
 
     def plan(
-        self, workload: Workload, parameters: Parameters | None = None, seed: int = 0, order: Index | None = None
+        self,
+        workload: Workload,
+        parameters: Parameters | None = None,
+        seed: int = 0,
+        order: Index | None = None,
+        node_of: Index | None = None,
     ) -> Design:
-        return self.stages.plan(self.name, workload, parameters or self.parameters(), seed, order)
+        return self.stages.plan(self.name, workload, parameters or self.parameters(), seed, order, node_of)
 
     def adopt(self, design: Design, workload: Workload, parameters: Parameters | None = None, seed: int = 0) -> Design:
         return self.stages.adopt(design, workload, parameters or self.parameters(), seed)

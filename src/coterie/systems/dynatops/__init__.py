@@ -12,14 +12,14 @@ from coterie.protocol.system import Stages, System
 from coterie.systems.dynatops.messages import MESSAGES
 from coterie.systems.dynatops.node import DynatopsNode
 from coterie.systems.dynatops.parameters import DynatopsParameters
-from coterie.systems.dynatops.stages import place_users, routing_trees, seat_brokers
+from coterie.systems.dynatops.stages import hypergraph_imbalance, place_users, routing_trees, seat_brokers
 
 SYSTEM = System(
     name="dynatops",
     title="DYNATOPS: similarity placement, chosen Chord positions",
     paper="Zhao, Kim, Venkatasubramanian, DEBS 2013",
     parameters=DynatopsParameters,
-    stages=Stages(placement=place_users, overlay=seat_brokers, trees=routing_trees),
+    stages=Stages(placement=place_users, overlay=seat_brokers, trees=routing_trees, imbalance=hypergraph_imbalance),
     node=DynatopsNode,
     messages=MESSAGES,
 )

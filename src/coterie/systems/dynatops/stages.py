@@ -25,6 +25,11 @@ def place_users(workload: Workload, parameters: DynatopsParameters, seed: int) -
     return Placement(node_of, workload.node_count)
 
 
+def hypergraph_imbalance(parameters: DynatopsParameters) -> float | None:
+    """Large crowds may be placed elsewhere, block by block, where hypergraph placement is asked for."""
+    return parameters.imbalance if parameters.placement == "hypergraph" else None
+
+
 def seat_brokers(
     workload: Workload, placement: Placement, channels: Channels, parameters: DynatopsParameters, seed: int
 ) -> Overlay:
