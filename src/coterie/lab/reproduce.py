@@ -14,7 +14,7 @@ import coterie
 from coterie.errors import ConfigError
 from coterie.lab.experiment import Experiment, Judgement, Plot, Point, Row, Verdict
 from coterie.pipeline import charts
-from coterie.pipeline.report import Report, ReportTable, Section, TableRow
+from coterie.pipeline.page import Report, ReportTable, Section, TableRow
 from coterie.pipeline.sweep import Measurement, sweep
 
 if TYPE_CHECKING:

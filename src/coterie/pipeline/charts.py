@@ -38,7 +38,7 @@ def stacked_bars(
     unit: str = "",
 ) -> str:
     """One horizontal bar per label, split into parts; a mark shows the lower bound of each."""
-    with _drawing(8.2, 0.42 * len(labels) + 1.3) as (figure, axes):
+    with _drawing(8.2, 0.42 * len(labels) + 1.7) as (figure, axes):
         places = range(len(labels))
         left = [0.0] * len(labels)
         for colour, (name, widths) in zip(COLOURS, parts.items(), strict=False):
@@ -51,13 +51,13 @@ def stacked_bars(
         axes.set_xlabel(unit)
         axes.set_title(title)
         _thousands(axes, "x")
-        axes.legend(frameon=False, loc="lower right", fontsize=8.5)
+        figure.legend(frameon=False, loc="outside lower left", ncols=3, fontsize=8.5)
         return _svg(figure)
 
 
 def paired_bars(title: str, pairs: Mapping[str, Sequence[float]], labels: Sequence[str], unit: str = "") -> str:
     """For each label one bar per series, side by side."""
-    with _drawing(8.2, 0.5 * len(labels) + 1.2) as (figure, axes):
+    with _drawing(8.2, 0.5 * len(labels) + 1.5) as (figure, axes):
         height = 0.8 / max(len(pairs), 1)
         for index, (name, values) in enumerate(pairs.items()):
             places = [place + (index - (len(pairs) - 1) / 2) * height for place in range(len(labels))]
@@ -67,7 +67,7 @@ def paired_bars(title: str, pairs: Mapping[str, Sequence[float]], labels: Sequen
         axes.set_xlabel(unit)
         axes.set_title(title)
         _thousands(axes, "x")
-        axes.legend(frameon=False, loc="lower right", fontsize=8.5)
+        figure.legend(frameon=False, loc="outside lower left", ncols=3, fontsize=8.5)
         return _svg(figure)
 
 
@@ -114,7 +114,7 @@ def _drawing(width: float, height: float) -> Iterator[tuple[Figure, Axes]]:
     from matplotlib.figure import Figure
 
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(width, height))
+        figure = Figure(figsize=(width, height), layout="constrained")
         yield figure, figure.add_subplot()
 
 
@@ -124,7 +124,6 @@ def _thousands(axes: Axes, axis: str) -> None:
 
 
 def _svg(figure: Figure) -> str:
-    figure.tight_layout()
     text = io.StringIO()
     figure.savefig(text, format="svg", metadata={"Date": None}, transparent=True)
     drawn = text.getvalue()

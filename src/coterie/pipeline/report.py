@@ -1,66 +1,16 @@
-"""A report is a title, a few sentences, tables and plots in one HTML file that opens offline."""
+"""The report of the main job: the systems side by side on one input, and what the chosen plan does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from importlib.resources import files
-from pathlib import Path
 
-import jinja2
 import numpy as np
 
-import coterie
-from coterie.model.store import load_design, load_workload
 from coterie.pipeline import charts
-from coterie.pipeline.interests import topic_names
-from coterie.pipeline.job import BASELINE, Outcome, only
-from coterie.pipeline.planning import LEARN, Priced, design_file
-
-
-@dataclass(frozen=True)
-class TableRow:
-    cells: Sequence[str]
-    mark: str = ""
-
-
-@dataclass(frozen=True)
-class ReportTable:
-    header: Sequence[str]
-    rows: Sequence[TableRow]
-    text: Sequence[int] = (0,)  # columns that hold words
-
-
-@dataclass(frozen=True)
-class Section:
-    title: str
-    text: Sequence[str] = ()
-    charts: Sequence[str] = ()
-    tables: Sequence[ReportTable] = ()
-
-
-@dataclass(frozen=True)
-class Report:
-    title: str
-    subtitle: str
-    lead: Sequence[str] = ()
-    cards: Sequence[tuple[str, str]] = ()
-    sections: Sequence[Section] = field(default_factory=list)
-
-    def write(self, path: Path) -> Path:
-        page = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(
-            files("coterie.pipeline").joinpath("report.html").read_text()
-        )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}")
-        footer = f"Made by coterie {coterie.__version__}."
-        parts = {name: getattr(self, name) for name in ("title", "subtitle", "lead", "cards", "sections")}
-        beside.write_text(page.render(footer=footer, **parts))
-        beside.replace(path)
-        return path
-
-
-# --- the comparison of systems on one input ---
+from coterie.pipeline.job import BASELINE, Outcome
+from coterie.pipeline.page import Report, ReportTable, Section, TableRow
+from coterie.pipeline.plan_report import plan_section
+from coterie.pipeline.planning import Priced
 
 DWARFING = 6  # a bar so many times as long as the median one would hide the others
 
@@ -83,7 +33,7 @@ def comparison(outcome: Outcome) -> Report:
     usable = sorted((entry for entry in outcome.priced if entry.later), key=_overall)
     sections = [_bills(usable, outcome.chosen), _windows(usable)]
     if outcome.chosen is not None:
-        sections.append(_chosen(outcome, outcome.chosen))
+        sections.append(plan_section(outcome, outcome.chosen))
     sections += [_input(outcome)]
     facts = outcome.facts
     return Report(
@@ -182,33 +132,6 @@ def _windows(usable: Sequence[Priced]) -> Section:
 
 def _middle(copies: dict[str, list[float]]) -> float:
     return float(np.median(copies["later window"])) if copies["later window"] else 0.0
-
-
-def _chosen(outcome: Outcome, chosen: Priced) -> Section:
-    """What the plan does: its biggest channels, who moves, which links."""
-    work = outcome.folder / "work"
-    design = load_design(design_file(only(work / "designs"), chosen.system))
-    learn = load_workload(only(work / "workloads") / LEARN)
-    names = topic_names(only(work / "workloads") / "interests")
-    sizes = design.trees.members.lengths
-    biggest = np.argsort(-sizes, kind="stable")[:12]
-    rows = []
-    for channel in biggest.tolist():
-        topics = design.channels.topics.row(channel)
-        listed = ", ".join(names[int(topic)].as_py() for topic in topics[:4]) + (" ..." if len(topics) > 4 else "")
-        rows.append(TableRow([listed, f"{len(topics):,}", f"{sizes[channel]:,}", f"{learn.rates[topics].sum():.3g}"]))
-    moved = int(np.count_nonzero(design.placement.node_of != learn.attachment))
-    degrees = design.overlay.degrees
-    text = [
-        f"{design.channels.count:,} channels serve {learn.topic_count:,} topics; {moved:,} of "
-        f"{learn.subscriber_count:,} subscribers move to another node; nodes keep {degrees.mean():.1f} links on "
-        f"average and {int(degrees.max(initial=0)):,} at most.",
-    ]
-    curve = charts.rank_curve(
-        "Channels by number of members", {"channels": sizes.tolist()}, "channel, largest first", "member nodes"
-    )
-    table = ReportTable(["biggest channels: topics", "topics", "members", "events per interval"], rows)
-    return Section(f"What the plan does ({chosen.system})", text, [curve], [table])
 
 
 def _input(outcome: Outcome) -> Section:

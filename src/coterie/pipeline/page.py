@@ -1,0 +1,54 @@
+"""A page is a title, a few sentences, tables and plots in one HTML file that opens offline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+
+import jinja2
+
+import coterie
+
+
+@dataclass(frozen=True)
+class TableRow:
+    cells: Sequence[str]
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    header: Sequence[str]
+    rows: Sequence[TableRow]
+    text: Sequence[int] = (0,)  # columns that hold words
+
+
+@dataclass(frozen=True)
+class Section:
+    title: str
+    text: Sequence[str] = ()
+    charts: Sequence[str] = ()
+    tables: Sequence[ReportTable] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    title: str
+    subtitle: str
+    lead: Sequence[str] = ()
+    cards: Sequence[tuple[str, str]] = ()
+    sections: Sequence[Section] = field(default_factory=list)
+
+    def write(self, path: Path) -> Path:
+        page = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(
+            files("coterie.pipeline").joinpath("report.html").read_text()
+        )
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}")
+        footer = f"Made by coterie {coterie.__version__}."
+        parts = {name: getattr(self, name) for name in ("title", "subtitle", "lead", "cards", "sections")}
+        beside.write_text(page.render(footer=footer, **parts))
+        beside.replace(path)
+        return path
