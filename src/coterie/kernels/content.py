@@ -102,7 +102,7 @@ def span_documents(
 ) -> int:
     """Lines 10 and 11 of Algorithm 1 into `in_tree`; returns the node with the most multiplicity, a natural root.
 
-    Without `is_spanning` the forest stays as it is: enough to route the documents it was made from.
+    Without `is_spanning` a forest stays as it is: enough to route the documents it was made from.
     """
     weight = np.zeros(len(links.indptr) - 1)
     for edge in range(len(multiplicity)):
@@ -115,7 +115,7 @@ def span_documents(
         heaviest_forest(links, multiplicity, in_tree)
     else:
         central_tree(links, root, is_uniform, in_tree)
-    if is_spanning:
+    if is_spanning and shape != CENTRAL:
         is_core = weight > 0
         is_core[root] = True
         span_forest(links, in_tree, is_core, is_uniform)

@@ -207,20 +207,36 @@ def root_tree(
     parent[:] = -1
     parent_edge[:] = -1
     depth[:] = -1
+    # The tree's own adjacency first: most edges of a graph are not in it. Neighbours stand in ascending order.
+    start = np.zeros(count + 1, np.int32)
+    for edge in range(len(in_tree)):
+        if in_tree[edge]:
+            start[links.source[edge] + 1] += 1
+            start[links.target[edge] + 1] += 1
+    for node in range(count):
+        start[node + 1] += start[node]
+    fill, touching = start[:-1].copy(), np.empty(start[-1], np.int32)
+    for edge in range(len(in_tree)):
+        if in_tree[edge]:
+            touching[fill[links.source[edge]]] = edge
+            fill[links.source[edge]] += 1
+            touching[fill[links.target[edge]]] = edge
+            fill[links.target[edge]] += 1
     head, tail = 0, 0
     for candidate in range(-1, count):
-        start = root if candidate < 0 else candidate
-        if depth[start] >= 0:
+        top = root if candidate < 0 else candidate
+        if depth[top] >= 0:
             continue
-        depth[start] = 0
-        order[tail] = start
+        depth[top] = 0
+        order[tail] = top
         tail += 1
         while head < tail:
             node = order[head]
             head += 1
-            for at in range(links.indptr[node], links.indptr[node + 1]):
-                edge, peer = links.edge[at], links.neighbour[at]
-                if in_tree[edge] and depth[peer] < 0:
+            for at in range(start[node], start[node + 1]):
+                edge = touching[at]
+                peer = other_end(links, edge, node)
+                if depth[peer] < 0:
                     depth[peer] = depth[node] + 1
                     parent[peer] = node
                     parent_edge[peer] = edge

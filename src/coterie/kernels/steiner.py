@@ -162,7 +162,7 @@ def add_steiner_points(links: Links, routes: Routes, points: Int32, count: int, 
                 paying[size] = node
                 size += 1
             if gain > most:
-                winner, most = node, gain
+                winner, most = int(node), gain
         if winner >= 0:
             points[count] = winner
             count += 1

@@ -1,4 +1,4 @@
-"""How the claims of the content trees paper read their numbers off finished rows."""
+"""The points of the content trees paper's experiments, and how its claims read their numbers off finished rows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from coterie.lab.experiment import Row, per_seed
+from coterie.lab.experiment import Point, Row, per_seed
+
+FLAT, DENSE, STUB = "flat-10", "flat-20", "transit-stub"
+FAMILIES = (STUB, FLAT, DENSE)
 
 Measure = Callable[[Sequence[Row]], Sequence[float]]
+
+
+def grid(networks: Sequence[str], localities: Sequence[float], nodes: Sequence[int], documents: int) -> list[Point]:
+    return [
+        {"network": network, "locality": locality, "nodes": count, "documents": documents}
+        for network in networks
+        for locality in localities
+        for count in nodes
+    ]
 
 
 def ratio(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
@@ -28,6 +40,34 @@ def orders(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
     """The decimal logarithm of a ratio."""
     plain = ratio(top, bottom, **where)
     return lambda rows: [float(np.log10(value)) for value in plain(rows)]
+
+
+def worst(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+    """The largest value over value among a seed's rows."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
+        seeds = sorted({row.seed for row in chosen})
+        return [max(row.values[top] / row.values[bottom] for row in chosen if row.seed == seed) for seed in seeds]
+
+    return measure
+
+
+def worst_above_one(top: str, bottom: str) -> Measure:
+    """The same, but 1 where it is below: a claim of never being dearer is not judged by how much is saved."""
+    plain = worst(top, bottom)
+    return lambda rows: [max(value, 1.0) for value in plain(rows)]
+
+
+def share_of_ones(value: str, **where: float | int | str | bool) -> Measure:
+    """How many of a seed's rows have the value 1."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
+        seeds = sorted({row.seed for row in chosen})
+        return [float(np.mean([row.values[value] == 1.0 for row in chosen if row.seed == seed])) for seed in seeds]
+
+    return measure
 
 
 def always(top: str, bottom: str) -> Measure:

@@ -68,9 +68,9 @@ class Terrain:
     def cost_of(self, edges: Index) -> float:
         return float(self.graph.cost[edges].sum())
 
-    def steiner_floor(self, terminals: Index) -> float:
+    def steiner_floor(self, terminals: Index, rotations: int = 2) -> float:
         """No tree that connects these terminals costs less: the better of several roots' dual ascents."""
         if len(terminals) < 2:
             return 0.0
-        rotations = range(min(len(terminals), 3))
-        return max(steiner.dual_ascent(self.links, np.roll(terminals, at).astype(np.int32)) for at in rotations)
+        turns = range(min(len(terminals), rotations))
+        return max(steiner.dual_ascent(self.links, np.roll(terminals, at).astype(np.int32)) for at in turns)

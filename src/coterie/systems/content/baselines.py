@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coterie.kernels import content, graphs
 from coterie.model.relation import Index
@@ -19,8 +20,8 @@ from coterie.systems.content.trees import every_document, one_group, route_cost
 class Optimum:
     """OPT: a near-optimal Steiner tree for every document; and what no routing at all can beat.
 
-    Both are worked out on a few hundred documents and scaled by what a plain shortest-path Steiner heuristic costs
-    on those and on all; `exact_share` says on how many.
+    Both are worked out on some documents (the floor on a third of them) and scaled by what a plain shortest-path
+    Steiner heuristic costs on those and on all; `exact_share` says on how many.
     """
 
     cost: float
@@ -28,21 +29,28 @@ class Optimum:
     exact_share: float
 
 
-def optimum(terrain: Terrain, demand: Demand, random: np.random.Generator, examined: int = 300) -> Optimum:
+def optimum(terrain: Terrain, demand: Demand, random: np.random.Generator, examined: int = 150) -> Optimum:
     label = one_group(demand)
     everything = every_document(demand)
-    chosen = np.sort(random.permutation(everything)[:examined])
     indptr, edges = content.steiner_trees(terrain.links, terrain.routes, demand.arrays, everything, label, 0)
     along = np.concatenate([[0.0], np.cumsum(terrain.graph.cost[edges])])
-    plain_each = (along[indptr[1:]] - along[indptr[:-1]]) * demand.weight
-    plain, plain_chosen = float(plain_each.sum()), float(plain_each[chosen].sum())
-    cost, floor = 0.0, 0.0
-    for document in chosen.tolist():
-        terminals = terminals_of(demand, label, document)
-        cost += float(demand.weight[document]) * terrain.cost_of(terrain.steiner(terminals))
-        floor += float(demand.weight[document]) * terrain.steiner_floor(terminals)
-    scale = plain / plain_chosen if plain_chosen else 0.0
-    return Optimum(float(cost * scale), float(floor * scale), len(chosen) / max(len(everything), 1))
+    plain = (along[indptr[1:]] - along[indptr[:-1]]) * demand.weight
+    chosen = random.permutation(everything)[:examined]
+    floored = chosen if len(chosen) == len(everything) else chosen[: max(len(chosen) // 3, 1)]
+    ends = {document: terminals_of(demand, label, document) for document in chosen.tolist()}
+    cost = sum(demand.weight[one] * terrain.cost_of(terrain.steiner(ends[one])) for one in chosen.tolist())
+    floor = sum(demand.weight[one] * terrain.steiner_floor(ends[one]) for one in floored.tolist())
+    return Optimum(
+        float(cost * _scale(plain, chosen)),
+        float(floor * _scale(plain, floored)),
+        len(chosen) / max(len(everything), 1),
+    )
+
+
+def _scale(plain: NDArray[np.float64], chosen: Index) -> float:
+    """From what these documents cost to what all do."""
+    part = float(plain[chosen].sum())
+    return float(plain.sum()) / part if part else 0.0
 
 
 def terminals_of(demand: Demand, label: Index, document: int) -> Index:
@@ -62,15 +70,17 @@ def spt_costs(terrain: Terrain, demand: Demand, root: int) -> tuple[float, float
 
 
 class SemCast:
-    """Channels with exclusive content and their trees, as the paper describes SemCast.
+    """Channels and their trees, as the paper describes SemCast: a document goes to every broker of its channels.
 
     Each keyword starts with a channel of its own. A step takes two channels that share documents and either joins them
-    or splits them into three (what only one, only the other, and both carry), whichever saves most on the sample; a
-    document goes to every broker of each channel it belongs to. There are never more channels than at the start.
-    Documents are sets of bits: `learned` of the sample, `all` of everything that will be published.
+    (section I: groups whose descriptor is the disjunction of their subscriptions) or splits them into three with
+    exclusive content (section II: what only one, only the other, and both carry), whichever saves most on the sample.
+    Without `is_splitting` they only join. There are never more channels than at the start. Documents are sets of bits:
+    `learned` of the sample, `all` of everything that will be published.
     """
 
-    def __init__(self, terrain: Terrain, sample: Demand, demand: Demand) -> None:
+    def __init__(self, terrain: Terrain, sample: Demand, demand: Demand, is_splitting: bool = True) -> None:
+        self._is_splitting = is_splitting
         self._terrain = terrain
         self._sample = sample
         self._demand = demand
@@ -114,7 +124,8 @@ class SemCast:
         ]
         split = [part for part in split if part[1]]
         apart = self._estimate(mine, my_members) + self._estimate(theirs, their_members)
-        options = [joined] if len(self.channels) + len(split) - 2 > self._limit else [joined, split]
+        is_full = len(self.channels) + len(split) - 2 > self._limit
+        options = [joined] if is_full or not self._is_splitting else [joined, split]
         costs = [sum(self._estimate(bits, members) for bits, _, members in option) for option in options]
         best = int(np.argmin(costs))
         if costs[best] >= apart:

@@ -13,7 +13,7 @@ from coterie.substrate.lowstretch import RootedTree
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import Demand
 from coterie.systems.content.strategy import Strategy, place_unseen, single
-from coterie.systems.content.trees import route_cost, spanning_trees
+from coterie.systems.content.trees import least_cost, route_cost, shaped_tree
 
 
 class Trunks:
@@ -89,9 +89,9 @@ class Merges:
         """cost(S_i u S_j) without keeping anything of it."""
         kept = self._trunks.count
         group = self._union(one, other)
-        trees = self._candidates(group, is_spanning=False)
+        multiplicity = self._multiplicity(group)
         self._trunks.count = kept
-        return min(self._route(group, tree) for tree in trees)
+        return least_cost(self.terrain, multiplicity, self.shape, lambda tree: self._route(group, tree))
 
     def _union(self, one: int, other: int) -> Group:
         mine, theirs = self.groups[one], self.groups[other]
@@ -117,11 +117,10 @@ class Merges:
         label[classes] = 0
         return label
 
-    def _candidates(self, group: Group, is_spanning: bool) -> list[RootedTree]:
+    def _multiplicity(self, group: Group) -> NDArray[np.float64]:
         self.work += len(group.documents)
         weight = self.demand.weight[group.documents]
-        multiplicity = self._trunks.multiplicity(group.trunks, weight, self.terrain.graph.link_count)
-        return spanning_trees(self.terrain, multiplicity, self.shape, is_spanning)
+        return self._trunks.multiplicity(group.trunks, weight, self.terrain.graph.link_count)
 
     def _route(self, group: Group, tree: RootedTree) -> float:
         return route_cost(self.terrain, tree, self.demand, self._label(group.classes), 0, group.documents)
@@ -130,12 +129,12 @@ class Merges:
         """Algorithm 1 for a group."""
         if number not in self._trees:
             group = self.groups[number]
-            trees = self._candidates(group, is_spanning=True)
-            if len(trees) > 1:
-                costs = [self._route(group, tree) for tree in trees]
-                self._costs[number] = min(costs)
-                trees = [trees[int(np.argmin(costs))]]
-            self._trees[number] = trees[0]
+            tree, cost = shaped_tree(
+                self.terrain, self._multiplicity(group), self.shape, lambda tree: self._route(group, tree)
+            )
+            self._trees[number] = tree
+            if cost is not None:
+                self._costs[number] = cost
         return self._trees[number]
 
     def cost(self, number: int) -> float:

@@ -60,7 +60,7 @@ class Strategy:
         return total - first, first
 
 
-def single(terrain: Terrain, demand: Demand, shape: str = "low-stretch") -> Strategy:
+def single(terrain: Terrain, demand: Demand, shape: str = "best") -> Strategy:
     """SINGLE: all subscriptions on one tree."""
     label = one_group(demand)
     return Strategy(label, (compute_tree(terrain, demand, label, 0, every_document(demand), shape).tree,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from coterie.substrate.lowstretch import SPARSITY, RootedTree
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import Demand
 
-SHAPES = ("low-stretch", "heaviest", "central", "best")
+CODES = {"low-stretch": content.LOW_STRETCH, "heaviest": content.HEAVIEST, "central": content.CENTRAL}
+SHAPES = (*CODES, "best")
 EVERYTHING = 0  # the group of everybody, where there is one tree
 
 
@@ -37,41 +39,49 @@ def every_document(demand: Demand) -> Index:
 
 
 def compute_tree(
-    terrain: Terrain,
-    demand: Demand,
-    label: Index,
-    group: int,
-    documents: Index,
-    shape: str = "low-stretch",
-    is_spanning: bool = True,
+    terrain: Terrain, demand: Demand, label: Index, group: int, documents: Index, shape: str = "low-stretch"
 ) -> GroupTree:
-    """The tree of the classes labelled `group`; `documents` are those that match them.
-
-    Shape best takes the cheapest of the low-stretch tree, the one of the heaviest edges and shortest paths from the
-    busiest node, so the bound of Theorem IV.1 still holds for it.
-    """
+    """The tree of the classes labelled `group`; `documents` are those that match them."""
     indptr, edges = content.steiner_trees(terrain.links, terrain.routes, demand.arrays, documents, label, group)
     multiplicity = np.zeros(terrain.graph.link_count)
     content.add_up(indptr[:-1], indptr[1:], edges, demand.weight[documents], multiplicity)
     steiner_cost = float((multiplicity * terrain.graph.cost).sum())
-    trees = spanning_trees(terrain, multiplicity, shape, is_spanning)
-    costs = [route_cost(terrain, tree, demand, label, group, documents) for tree in trees]
-    best = int(np.argmin(costs))
-    return GroupTree(trees[best], costs[best], steiner_cost, multiplicity)
+
+    def judge(tree: RootedTree) -> float:
+        return route_cost(terrain, tree, demand, label, group, documents)
+
+    tree, _ = shaped_tree(terrain, multiplicity, shape, judge)
+    return GroupTree(tree, judge(tree), steiner_cost, multiplicity)
 
 
-def spanning_trees(
-    terrain: Terrain, multiplicity: NDArray[np.float64], shape: str, is_spanning: bool = True
-) -> list[RootedTree]:
-    """Lines 10 and 11 of Algorithm 1; several candidates where the shape is best."""
-    trees = []
-    for code in _codes(shape):
-        in_tree = np.zeros(terrain.graph.link_count, np.bool_)
-        root = content.span_documents(
-            terrain.links, multiplicity, code, SPARSITY, is_spanning, terrain.is_uniform, in_tree
-        )
-        trees.append(RootedTree(*content.hang_tree(terrain.links, in_tree, root)))
-    return trees
+def shaped_tree(
+    terrain: Terrain, multiplicity: NDArray[np.float64], shape: str, judge: Callable[[RootedTree], float]
+) -> tuple[RootedTree, float | None]:
+    """Lines 10 and 11 of Algorithm 1, and what `judge` said about the tree where it was asked.
+
+    Shape best takes the cheapest of the low-stretch tree, the one of the heaviest edges and shortest paths from the
+    busiest node, so the bound of Theorem IV.1 still holds for it.
+    """
+    if shape != "best":
+        return span(terrain, multiplicity, CODES[shape]), None
+    # Documents never leave the edges they have in common, so a forest of those is enough to compare.
+    costs = {code: judge(span(terrain, multiplicity, code, is_spanning=False)) for code in CODES.values()}
+    best = min(costs, key=costs.__getitem__)
+    return span(terrain, multiplicity, best), costs[best]
+
+
+def least_cost(
+    terrain: Terrain, multiplicity: NDArray[np.float64], shape: str, judge: Callable[[RootedTree], float]
+) -> float:
+    """What `judge` would say about the tree, without making all of it."""
+    codes = CODES.values() if shape == "best" else (CODES[shape],)
+    return min(judge(span(terrain, multiplicity, code, is_spanning=False)) for code in codes)
+
+
+def span(terrain: Terrain, multiplicity: NDArray[np.float64], code: int, is_spanning: bool = True) -> RootedTree:
+    in_tree = np.zeros(terrain.graph.link_count, np.bool_)
+    root = content.span_documents(terrain.links, multiplicity, code, SPARSITY, is_spanning, terrain.is_uniform, in_tree)
+    return RootedTree(*content.hang_tree(terrain.links, in_tree, root))
 
 
 def route_cost(terrain: Terrain, tree: RootedTree, demand: Demand, label: Index, group: int, documents: Index) -> float:
@@ -79,8 +89,3 @@ def route_cost(terrain: Terrain, tree: RootedTree, demand: Demand, label: Index,
     return content.route_cost(
         terrain.links, tree.parent, tree.parent_edge, tree.depth, demand.arrays, documents, label, group
     )
-
-
-def _codes(shape: str) -> tuple[int, ...]:
-    codes = {"low-stretch": content.LOW_STRETCH, "heaviest": content.HEAVIEST, "central": content.CENTRAL}
-    return tuple(codes.values()) if shape == "best" else (codes[shape],)
