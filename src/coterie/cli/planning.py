@@ -204,7 +204,8 @@ def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool) -> N
     )
     for name, account in outcome.accounts.items():
         if account["quarantined"]:
-            reasons = ", ".join(f"{count:,} {reason}" for reason, count in account["reasons"].items())
+            common = sorted(account["reasons"].items(), key=lambda told: -told[1])
+            reasons = "; ".join(f"{reason}: {count:,}" for reason, count in common)
             out.print(
                 f"[yellow]{name}: {account['quarantined']:,} of {account['rows_in']:,} rows set aside[/] ({reasons})"
             )
