@@ -14,6 +14,7 @@ DEVIATIONS: dict[tuple[str, str], str] = {
     ("interest-ring", "control"): "as magnet",
     ("dynatops", "control"): "the top-down join costs more than one message per edge, depending on who joins first",
     ("content", "control"): "every broker makes itself known to the coordinator and is told the first version",
+    ("coterie", "control"): "as content",
     ("spidercast", "control"): "neighbours are negotiated",
 }
 

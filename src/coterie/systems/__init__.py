@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.errors import ConfigError
 from coterie.protocol.system import System
-from coterie.systems import content, dynatops, flooding, scribe, spidercast
+from coterie.systems import content, coterie, dynatops, flooding, scribe, spidercast
 from coterie.systems.magnet import system as magnet
 from coterie.systems.tamara import adaptive, planned
 from coterie.systems.tamara.anywhere import CLUSTERED, over
@@ -22,6 +22,7 @@ SYSTEMS: dict[str, System] = {
         dynatops.SYSTEM,
         content.SYSTEM,
         spidercast.SYSTEM,
+        coterie.SYSTEM,
     )
 }
 

@@ -1,0 +1,118 @@
+"""Coterie: the best of each column. Who likes the same sits together, nodes with a topic in common hang together.
+
+Users are placed by balanced hypergraph partitioning (after DYNATOPS), links are the fewest that greedy merging finds to
+connect the interested nodes of every topic (after SpiderCast), and events follow content trees over these links, which
+then pass through nobody who does not want them. Left out: nothing is invented here, the columns are the papers'; as
+long as nobody has subscribed, or where a network is given, this is content trees on that network.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from coterie.errors import ConfigError
+from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
+from coterie.model.design import Upkeep
+from coterie.model.graph import BrokerGraph
+from coterie.model.relation import Index
+from coterie.protocol.system import Stages, System
+from coterie.systems import content
+from coterie.systems.content.messages import MESSAGES
+from coterie.systems.content.node import ContentNode
+from coterie.systems.content.parameters import ContentParameters
+from coterie.systems.content.plan import group_subscriptions, network_of, route_documents
+from coterie.systems.dynatops.hypergraph import partitioned
+from coterie.systems.spidercast.greedy import greedy_merge, lean
+
+PLACEMENTS = ("hypergraph", "given")
+PAIRS_MAX = 2_000_000  # subscriptions: placing more takes too long for a plan
+
+
+class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Those of content trees, and how users are placed and nodes linked."""
+
+    placement: str = "hypergraph"  # or as given
+    imbalance: float = 0.03  # how far above the mean load a node may be
+    coverage: int = 0  # neighbours that each interest of a node should have at least; 0: what connects is enough
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.placement not in PLACEMENTS:
+            raise ConfigError("placement", self.placement, f"one of {', '.join(PLACEMENTS)}")
+        if self.imbalance < 0:
+            raise ConfigError("imbalance", self.imbalance, "at least 0")
+        if self.coverage < 0:
+            raise ConfigError("coverage", self.coverage, "at least 0")
+
+
+def place_together(workload: Workload, parameters: CoterieParameters, seed: int) -> Placement:
+    if parameters.placement == "given" or not workload.interests.pair_count:
+        return Placement(workload.attachment, workload.node_count)
+    return Placement(partitioned(workload, parameters.imbalance, seed).node_of, workload.node_count)
+
+
+def interest_graph(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> BrokerGraph:
+    """Links that keep the interested nodes of every topic in one piece, and a few more so that all nodes are."""
+    interests = workload.node_interests(placement.node_of)
+    if workload.graph is not None or not interests.pair_count:
+        return network_of(workload, parameters, seed)
+    links = lean(interests, parameters.coverage, seed) if parameters.coverage else greedy_merge(interests, seed)
+    rows, columns = _in_one_piece(links.rows, links.columns, workload.node_count, seed)
+    return BrokerGraph.of(workload.node_count, rows, columns)
+
+
+def _in_one_piece(rows: Index, columns: Index, count: int, seed: int) -> tuple[Index, Index]:
+    """Each piece that hangs loose gets a link to somebody in the largest one."""
+    piece = np.arange(count)
+    for one, other in zip(rows.tolist(), columns.tolist(), strict=True):
+        if piece[one] != piece[other]:
+            piece[piece == piece[other]] = piece[one]
+    names, sizes = np.unique(piece, return_counts=True)
+    largest = names[sizes.argmax()]
+    main = np.flatnonzero(piece == largest).astype(np.int32)
+    loose = np.array([int(np.flatnonzero(piece == name)[0]) for name in names if name != largest], np.int32)
+    onto = main[np.random.default_rng([seed, count]).integers(len(main), size=len(loose))]
+    return np.concatenate([rows, loose]), np.concatenate([columns, onto])
+
+
+def group_on_graph(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> Channels:
+    on_graph = replace(workload, graph=interest_graph(workload, placement, parameters, seed))
+    return group_subscriptions(on_graph, placement, parameters, seed)
+
+
+def link_by_interest(
+    workload: Workload, placement: Placement, channels: Channels, parameters: CoterieParameters, seed: int
+) -> Overlay:
+    return Overlay(interest_graph(workload, placement, parameters, seed).neighbours)
+
+
+def trees_on_links(
+    workload: Workload, placement: Placement, channels: Channels, overlay: Overlay, parameters: CoterieParameters,
+    seed: int,
+) -> tuple[Trees, Entries]:  # fmt: skip
+    graph = workload.graph or BrokerGraph.of(workload.node_count, overlay.links.rows, overlay.links.columns)
+    return route_documents(replace(workload, graph=graph), placement, channels, overlay, parameters, seed)
+
+
+def fits(workload: Workload) -> bool:
+    return content.fits(workload) and workload.interests.pair_count <= PAIRS_MAX
+
+
+SYSTEM = System(
+    name="coterie",
+    title="Coterie: placed by interest, linked by interest, content trees on top",
+    paper="(ours, from DYNATOPS, SpiderCast and content trees)",
+    parameters=CoterieParameters,
+    stages=Stages(
+        placement=place_together,
+        channels=group_on_graph,
+        overlay=link_by_interest,
+        trees=trees_on_links,
+        upkeep=lambda parameters: Upkeep(tree=0.0, link=float(parameters.link_heartbeats)),
+    ),
+    node=ContentNode,
+    messages=MESSAGES,
+    fits=fits,
+)
