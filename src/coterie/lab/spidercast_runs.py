@@ -15,6 +15,7 @@ from coterie.sim.engine import Simulation
 from coterie.systems.spidercast import SYSTEM, bounds, coverage, measures
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.systems.spidercast.system import links_of
+from coterie.trace import Tracer
 from coterie.workloads import make_timeline, make_workload
 
 Times = NDArray[np.float64]
@@ -189,7 +190,11 @@ def run_protocol(point: Point, seed: int) -> Mapping[str, float]:
 
 
 def start_from_contacts(
-    workload: Workload, parameters: SpiderCastParameters, seed: int, contacts: int = 3
+    workload: Workload,
+    parameters: SpiderCastParameters,
+    seed: int,
+    contacts: int = 3,
+    tracer: Tracer | None = None,
 ) -> Simulation:
     draw = np.random.default_rng([seed, 8])
     count = workload.node_count
@@ -197,7 +202,7 @@ def start_from_contacts(
         Slice(version=0, system="spidercast", node=node, neighbours=tuple(Neighbour(int(peer)) for peer in chosen))
         for node, chosen in enumerate(draw.integers(count, size=(count, contacts)).tolist())
     ]
-    simulation = Simulation(SYSTEM, parameters, slices, seed)
+    simulation = Simulation(SYSTEM, parameters, slices, seed, tracer=tracer)
     simulation.start()
     for node in range(count):
         for topic in workload.interests.row(node).tolist():

@@ -77,7 +77,11 @@ class Planned(msgspec.Struct, frozen=True):
     slice: Slice
 
 
-Input = Started | Subscribed | Unsubscribed | Published | Received | TimerFired | PeerLost | Planned
+class Stopping(msgspec.Struct, frozen=True, gc=False):
+    """The node is about to stop in good order: what it sends now is its last word."""
+
+
+Input = Started | Subscribed | Unsubscribed | Published | Received | TimerFired | PeerLost | Planned | Stopping
 
 
 # --- effects: what shall be done, in the imperative -------------------------------------------------------------------

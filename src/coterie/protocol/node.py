@@ -28,6 +28,7 @@ from coterie.protocol.events import (
     Send,
     SetTimer,
     Started,
+    Stopping,
     Subscribed,
     Timer,
     TimerFired,
@@ -70,6 +71,7 @@ class OverlayNode:
             PeerLost: lambda event: self.on_peer_lost(event.peer),
             Started: lambda event: self.on_start(event.slice),
             Planned: lambda event: self.on_plan(event.slice),
+            Stopping: lambda event: self.on_stop(),
         }
 
     def step(self, event: Input, now_s: float) -> list[Effect]:
@@ -130,6 +132,9 @@ class OverlayNode:
     def on_plan(self, slice: Slice) -> None:
         """By default a plan that arrives is taken like the first one."""
         self.on_start(slice)
+
+    def on_stop(self) -> None:
+        """Good-byes that save others from finding out."""
 
     def state(self) -> NodeState:
         raise NotImplementedError

@@ -29,6 +29,7 @@ from coterie.protocol.events import (
     Send,
     SetTimer,
     Started,
+    Stopping,
     Subscribed,
     Timer,
     TimerFired,
@@ -38,7 +39,7 @@ from coterie.protocol.node import Node
 from coterie.protocol.system import Parameters, System, node_random
 from coterie.protocol.wire import Message
 from coterie.sim.book import Book
-from coterie.sim.faults import Crash, Fault, Heal, Partition, Restart, Slow, Weather
+from coterie.sim.faults import Crash, Fault, Heal, Partition, Restart, Slow, Stop, Weather
 from coterie.sim.network import Network
 from coterie.trace import TraceEvent, Tracer, Traffic
 
@@ -151,9 +152,11 @@ class Simulation:
         self._trace("fault", getattr(fault, "node", -1), detail=str(fault))
         match fault:
             case Crash(node=node):
-                self.nodes[node] = None
-                self._timers[node] = {}
-                self.book.forget_node(node)
+                self._remove(node)
+            case Stop(node=node):
+                if self.is_up(node):
+                    self._step(node, Stopping())
+                self._remove(node)
             case Restart(node=node):
                 self.start_node(node)
                 for topic in list(self.book.wanting[node]):
@@ -169,6 +172,11 @@ class Simulation:
                 self.network.slow.pop(node, None)
                 if factor != 1.0:
                     self.network.slow[node] = factor
+
+    def _remove(self, node: int) -> None:
+        self.nodes[node] = None
+        self._timers[node] = {}
+        self.book.forget_node(node)
 
     # --- time ---
 

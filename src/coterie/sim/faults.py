@@ -17,6 +17,14 @@ class Crash:
 
 
 @dataclass(frozen=True)
+class Stop:
+    """The node says good-bye and stops."""
+
+    time_s: float
+    node: int
+
+
+@dataclass(frozen=True)
 class Restart:
     """The node starts again from its slice of the plan; its subscribers come back to it."""
 
@@ -58,7 +66,7 @@ class Slow:
     factor: float
 
 
-Fault = Crash | Restart | Partition | Heal | Weather | Slow
+Fault = Crash | Stop | Restart | Partition | Heal | Weather | Slow
 
 
 @dataclass(frozen=True)

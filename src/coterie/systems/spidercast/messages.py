@@ -11,6 +11,7 @@ from coterie.protocol.wire import Message
 from coterie.trace import Traffic
 
 Standing = tuple[int, int]  # degree and target of one task
+ASK, JOIN, REPLY, HANDOVER = range(4)  # steps of a gossip exchange
 
 
 class Heartbeat(Message, frozen=True):
@@ -75,19 +76,25 @@ class DisconnectOk(Message, frozen=True):
 
 
 class Leave(Message, frozen=True):
-    """We are no neighbours (any more)."""
+    """We are no neighbours (any more); if it is final, because I stop."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
 
+    is_final: bool = False
+
 
 class Exchange(Message, frozen=True):
-    """A handful of what I know, and for each topic I want the lowest member I can reach inside it (its label)."""
+    """A handful of what I know, and for each topic I want the lowest member I can reach inside it (its label).
+
+    Who has just come asks to JOIN; who has learned enough answers with a HANDOVER of much of its view.
+    """
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
 
     known: tuple[Descriptor, ...]
     labels: tuple[tuple[Topic, int], ...]
-    is_reply: bool = False
+    step: int = ASK
+    gone: tuple[tuple[int, int], ...] = ()  # who is gone, and milliseconds since that was found
 
 
 class Beacon(Message, frozen=True):

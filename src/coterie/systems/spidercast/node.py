@@ -17,6 +17,10 @@ from coterie.protocol.seen import Seen
 from coterie.protocol.wire import Message
 from coterie.systems.spidercast.entry import WALK_MAX, next_hop
 from coterie.systems.spidercast.messages import (
+    ASK,
+    HANDOVER,
+    JOIN,
+    REPLY,
     Beacon,
     Connect,
     ConnectOk,
@@ -38,9 +42,13 @@ from coterie.systems.spidercast.view import InterestView
 
 FIRST_HEARTBEAT_S = 0.2  # after the local subscriptions have come in
 FIRST_MAINTENANCE_S = 1.5  # after the neighbours' first heartbeats have come in
+JOIN_S = 0.05  # before a node without a plan asks its contacts
+JOINED_S = 0.3  # before it looks for neighbours, if the contacts' views were worth it
+SILENT = 3.5  # heartbeats missed before a neighbour counts as failed
 TELL_S = 0.1  # changes of interest are told together
 RELAY_S = 0.2  # beacons of several topics are passed on together
 BURST_S = 0.5  # between gossip exchanges while the view is still growing
+NEWS = 0.1  # share of an exchange that must be new for it to count as news
 LEARNED_ROUNDS = 2  # exchanges without news after which a first view is good enough to choose from
 LEARNING_S_MAX = 60.0  # or when this is over
 QUIET_ROUNDS = 6  # exchanges without news after which a view counts as learned
@@ -72,6 +80,8 @@ class SpiderCastNode(OverlayNode):
         self._turn = 0
         self._has_learned = parameters.is_planned
         self._late_s = 0.0
+        self._may_look_around = False  # something has changed since the last time
+        self._heard_s: dict[int, float] = {}  # neighbours' last heartbeats
 
     # --- start and interest ---
 
@@ -90,12 +100,16 @@ class SpiderCastNode(OverlayNode):
         self._sleep_until_heard()
         if self._parameters.beacon_s:
             self.set_timer("beacon", self._parameters.beacon_s)
-        first_s = self._parameters.gossip_s if self._parameters.is_planned else BURST_S
+        first_s = self._parameters.gossip_s if self._parameters.is_planned else JOIN_S
         self.set_timer("gossip", first_s * (0.5 + 0.5 * self.random.random()))
+
+    def on_stop(self) -> None:
+        """An orderly leave, section 2.4."""
+        self.send_all(self._links(), Leave(is_final=True))
 
     def _sleep_until_heard(self) -> None:
         self._is_awake = True
-        self.set_timer("maintain", FIRST_MAINTENANCE_S)
+        self.set_timer("maintain", FIRST_MAINTENANCE_S if self._parameters.is_planned else JOINED_S)
 
     def _adopt(self, peers: tuple[int, ...]) -> None:
         greedy = self._tasks[GREEDY]
@@ -122,7 +136,7 @@ class SpiderCastNode(OverlayNode):
             task.interest = wanted
         if self._is_announced:
             self.set_timer("tell", TELL_S)
-            self._look_around()
+            self._may_look_around = True
         self._wake()
 
     def _links(self) -> dict[int, frozenset[Topic]]:
@@ -199,10 +213,13 @@ class SpiderCastNode(OverlayNode):
                 self._tasks[message.task].remove(source)
                 self._wake()
             case Leave():
+                if message.is_final:
+                    self._view.forget(source, self.now_s)
                 self._lose(source)
 
     def _on_heartbeat(self, source: int, message: Heartbeat) -> None:
         interest = frozenset(message.interest)
+        self._heard_s[source] = self.now_s
         self._view.learn(source, message.interest, self.now_s)
         standings = (message.greedy, message.random)
         changed = [task.heard(source, interest, said) for task, said in zip(self._tasks, standings, strict=True)]
@@ -218,10 +235,8 @@ class SpiderCastNode(OverlayNode):
     def _on_interest(self, source: int, interest: tuple[Topic, ...]) -> None:
         self._view.learn(source, interest, self.now_s)
         for task in self._tasks:
-            peer = task.neighbours.get(source)
-            if peer is not None:
-                peer.interest = frozenset(interest)
-        self._look_around()
+            task.told(source, frozenset(interest))
+        self._may_look_around = True
         self._wake()
 
     def _on_connect(self, source: int, message: Connect) -> None:
@@ -264,7 +279,7 @@ class SpiderCastNode(OverlayNode):
     def _lose(self, peer: int) -> None:
         for task in self._tasks:
             if task.remove(peer):
-                self._look_around()
+                self._may_look_around = True
                 self._wake()
 
     # --- timers ---
@@ -274,6 +289,7 @@ class SpiderCastNode(OverlayNode):
             self._maintain()
         elif timer == "heartbeat":
             self._is_announced = True
+            self._suspect()
             greedy, anyhow = self._tasks
             self.send_all(self._links(), Heartbeat(greedy.standing, anyhow.standing, tuple(self._topics)))
             self.set_timer("heartbeat", INTERVAL_S / self._parameters.heartbeats)
@@ -285,6 +301,13 @@ class SpiderCastNode(OverlayNode):
             self._send_beacons()
         else:
             self._relay_beacons()
+
+    def _suspect(self) -> None:
+        """FAILUREDETECTIONSUSPECT, Figure 4, line 29: neighbours that have been silent, though nothing told us why."""
+        limit_s = SILENT * INTERVAL_S / self._parameters.heartbeats
+        self._heard_s = {node: self._heard_s.get(node, self.now_s) for node in self._links()}
+        for node in [node for node, heard_s in self._heard_s.items() if self.now_s - heard_s > limit_s]:
+            self.on_peer_lost(node)
 
     def _wake(self) -> None:
         """Wake up connectivity task, Figure 4, line 38."""
@@ -315,6 +338,7 @@ class SpiderCastNode(OverlayNode):
         if other is not None:
             self.send(other, Connect(task.kind, task.standing, tuple(self._topics)))
             return True
+        self._look_around(task)
         spare = task.next_to_disconnect(self.random)
         if spare is not None:
             self.send(spare, Disconnect(task.kind))
@@ -333,18 +357,22 @@ class SpiderCastNode(OverlayNode):
     # --- membership ---
 
     def _gossip(self) -> None:
+        self._turn += 1
         partner = self._gossip_partner()
-        if partner is not None:
-            self.send(partner, self._exchange(is_reply=False))
+        if self._turn == 1 and self._contacts:
+            self.send_all(self._contacts, self._exchange(JOIN))
+        elif partner is not None:
+            self.send(partner, self._exchange(ASK))
         is_learning = self._quiet_rounds < QUIET_ROUNDS
         self._quiet_rounds += 1
         self.set_timer("gossip", BURST_S if is_learning else self._parameters.gossip_s)
         if self._needs_somebody():
             self._wake()
 
-    def _look_around(self) -> None:
-        """Something may have become uncovered: gossip faster until that brings no news."""
-        if self._quiet_rounds >= QUIET_ROUNDS and self._needs_somebody():
+    def _look_around(self, task: Task) -> None:
+        """Nobody we know helps with what a change has uncovered: gossip faster until that brings no news."""
+        if self._may_look_around and self._quiet_rounds >= QUIET_ROUNDS and task.uncovered():
+            self._may_look_around = False
             self._quiet_rounds = 0
             self.set_timer("gossip", BURST_S * self.random.random())
 
@@ -353,9 +381,6 @@ class SpiderCastNode(OverlayNode):
 
     def _gossip_partner(self) -> int | None:
         """A planned neighbour that is missing, else a stranger who shares the topic whose turn it is, else anybody."""
-        self._turn += 1
-        if self._turn <= len(self._contacts):
-            return self._contacts[self._turn - 1]
         links = self._links()
         missing = [node for node in self._planned if node not in links]
         if missing and self.random.random() < 0.5:
@@ -370,17 +395,21 @@ class SpiderCastNode(OverlayNode):
             return self.random.choice(nearby) if nearby else None
         return self._view.any_of()
 
-    def _exchange(self, is_reply: bool) -> Exchange:
-        known = self._view.offer(self._topics, self.now_s)
-        return Exchange(known, self._labels.stable(self.now_s), is_reply)
+    def _exchange(self, step: int) -> Exchange:
+        known = self._view.offer(self._topics, self.now_s, step == HANDOVER)
+        return Exchange(known, self._labels.stable(self.now_s), step, self._view.gone(self.now_s))
 
     def _on_exchange(self, source: int, message: Exchange) -> None:
-        if not message.is_reply:
-            self.send(source, self._exchange(is_reply=True))
-        if self._view.absorb(message.known, self.now_s):
+        if message.step in (ASK, JOIN):
+            self.send(source, self._exchange(HANDOVER if message.step == JOIN and self._has_learned else REPLY))
+        self._view.bury(message.gone, self.now_s)
+        new = self._view.absorb(message.known, self.now_s)
+        if message.step == HANDOVER:
+            self._has_learned = True
+        if new > NEWS * len(message.known):
             self._quiet_rounds = 0
-            if self._needs_somebody():
-                self._wake()
+        if new and self._needs_somebody():
+            self._wake()
         greedy = self._tasks[GREEDY]
         if source in self._planned and source not in greedy.neighbours and message.known:
             greedy.add(source, message.known[0].interest, (0, 0), is_pinned=True)

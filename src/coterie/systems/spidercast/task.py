@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 from coterie.model.plan import Topic
@@ -39,6 +41,7 @@ class Task:
         self._is_strict = is_strict
         self._redirected: list[int] = []
         self._kept_away: dict[int, float] = {}  # quarantined or asked, until when
+        self._cover: Counter[Topic] | None = None  # neighbours per topic; None when a neighbour has changed
 
     @property
     def limit(self) -> int:
@@ -53,16 +56,21 @@ class Task:
     def has_room(self) -> bool:
         return len(self.neighbours) < self.limit + self._margin
 
-    def cover(self, topic: Topic) -> int:
-        return sum(1 for peer in self.neighbours.values() if topic in peer.interest)
+    @property
+    def cover(self) -> Counter[Topic]:
+        """How many neighbours want each topic."""
+        if self._cover is None:
+            self._cover = Counter(chain.from_iterable(peer.interest for peer in self.neighbours.values()))
+        return self._cover
 
     def uncovered(self) -> frozenset[Topic]:
-        return frozenset(topic for topic in self.interest if self.cover(topic) < self.coverage)
+        cover = self.cover
+        return frozenset([topic for topic in self.interest if cover[topic] < self.coverage])
 
     def needs(self, node: int) -> int:
         """Topics that would fall below K without this neighbour."""
-        shared = self.interest & self.neighbours[node].interest
-        return sum(1 for topic in shared if self.cover(topic) <= self.coverage)
+        cover = self.cover
+        return sum([cover[topic] <= self.coverage for topic in self.interest & self.neighbours[node].interest])
 
     # --- choices ---
 
@@ -137,11 +145,13 @@ class Task:
         pinned = is_pinned or (held is not None and held.is_pinned)
         self.neighbours[node] = Peer(frozenset(interest), *standing, is_pinned=pinned)
         self._kept_away.pop(node, None)
+        self._cover = None
         if held is None and self.target < self.limit and len(self.neighbours) < self.target + self._margin:
             self.target += 1
 
     def remove(self, node: int) -> bool:
         """True if it was a neighbour."""
+        self._cover = None
         return self.neighbours.pop(node, None) is not None
 
     def disconnected(self) -> None:
@@ -155,7 +165,14 @@ class Task:
         if peer is None or (peer.interest == interest and (peer.degree, peer.target) == standing):
             return False
         peer.interest, (peer.degree, peer.target) = interest, standing
+        self._cover = None
         return True
+
+    def told(self, node: int, interest: frozenset[Topic]) -> None:
+        """A neighbour's interest has changed."""
+        if node in self.neighbours:
+            self.neighbours[node].interest = interest
+            self._cover = None
 
     def refused(self, node: int, instead: int, now_s: float) -> None:
         """A REDIRECT: leave the refuser alone for a while, try whom it named."""

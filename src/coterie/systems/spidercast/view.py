@@ -9,6 +9,10 @@ from random import Random
 from coterie.model.plan import Topic
 from coterie.protocol.membership import Descriptor
 
+GONE_TOLD = 32  # departures told in one gossip message
+GONE_S = 120.0  # older ones are no news
+HANDOVER_MAX = 512  # descriptors given to who has just come
+
 Known = tuple[tuple[Topic, ...], float]  # interest and when its owner said so; tuples are shared, sets would not be
 
 
@@ -55,9 +59,25 @@ class InterestView:
     def forget(self, node: int, now_s: float) -> None:
         if node in self._known:
             self._drop(node)
+        self._lost_s.pop(node, None)
+        self._lost_s[node] = now_s  # the latest lie at the end
         if len(self._lost_s) > self._capacity:
-            self._lost_s.clear()
-        self._lost_s[node] = now_s
+            del self._lost_s[next(iter(self._lost_s))]
+
+    def gone(self, now_s: float) -> tuple[tuple[int, int], ...]:
+        """The latest departures that we know of, with milliseconds since."""
+        latest = list(self._lost_s.items())[-GONE_TOLD:]
+        return tuple((node, round((now_s - lost_s) * 1000)) for node, lost_s in latest if now_s - lost_s < GONE_S)
+
+    def bury(self, gone: Iterable[tuple[int, int]], now_s: float) -> None:
+        """Others' word that these are gone; who has spoken since is not."""
+        for node, age in gone:
+            lost_s = now_s - age / 1000
+            held = self._known.get(node)
+            if node == self._owner or age > GONE_S * 1000 or (held is not None and held[1] > lost_s):
+                continue
+            if lost_s > self._lost_s.get(node, -math.inf):
+                self.forget(node, lost_s)
 
     def learn(self, node: int, interest: tuple[Topic, ...], said_s: float) -> bool:
         """True if the node was not known."""
@@ -82,16 +102,14 @@ class InterestView:
             self._order[at] = last
             self._place[last] = at
 
-    def offer(self, own_interest: Iterable[Topic], now_s: float) -> tuple[Descriptor, ...]:
-        """Ourselves and a random handful of the others."""
-        count = min(self._exchange_size - 1, len(self._order))
-        chosen = self._random.sample(self._order, count)
-        own = Descriptor(self._owner, 0, tuple(own_interest))
-        return (own, *(self._describe(node, now_s) for node in chosen))
-
-    def _describe(self, node: int, now_s: float) -> Descriptor:
-        interest, said_s = self._known[node]
-        return Descriptor(node, 0, interest, 0, round((now_s - said_s) * 1000))
+    def offer(self, own_interest: Iterable[Topic], now_s: float, is_handover: bool = False) -> tuple[Descriptor, ...]:
+        """Ourselves and a random handful of the others, or of a handover many."""
+        count = min(HANDOVER_MAX if is_handover else self._exchange_size - 1, len(self._order))
+        offered = [Descriptor(self._owner, 0, tuple(own_interest))]
+        for node in self._random.sample(self._order, count):
+            interest, said_s = self._known[node]
+            offered.append(Descriptor(node, 0, interest, 0, round((now_s - said_s) * 1000)))
+        return tuple(offered)
 
     def absorb(self, received: Iterable[Descriptor], now_s: float) -> int:
         """How many were new while there was room for them; a full view only changes, it does not grow."""
