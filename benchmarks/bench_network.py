@@ -3,9 +3,10 @@
 Run `python benchmarks/bench_network.py` (options: --nodes 32 --systems flooding scribe --placement aligned --json).
 The workload: 200 topics in 10 modes, 400 clients with 10 topics each, 9 of 10 from their own mode, 2,000 messages at
 QoS 1, each published by some client on one of its topics. Placement `random` puts clients anywhere, `aligned` keeps the
-clients of a mode together. Every node is a process of its own, every client a connection. The lower bound is one copy
-for every node with a subscriber except the publisher's own; ratios to it are what counts. Where nats-server is
-installed, a full mesh of it does the same work beside ours.
+clients of a mode together; `planned` starts like `random`, then a plan of the system for this workload is applied to
+the running network, and clients move by Server Reference to where it wants them. Every node is a process of its own,
+every client a connection. The lower bound is one copy for every node with a subscriber except the publisher's own;
+ratios to it are what counts. Where nats-server is installed, a full mesh of it does the same work beside ours.
 """
 
 from __future__ import annotations
@@ -19,19 +20,31 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import nats_mesh
 from coterie.cli.adminclient import ask
 from coterie.cli.console import settings_of
+from coterie.cli.switching import LiveNetwork, change_over, fit
 from coterie.cli.up import ADMIN_OFFSET, LINK_OFFSET, Fleet, arrange
+from coterie.model import Publications, Relation, Workload
+from coterie.model.store import save_design
+from coterie.pipeline.plans import PlanStore
+from coterie.protocol.system import System
 from coterie.runtime.client import MqttClient, connect_packet
 from coterie.systems import SYSTEMS, system_named
 
 TOPICS, MODES, CLIENTS, WANTED, MESSAGES = 200, 10, 400, 10, 2000
 KINDS = ("inbound", "wanted", "relayed", "filtered", "duplicate")
 EVENTS = ("event", "inbound")
+DRAINED_S = 12.0  # after this nothing of the plan before is left
 
 
 class Load:
@@ -47,13 +60,22 @@ class Load:
             other = draw.sample([one for one in range(TOPICS) if one // per_mode != mode], WANTED - len(own))
             self.interest.append([f"topic/{one}" for one in own + other])
         self.home = [client * nodes // CLIENTS for client in range(CLIENTS)]
-        if placement == "random":
+        if placement != "aligned":
             draw.shuffle(self.home)
         authors = [draw.randrange(CLIENTS) for _ in range(MESSAGES)]
         self.messages = [(author, draw.choice(self.interest[author])) for author in authors]
 
     def audience(self, topic: str) -> list[int]:
         return [client for client, topics in enumerate(self.interest) if topic in topics]
+
+    def workload(self, nodes: int) -> Workload:
+        """The same for a planner."""
+        numbers = [sorted(int(topic.removeprefix("topic/")) for topic in topics) for topics in self.interest]
+        sent = Counter((author, int(topic.removeprefix("topic/"))) for author, topic in self.messages)
+        authors, topics = [author for author, _ in sent], [topic for _, topic in sent]
+        publications = Publications.of(authors, topics, [float(count) for count in sent.values()])
+        home = np.array(self.home, np.int32)
+        return Workload("bench", Relation.from_rows(numbers, TOPICS), publications, home, nodes)
 
     def bounds(self) -> tuple[int, int]:
         """(deliveries, the fewest copies between nodes)."""
@@ -92,7 +114,33 @@ def copies_of(ledgers: list[dict[str, Any]]) -> Counter[str]:
     return Counter({kind: int(sum(one["columns"][f"dissemination.{kind}"] for one in ledgers)) for kind in KINDS})
 
 
-async def drive(base: int, nodes: int, load: Load, settle_s: float) -> dict[str, Any]:
+def apply_plan(base: int, nodes: int, load: Load, system: System, settings: dict[str, Any], folder: Path) -> None:
+    """Plan for the workload, switch the running network, and wait until everybody is where the plan wants them."""
+    design = system.plan(load.workload(nodes), system.configure(settings), 1)
+    store = PlanStore(folder / "plans")
+
+    def write(place: Path) -> None:
+        save_design(design, place / "design.npz")
+        pq.write_table(pa.table({"topic": [f"topic/{one}" for one in range(TOPICS)]}), place / "topics.parquet")
+        names = [f"client{one}" for one in range(CLIENTS)]
+        pq.write_table(pa.table({"subscriber": names}), place / "subscribers.parquet")
+
+    network = LiveNetwork([("127.0.0.1", base + ADMIN_OFFSET + node) for node in range(nodes)])
+    change_over(network, fit(store, store.publish("bench", {}, write), network))
+    load.home = design.placement.node_of.tolist()
+    deadline_s = time.monotonic() + 120
+    while time.monotonic() < deadline_s:
+        found = network.ask("/placement")
+        at = {name: node for node, one in enumerate(found) for name in one["clients"]}
+        if [at.get(f"client{one}") for one in range(CLIENTS)] == load.home:
+            return
+        time.sleep(0.5)
+    raise SystemExit("not all clients went where the plan wants them")
+
+
+async def drive(
+    base: int, nodes: int, load: Load, settle_s: float, change: Callable[[], None] | None = None
+) -> dict[str, Any]:
     got = [Counter[bytes]() for _ in range(CLIENTS)]
     clients: list[MqttClient] = []
 
@@ -108,6 +156,9 @@ async def drive(base: int, nodes: int, load: Load, settle_s: float) -> dict[str,
     for client, topics in zip(clients, load.interest, strict=True):
         await client.subscribe(*topics, qos=1)
     subscribed_s = time.perf_counter() - start_s
+    if change is not None:
+        await asyncio.to_thread(change)
+        await asyncio.sleep(DRAINED_S)
     await asyncio.sleep(settle_s)
     before = await asyncio.to_thread(books, base, nodes)
     owed = load.bounds()[0]
@@ -156,7 +207,8 @@ def measure(text: str, nodes: int, placement: str, seed: int, settle_s: float) -
         try:
             fleet.start()
             fleet.wait_healthy(180.0)
-            row = asyncio.run(drive(base, nodes, load, settle_s))
+            change = partial(apply_plan, base, nodes, load, system, settings, Path(folder))
+            row = asyncio.run(drive(base, nodes, load, settle_s, change if placement == "planned" else None))
         finally:
             fleet.stop()
     return {"system": text, "placement": placement, "nodes": nodes, "bound": load.bounds()[1], **row}
@@ -183,7 +235,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--nodes", type=int, default=32)
     arguments.add_argument("--systems", nargs="*", default=list(SYSTEMS), help="with parameters: content,degree=24")
-    arguments.add_argument("--placement", nargs="*", default=["random", "aligned"], choices=["random", "aligned"])
+    arguments.add_argument(
+        "--placement", nargs="*", default=["random", "aligned"], choices=["random", "aligned", "planned"]
+    )
     arguments.add_argument("--seed", type=int, default=0)
     arguments.add_argument("--settle", type=float, default=1.0, help="seconds between subscribing and publishing")
     arguments.add_argument("--json", action="store_true")
@@ -192,7 +246,8 @@ def main() -> None:
     if not chosen.json:
         print(" ".join(f"{name:>{width}}" for name, width in COLUMNS))
     for placement in chosen.placement:
-        for name in [*chosen.systems, *(["nats"] if nats_mesh.server() else [])]:
+        beside = ["nats"] if nats_mesh.server() and placement != "planned" else []
+        for name in [*chosen.systems, *beside]:
             row = measure(name, chosen.nodes, placement, chosen.seed, chosen.settle)
             rows.append(row)
             if not chosen.json:

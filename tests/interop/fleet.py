@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from coterie.cli.up import _nobody_yet
-from coterie.model.plan import slices
+from coterie.model.plan import Slice, slices
 from coterie.runtime.client import MqttClient, connect_packet
 from coterie.runtime.config import NodeConfig, config_of, load_config
 from coterie.runtime.node import LiveNode, loop_factory
@@ -44,16 +44,20 @@ def run(main: Callable[[], Any]) -> Any:
 
 
 def write_configs(
-    folder: Path, system_name: str, count: int, seed: int = 0, settings: dict[str, Any] | None = None, **extra: Any
-) -> list[Path]:
-    """One JSON-in-TOML-shape configuration per node, as files, so that processes can be started from them too."""
+    folder: Path, system_name: str, count: int, seed: int = 0, settings: dict[str, Any] | None = None,
+    parts: list[Slice] | None = None, **extra: Any,
+) -> list[Path]:  # fmt: skip
+    """One JSON-in-TOML-shape configuration per node, as files, so that processes can be started from them too.
+
+    `parts` are the slices to start with, where nobody's having subscribed yet is not the plan.
+    """
     system = system_named(system_name)
     ports = free_ports(3 * count)
     settings = settings or {}
     design = system.plan(_nobody_yet(count), system.configure(settings), seed)
     peers = [{"id": node, "host": "127.0.0.1", "port": ports[node]} for node in range(count)]
     paths = []
-    for part in slices(design, version=1):
+    for part in parts or slices(design, version=1):
         home = folder / f"node-{part.node}"
         home.mkdir(parents=True, exist_ok=True)
         (home / "slice.json").write_bytes(msgspec.json.encode(part))
