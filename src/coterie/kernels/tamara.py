@@ -141,56 +141,66 @@ def consider_removing(
 
 
 @kernel
-def busiest_partners(
-    s: State, rules: Rules, channel: int, draw: np.random.Generator, tally: Longs
-) -> tuple[int, int, int, int]:
-    """Survey the channel: (topic, its shared subscribers, cluster, its shared subscribers), estimated; -1 for none."""
+def busiest_partner(s: State, rules: Rules, channel: int, draw: np.random.Generator, tally: Longs) -> tuple[int, int]:
+    """Survey the channel: the other one that most subscribers are on, and how many, estimated; -1 for none.
+
+    Of equally many, one of the same kind (topic or cluster) and then the lowest goes first.
+    """
     asked = draw_sample(s, rules, channel, draw)
-    topic_total = len(s.rate)
-    best_topic, best_cluster = -1, -1
+    is_topic = channel < len(s.rate)
+    best = -1
     for i in range(asked):
         user = s.listing[channel, i]
         for j in range(s.channel_count[user]):
-            other = s.channels[user, j]
-            tally[other] += 1
+            tally[s.channels[user, j]] += 1
     tally[channel] = 0
     for i in range(asked):
         user = s.listing[channel, i]
         for j in range(s.channel_count[user]):
             other = s.channels[user, j]
-            if other < topic_total:
-                if tally[other] > 0 and (best_topic < 0 or (tally[other], -other) > (tally[best_topic], -best_topic)):
-                    best_topic = other
-            elif tally[other] > 0 and (
-                best_cluster < 0 or (tally[other], -other) > (tally[best_cluster], -best_cluster)
+            if tally[other] == 0:
+                continue
+            if best < 0 or (tally[other], (other < len(s.rate)) == is_topic, -other) > (
+                tally[best],
+                (best < len(s.rate)) == is_topic,
+                -best,
             ):
-                best_cluster = other
-    scale = s.size[channel] / max(asked, 1)
-    with_topic = 0 if best_topic < 0 else int(np.rint(tally[best_topic] * scale))
-    with_cluster = 0 if best_cluster < 0 else int(np.rint(tally[best_cluster] * scale))
+                best = other
+    shared = 0 if best < 0 else int(np.rint(tally[best] * s.size[channel] / max(asked, 1)))
     for i in range(asked):
         user = s.listing[channel, i]
         for j in range(s.channel_count[user]):
             tally[s.channels[user, j]] = 0
-    return best_topic, with_topic, best_cluster, with_cluster
+    return best, shared
 
 
 @kernel
-def survey_topic(s: State, costs: Costs, rules: Rules, topic: int, draw: np.random.Generator, tally: Longs) -> None:
-    """A topic's channel asks the topic, else the cluster, that it shares most subscribers with to merge if that pays.
+def survey(s: State, costs: Costs, rules: Rules, channel: int, draw: np.random.Generator, tally: Longs) -> None:
+    """A channel asks the one it shares most subscribers with to merge if that pays (section 3.2).
 
-    Section 3.2, "Single topics": both are viewed as clusters of one topic, so all direct subscribers move.
+    Topics are viewed as clusters of one topic there ("Single topics"), so all their direct subscribers move.
     """
-    partner, shared, channel, shared_there = busiest_partners(s, rules, topic, draw, tally)
-    if partner >= 0:
-        s.counts[PROPOSALS] += 2
-        shared = min(shared, s.size[partner])
-        change = pair_benefit(costs, s.rate[topic], s.rate[partner], s.size[topic], s.size[partner], shared)
-        if change < -SLACK:
-            pair_topics(s, costs, topic, partner)
-            return
-    if channel >= 0:
-        propose_topic(s, costs, channel - len(s.rate), topic, shared_there)
+    topic_total = len(s.rate)
+    partner, shared = busiest_partner(s, rules, channel, draw, tally)
+    if partner < 0:
+        return
+    if channel < topic_total and partner < topic_total:
+        propose_pair(s, costs, channel, partner, shared)
+    elif channel < topic_total:
+        propose_topic(s, costs, partner - topic_total, channel, shared)
+    elif partner < topic_total:
+        propose_topic(s, costs, channel - topic_total, partner, shared)
+    else:
+        propose_merge(s, costs, channel - topic_total, partner - topic_total, shared)
+
+
+@kernel
+def propose_pair(s: State, costs: Costs, topic: int, partner: int, shared: int) -> None:
+    s.counts[PROPOSALS] += 2
+    shared = min(shared, s.size[partner])
+    change = pair_benefit(costs, s.rate[topic], s.rate[partner], s.size[topic], s.size[partner], shared)
+    if change < -SLACK:
+        pair_topics(s, costs, topic, partner)
 
 
 @kernel
@@ -211,18 +221,7 @@ def propose_topic(s: State, costs: Costs, cluster: int, topic: int, shared: int)
 
 
 @kernel
-def survey_cluster(s: State, costs: Costs, rules: Rules, cluster: int, draw: np.random.Generator, tally: Longs) -> None:
-    """A cluster's channel asks the cluster, else the topic, that it shares most subscribers with (section 3.2)."""
-    topic_total = len(s.rate)
-    found = busiest_partners(s, rules, topic_total + cluster, draw, tally)
-    if found[2] >= 0 and propose_merge(s, costs, cluster, found[2] - topic_total, found[3]):
-        return
-    if found[0] >= 0:
-        propose_topic(s, costs, cluster, found[0], found[1])
-
-
-@kernel
-def propose_merge(s: State, costs: Costs, cluster: int, other: int, shared: int) -> bool:
+def propose_merge(s: State, costs: Costs, cluster: int, other: int, shared: int) -> None:
     topic_total = len(s.rate)
     s.counts[PROPOSALS] += 2
     size, other_size = s.size[topic_total + cluster], s.size[topic_total + other]
@@ -247,8 +246,6 @@ def propose_merge(s: State, costs: Costs, cluster: int, other: int, shared: int)
     )
     if change < -SLACK:
         merge_clusters(s, costs, cluster, other)
-        return True
-    return False
 
 
 @kernel
@@ -334,10 +331,7 @@ def look_at_channels(s: State, costs: Costs, rules: Rules, draw: np.random.Gener
             s.moves[channel] = 0
             surveys += 1
             before = _updates_and_cost(s, costs, rules)
-            if channel < topic_total:
-                survey_topic(s, costs, rules, channel, draw, tally)
-            else:
-                survey_cluster(s, costs, rules, channel - topic_total, draw, tally)
+            survey(s, costs, rules, channel, draw, tally)
             _audit(s, costs, rules, before)
 
 

@@ -127,6 +127,21 @@ def run_table3(point: Point, seed: int) -> Mapping[str, float]:
     return values | {"operations": float(timeline.change_count)}
 
 
+def run_readings(point: Point, seed: int) -> Mapping[str, float]:
+    """Table 3 under other readings of what the text leaves open; Scribe's DC in units of a maintenance of 80."""
+    changes: dict[str, dict[str, object]] = {
+        "as taken": {},
+        "log-uniform rates": {"frequency_spread": "log-uniform"},
+        "75,000 operations": {"operations_max": 75_000},
+        "first bin as printed": {"is_first_bin_printed": True},
+    }
+    parameters = _clustered(point, **changes[str(point["taken"])])
+    timeline, start = users.shift(parameters, seed), natural_clusters(parameters)
+    history, still = (_shifted(timeline, start, seed, is_adaptive=adapts)[1] for adapts in (True, False))
+    scribe_dc = 80 * history.plain_dissemination[-1] / history.plain_maintenance[-1]
+    return _deltas("tamara", history) | _deltas("static", still) | {"scribe_dc": float(scribe_dc)}
+
+
 @lru_cache(maxsize=8)
 def _arrival_history(rates: str, count: int, is_uniform: bool, seed: int) -> History:
     kind = users.Tamara if is_uniform else users.Clustered

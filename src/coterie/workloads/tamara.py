@@ -40,7 +40,7 @@ class Tamara(Sized, frozen=True, kw_only=True):
     topics: int = 120
     subscriptions: float = 0.0  # topics per user on average; 0: as the reading has it (26.7 or 25)
     rates: str = "average"  # freq(t), Table 1
-    frequency_spread: str = "log-uniform"  # inside a bin of Table 1: log-uniform or uniform
+    frequency_spread: str = "uniform"  # inside a bin of Table 1: uniform (Scribe's DC comes out) or log-uniform
     is_first_bin_printed: bool = False  # take "0.6-0.6" in Table 1(a) literally instead of as 0.4-0.6
     interval_s: float = 360.0  # M, maintenance interval: rates are events per M
     duration_s: float = 60 * DAY_S  # time in which all (un)subscriptions are issued: two months to one day

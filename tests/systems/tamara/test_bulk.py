@@ -71,8 +71,8 @@ def test_every_update_lowers_the_true_overall_cost(seed: int, functions: object)
 
 
 def test_every_kind_of_update_happens_when_interests_shift() -> None:
-    timeline = shift(Clustered(nodes=600, topics=60, rates="frequent"), seed=3)
-    clusters = TopicClusters(600, timeline.start.rates, TamaraParameters(survey_size=0), seed=3, is_audited=True)
+    timeline = shift(Clustered(nodes=600, topics=60, rates="frequent"), seed=2)
+    clusters = TopicClusters(600, timeline.start.rates, TamaraParameters(survey_size=0), seed=2, is_audited=True)
     rows = timeline.start.interests
     clusters.apply(np.zeros(rows.pair_count, np.uint8), rows.rows, rows.columns)
     clusters.follow(timeline)

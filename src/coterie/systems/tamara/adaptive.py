@@ -185,30 +185,15 @@ class TamaraNode(SubscriberNode):
     # --- merges ---
 
     def _look_for_partner(self, name: Topic, channel: RootedChannel, survey: OpenSurvey) -> None:
-        """Propose to the channel of the same kind, else of the other, that most subscribers share (section 3.2)."""
+        """Propose a merge to the channel that most subscribers share (section 3.2)."""
+        partner = most_common(survey.answers, name)
+        if partner is None:
+            return
         own = self._shapes[str(name)][1] if is_cluster(name) and name in self._shapes else (name,)
-        of_same_kind = most_common(survey.answers, name, clusters=is_cluster(name))
-        of_other_kind = most_common(survey.answers, name, clusters=not is_cluster(name))
         topics = tuple((topic, self._rate(topic)) for topic in own)
-        channel.proposals = [
-            Propose(
-                partner[0],
-                name,
-                self.address,
-                topics,
-                channel.size,
-                partner[1] / len(survey.answers) * channel.size,
-                survey.depth,
-            )
-            for partner in (of_other_kind, of_same_kind)
-            if partner is not None
-        ]
-        self._propose_next(channel)
-
-    def _propose_next(self, channel: RootedChannel) -> None:
-        if channel.proposals:
-            channel.lock(self.now_s)
-            self._ask(channel.proposals.pop())
+        shared = partner[1] / len(survey.answers) * channel.size
+        channel.lock(self.now_s)
+        self._ask(Propose(partner[0], name, self.address, topics, channel.size, shared, survey.depth))
 
     def _on_propose(self, message: Propose) -> None:
         for topic, rate in message.topics:
@@ -230,7 +215,7 @@ class TamaraNode(SubscriberNode):
         if is_cluster(message.channel):
             return self._accept_into(str(message.channel), channel, message, theirs, shared)
         if is_cluster(message.proposer):
-            return None  # the topic's own survey proposes that
+            return self._join_cluster(message, channel, theirs, shared)
         own = self._rate(message.channel), channel.size
         if pair_change(self._rate(theirs[0]), own[0], message.size, own[1], shared) >= -SLACK:
             return None
@@ -240,6 +225,23 @@ class TamaraNode(SubscriberNode):
         channel.lock(self.now_s)
         self._cast(Invite(message.channel, name, topics, version, message.depth))
         return name, topics, version
+
+    def _join_cluster(
+        self, message: Propose, channel: RootedChannel, theirs: tuple[Topic, ...], shared: float
+    ) -> tuple[str, tuple[Topic, ...], int] | None:
+        """A cluster asks this topic in: with all its subscribers, or only for those who are on both."""
+        topic, name = message.channel, str(message.proposer)
+        if topic in theirs:
+            return None
+        absorbing = absorb_change(self._rate(topic), channel.size, message.size, shared, self._cluster_rate(theirs))
+        adding = add_change(self._rate(topic), message.size, shared)
+        if min(absorbing, adding) >= -SLACK:
+            return None
+        grown = (*theirs, topic)
+        if absorbing < adding:
+            channel.lock(self.now_s)
+            self._cast(Invite(topic, name, grown, 0, message.depth))
+        return name, grown, 0
 
     def _accept_into(
         self, name: str, channel: RootedChannel, message: Propose, theirs: tuple[Topic, ...], shared: float
@@ -275,11 +277,11 @@ class TamaraNode(SubscriberNode):
     def _on_verdict(self, message: Verdict) -> None:
         channel = self._root_of(message.channel)
         channel.unlock()
-        if not message.cluster:
-            self._propose_next(channel)
-        elif message.cluster != message.channel:
-            channel.proposals = []
+        if message.cluster and message.cluster != message.channel:
             self._cast(Invite(message.channel, message.cluster, message.topics, message.version, message.depth))
+        elif message.cluster in self._shapes:
+            own = self._shapes[message.cluster][1]
+            self._reshape(message.cluster, (*own, *(topic for topic in message.topics if topic not in own)))
 
     def _keep_trees(self) -> None:
         super()._keep_trees()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from coterie.model import Topic
-from coterie.systems.tamara.messages import Answer, Propose
+from coterie.systems.tamara.messages import Answer
 from coterie.systems.tamara.names import is_cluster
 
 LOCK_S = 10.0  # a merge under way keeps other merges of the same channel away for so long at most
@@ -34,7 +34,6 @@ class RootedChannel:
     survey: OpenSurvey | None = None
     surveys: int = 0
     locked_until_s: float = 0.0
-    proposals: list[Propose] = field(default_factory=list)  # still to be made, the next one last
 
     def move(self, is_coming: bool, depth: int) -> None:
         self.size = max(0.0, self.size + (1 if is_coming else -1))
@@ -54,17 +53,12 @@ class RootedChannel:
         self.locked_until_s = 0.0
 
 
-def most_common(answers: Iterable[Answer], own: Topic, *, clusters: bool) -> tuple[Topic, int] | None:
-    """The other channel (topic or cluster) that most of those asked are on, and how many; ties by name."""
-    tally = Counter(
-        channel
-        for answer in answers
-        for channel in answer.channels
-        if channel != own and is_cluster(channel) == clusters
-    )
+def most_common(answers: Iterable[Answer], own: Topic) -> tuple[Topic, int] | None:
+    """The other channel that most of those asked are on, and how many; ties by kind (as ours first), then by name."""
+    tally = Counter(channel for answer in answers for channel in answer.channels if channel != own)
     if not tally:
         return None
-    best = min(tally, key=lambda channel: (-tally[channel], str(channel)))
+    best = min(tally, key=lambda channel: (-tally[channel], is_cluster(channel) != is_cluster(own), str(channel)))
     return best, tally[best]
 
 
