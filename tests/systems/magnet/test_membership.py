@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from random import Random
 
 import numpy as np
@@ -13,6 +14,7 @@ from coterie.protocol.system import System
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash
 from coterie.substrate.identifiers import MASK, clockwise
+from coterie.systems.magnet.node import PLACES_MAX, another_of_crowd, place_behind
 from coterie.systems.magnet.system import INTEREST_RING, SYSTEM
 from coterie.systems.magnet.wire import TellPlace
 from coterie.trace import Traffic
@@ -134,6 +136,73 @@ def test_many_move_at_once_and_some_crash() -> None:
     assert_trees_are_greedy_paths(simulation)
 
 
+def test_a_silent_contact_is_left_out_and_the_next_one_asked() -> None:
+    """Whether it is known to be down, or only does not answer."""
+    simulation = running(20, sample_rounds=4, rejoin_every=1)
+    simulation.run_until(simulation.now_s + 200)
+    mover = simulation.nodes[7]
+    mover._ask_best()
+    first = mover._asked
+    assert first is None, "no places are left to ask for before a move begins"
+    mover._places_left = 5
+    for lose in (lambda peer: mover.on_timer("answer"), mover.on_neighbour_lost):
+        mover._refused = set()
+        mover._ask_best()
+        first = mover._asked
+        lose(first)
+        assert mover._asked not in (None, first)
+        assert first in mover._refused
+
+
+def test_who_finds_its_favourite_dead_moves_beside_another() -> None:
+    simulation = running(40, sample_rounds=4, rejoin_every=1)
+    simulation.run_until(simulation.now_s + 200)
+    before = simulation.nodes[7].ring.position
+    for dead in (2, 4, 6, 8, 10, 12):
+        for topic in list(simulation.book.wanting[dead]):
+            simulation.unsubscribe(dead, topic)
+        simulation.inject(Crash(simulation.now_s + 8.5, dead))  # samples name them, then nobody answers
+    change_camp(simulation, 7)
+    simulation.run_until(simulation.now_s + 400)
+    simulation.settle(65.0, 10_000.0)
+    assert simulation.nodes[7].ring.position != before
+    assert any(peer % 2 == 0 for peer in neighbours_on_ring(simulation, 7))
+    assert_trees_are_greedy_paths(simulation)
+
+
+def publish_for(simulation: Simulation, topic: int, count: int, seconds: float) -> None:
+    for _ in range(count):
+        simulation.publish(1, topic)
+        simulation.run_until(simulation.now_s + seconds / count)
+
+
+def test_homes_count_rates_and_tell_them() -> None:
+    simulation = running(20, sample_rounds=2)
+    publish_for(simulation, 0, 120, 360.0)
+    simulation.run_until(simulation.now_s + 1)
+    rates = [simulation.nodes[node]._rates[0] for node in range(1, 20, 2)]
+    assert all(rate == pytest.approx(20.0, rel=0.25) for rate in rates), "120 events in six intervals"
+    assert all(simulation.nodes[node]._rates[1] == 0.0 for node in range(1, 20, 2))
+    simulation.run_until(simulation.now_s + 1200)
+    assert all(simulation.nodes[node]._rates[0] < 0.1 for node in range(1, 20, 2)), "and forget them"
+
+
+@pytest.mark.parametrize(("is_rate_weighted", "camp"), [(True, 1), (False, 0)])
+def test_a_busy_topic_weighs_more_than_two_quiet_ones(is_rate_weighted: bool, camp: int) -> None:
+    """Who wants two topics of one camp and one, very busy, of the other (section 2.1, lambda)."""
+    simulation = running(30, sample_rounds=4, rejoin_every=1, is_rate_weighted=is_rate_weighted)
+    publish_for(simulation, 0, 200, 200.0)
+    undecided = 8
+    simulation.unsubscribe(undecided, 3)
+    simulation.subscribe(undecided, 0)
+    publish_for(simulation, 0, 60, 60.0)
+    best = max(
+        (it for view in simulation.nodes[undecided]._views.values() for it in view if it.node != undecided),
+        key=lambda it: simulation.nodes[undecided].similarity(it.interest, it.weight),
+    )
+    assert best.node % 2 == camp
+
+
 def test_identifiers_never_run_out() -> None:
     """Where there is no room between two nodes, the next gap is asked for."""
     simulation = running(20, sample_rounds=4, rejoin_every=1)
@@ -147,3 +216,29 @@ def test_identifiers_never_run_out() -> None:
     own = simulation.nodes[3].ring.position
     mover.on_receive(successor, TellPlace(own, 4, (own + 4096) & MASK, ()))
     assert 0 < clockwise(own, mover.ring.position) < 4096
+
+
+def test_ten_thousand_at_one_spot_find_room() -> None:
+    """All want to sit behind the same node; each knows of the ring what the asked one tells it."""
+    random = Random(1)
+    places = [0, 1 << 63]  # ascending; node 0 sits at 0
+    names = [0, 1]
+    asked_most = 0
+    for newcomer in range(2, 10_000):
+        at, asked = 0, 0
+        while True:
+            asked += 1
+            following = (at + 1) % len(places)
+            jumps = [1 << power for power in range(14) if at + (1 << power) < len(places)]
+            contacts = tuple((names[at + jump], places[at + jump]) for jump in jumps)
+            told = TellPlace(places[at], names[following], places[following], contacts)
+            found = place_behind(told, random)
+            if found is not None:
+                break
+            at = names.index(another_of_crowd(names[at], told, newcomer, random))
+        asked_most = max(asked_most, asked)
+        index = bisect_left(places, found)
+        places.insert(index, found)
+        names.insert(index, newcomer)
+    assert places == sorted(set(places))
+    assert asked_most <= PLACES_MAX

@@ -2,7 +2,8 @@
 
 Moving (section 3.2, Algorithm 1): ask the homes of one's topics for samples, ask the most similar node for the place
 behind it, leave all trees, sit down there, join again, and look for long links by random walks. Whoever does not answer
-is left out and the next one is asked. Where identifiers have run out, the place is looked for at the edge of the crowd.
+is left out and the next one is asked. Where identifiers have run out, a place behind
+others of the same crowd will do.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from coterie.systems.magnet.wire import CONTROL, SKEWED, AskPlace, TellPlace
 REJOIN_DELAY_S = 5.0  # interests change in waves; one move serves them all
 VIEWS_DELAY_S = 3.0  # how long homes may take to answer
 ANSWER_S = 3.0  # how long somebody asked for a place may take
-PLACES_MAX = 32  # places asked for in one move: behind failed contacts, or where identifiers have run out
+PLACES_MAX = 64  # places asked for in one move: behind failed contacts, or where identifiers have run out
 GAP_MIN = 4
-CROWD = 1 << 20  # peers within this distance of somebody without room behind it are as close to it as can be
+CROWD = 1 << 32  # peers within this distance are so close for no other reason than that there was no room closer by
 
 
 class MagnetNode(SamplingNode):
@@ -185,7 +186,7 @@ class MagnetNode(SamplingNode):
         if found is not None:
             self._move(found, message.contacts)
         elif self._places_left:
-            self._ask_place(edge_of_crowd(source, message, self.address))
+            self._ask_place(another_of_crowd(source, message, self.address, self.random))
 
     def _move(self, position: int, contacts: tuple[tuple[int, int], ...]) -> None:
         wanted = self._uproot()
@@ -212,15 +213,15 @@ def place_behind(message: TellPlace, random: Random) -> int | None:
     return (message.position + gap // 4 + random.randrange(gap // 2)) & MASK
 
 
-def edge_of_crowd(source: int, message: TellPlace, own: int) -> int:
+def another_of_crowd(source: int, message: TellPlace, own: int, random: Random) -> int:
     """Whom to ask where there is no room: the mean of two identifiers is used up after some sixty joins at one spot.
 
-    Those around it sit close together, all of them for the same reason. So the furthest of them that the asked one
-    knows is as good a neighbour, and links being spread as they are, the edge is a few such steps away.
+    Those around it sit close together, all of them for the same reason, so any of them is as good a neighbour. A random
+    one of those that the asked one knows, so that all room between them is used.
     """
     within = [
-        (clockwise(message.position, place), peer)
+        peer
         for peer, place in message.contacts
         if peer not in (own, source) and 0 < clockwise(message.position, place) <= CROWD
     ]
-    return max(within)[1] if within else message.successor
+    return random.choice(within) if within else message.successor

@@ -90,7 +90,7 @@ class WalkingNode(GroupNode[OwnBranch], Generic[OwnBranch]):
 
     def __init__(self, address: int, parameters: RingParameters, random: Random) -> None:
         super().__init__(address, parameters.link_heartbeats, parameters.seen_capacity, random)
-        self._walks = parameters.median_samples or WALKS
+        self._walks = (parameters.median_samples or WALKS) * parameters.choices  # so that there is a choice
         self._choices = parameters.choices
         self._search: LinkSearch | None = None
         self._turn = 0
