@@ -45,7 +45,7 @@ def test_each_step_lowers_the_objective_and_keeps_the_books(seed: int, smoothing
     table = fanout.powers(smoothing)
     for user in draw.permutation(40).astype(np.int32):
         before = smoothed(seats.counts, rate, table)
-        moved = step(crowd, rate, seats, capacity, table, np.array([user], np.int32))
+        moved = step(crowd, rate, seats, capacity, table, np.array([user], np.int32), 0.0)
         after = smoothed(seats.counts, rate, table)
         assert after < before if moved else after == before
     assert_true_books(crowd, seats)
@@ -69,7 +69,7 @@ def test_an_exchange_is_the_best_with_the_broker_wished_for(seed: int) -> None:
         swapped = start.copy()
         swapped[user], swapped[other] = start[other], start[user]
         reachable.append(smoothed(fanout.pin_counts(crowd, swapped, 10, 4), rate, table))
-    moved = swap_sweep(crowd, rate, seats, 10**6, table, np.array([user], np.int32))
+    moved = swap_sweep(crowd, rate, seats, 10**6, table, np.array([user], np.int32), 0.0)
     if moved:
         assert smoothed(seats.counts, rate, table) == pytest.approx(min(reachable))
 
@@ -78,8 +78,8 @@ def test_two_full_brokers_can_only_exchange() -> None:
     crowd = fanout.crowd_of(np.array([0, 1, 2, 3, 4]), np.array([0, 1, 0, 1], np.int32))
     seats = fanout.seats_of(crowd, np.array([0, 0, 1, 1], np.int32), 2, 2)
     rate, table, order = np.ones(2), fanout.powers(0.5), np.arange(4, dtype=np.int32)
-    assert fanout.sweep(crowd, rate, seats, 2, table, order) == 0
-    assert swap_sweep(crowd, rate, seats, 2, table, order) == 1
+    assert fanout.sweep(crowd, rate, seats, 2, table, order, 0.0) == 0
+    assert swap_sweep(crowd, rate, seats, 2, table, order, 0.0) == 1
     assert fanout.touched(seats.counts, rate) == 0
 
 
@@ -112,10 +112,10 @@ def test_groups_do_what_single_users_cannot() -> None:
     crowd = fanout.crowd_of(np.arange(0, 13, 3), np.array([0, 1, 2] * 4, np.int32))
     start, rate, exact = np.array([0, 0, 1, 1], np.int32), np.ones(3), fanout.powers(0.0)
     seats = fanout.seats_of(crowd, start, 3, 2)
-    assert fanout.sweep(crowd, rate, seats, 12, exact, np.arange(4, dtype=np.int32)) == 0
+    assert fanout.sweep(crowd, rate, seats, 12, exact, np.arange(4, dtype=np.int32), 0.0) == 0
     coarse, _ = coarsened(crowd, rate, start, 6, np.arange(4, dtype=np.int32))
     halves = fanout.seats_of(coarse, np.array([0, 1], np.int32), 3, 2)
-    assert fanout.sweep(coarse, rate, halves, 12, exact, np.arange(2, dtype=np.int32)) == 1
+    assert fanout.sweep(coarse, rate, halves, 12, exact, np.arange(2, dtype=np.int32), 0.0) == 1
     assert fanout.touched(halves.counts, rate) == 0
 
 

@@ -112,15 +112,15 @@ def move(crowd: Crowd, seats: Seats, user: int, there: int) -> None:
 
 
 @kernel
-def sweep(crowd: Crowd, rate: Floats, seats: Seats, capacity: int, table: Floats, order: Index) -> int:
-    """Everybody in turn goes where it costs least and there is room; returns how many moved."""
+def sweep(crowd: Crowd, rate: Floats, seats: Seats, capacity: int, table: Floats, order: Index, price: float) -> int:
+    """Everybody in turn goes where it costs least and there is room, if that saves `price`; returns how many moved."""
     load = seats.load
     score = np.empty(len(load))
     moved = 0
     for user in order:
         here, weight = seats.part[user], crowd.weight[user]
         saved = joining_costs(crowd, rate, seats.counts, table, user, here, score)
-        best, best_score = here, saved - 1e-9
+        best, best_score = here, saved - price - 1e-9
         if load[here] > capacity:
             best_score = np.inf  # too full: whoever comes up has to go where it costs least
         for broker in range(len(load)):

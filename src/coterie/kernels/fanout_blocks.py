@@ -87,9 +87,9 @@ def run_block(task: Task, told: Round, block: int) -> Index:
     seats = Seats(told.seats.part[users].astype(np.int32), counts, load)
     table = fanout.powers(told.smoothing)
     asked = order[: int(np.ceil(len(order) * SHARE))]
-    fanout.sweep(crowd, task.rate, seats, task.capacity, table, asked)
+    fanout.sweep(crowd, task.rate, seats, task.capacity, table, asked, 0.0)
     if told.smoothing < SWAPS_BELOW:
-        swap_sweep(crowd, task.rate, seats, task.capacity, table, asked)
+        swap_sweep(crowd, task.rate, seats, task.capacity, table, asked, 0.0)
     return seats.part
 
 

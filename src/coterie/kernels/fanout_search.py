@@ -92,9 +92,9 @@ class Search:
             table = fanout.powers(smoothing)
             for _ in range(sweeps):
                 order = self.order(len(seats.part))
-                moved = fanout.sweep(crowd, self.rate, seats, self.capacity, table, order)
+                moved = fanout.sweep(crowd, self.rate, seats, self.capacity, table, order, 0.0)
                 if has_swaps:
-                    moved += swap_sweep(crowd, self.rate, seats, self.capacity, table, order)
+                    moved += swap_sweep(crowd, self.rate, seats, self.capacity, table, order, 0.0)
                 if moved * 1000 < len(order):
                     break
 

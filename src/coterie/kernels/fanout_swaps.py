@@ -80,8 +80,13 @@ def added(
 
 
 @kernel
-def swap_sweep(crowd: Crowd, rate: Floats, seats: Seats, capacity: int, table: Floats, order: Index) -> int:
-    """Everybody in turn changes places with the one whose exchange saves most; returns how many did."""
+def swap_sweep(
+    crowd: Crowd, rate: Floats, seats: Seats, capacity: int, table: Floats, order: Index, price: float
+) -> int:
+    """Everybody in turn changes places with the one whose exchange saves most, `price` for each of both at least.
+
+    Returns how many exchanges there were.
+    """
     load, counts = seats.load, seats.counts
     starts, members, place = members_of(seats.part, len(load))
     score = np.empty(len(load))
@@ -93,10 +98,10 @@ def swap_sweep(crowd: Crowd, rate: Floats, seats: Seats, capacity: int, table: F
         saved = joining_costs(crowd, rate, counts, table, user, here, score)
         score[here] = np.inf
         there = int(np.argmin(score))
-        if saved - score[there] <= 1e-9:
+        if saved - score[there] <= price + 1e-9:
             continue
         gain = note(crowd, rate, counts, table, user, here, there, own, held)
-        best, best_gain = -1, 1e-9
+        best, best_gain = -1, 2 * price + 1e-9
         size = starts[there + 1] - starts[there]
         for step in range(min(size, LOOKED_AT)):
             other = members[starts[there] + (user + step) % size]  # nobody is always the first to be looked at

@@ -72,7 +72,7 @@ def choose(population: Population, topics: Index, asked: int, members: Index, lo
 def choose_by_fanout(population: Population, topics: Index, here: int, rate: Floats, price: float, room: float) -> int:
     """Where the user's topics cost least in brokers touched, smoothed; it moves only if that saves more than `price`.
 
-    Knows the brokers as they are. `room` is the largest load as a multiple of the mean.
+    Knows the brokers as they are without the user. `room` is the largest load as a multiple of the mean.
     """
     counts, load = population.counts, population.load
     wanted = 0
@@ -80,8 +80,7 @@ def choose_by_fanout(population: Population, topics: Index, here: int, rate: Flo
     for topic in topics:
         if topic >= 0:
             wanted += 1
-            others = counts[here, topic] - 1 if counts[here, topic] > 0 else 0
-            staying += rate[topic] * SMOOTHING**others
+            staying += rate[topic] * SMOOTHING ** counts[here, topic]
     limit = room * load.mean()
     best, best_cost = here, staying - price
     for broker in range(len(load)):
@@ -202,10 +201,10 @@ def change_all(
             cluster = cluster_of[asked]
             members = clusters[cluster_indptr[cluster] : cluster_indptr[cluster + 1]]
             new = choose(population, held, asked, members, load_weight, False)
-        elif policy == FANOUT:
+        _put(population, before, old, -1)
+        if policy == FANOUT:
             new = choose_by_fanout(population, held, old, rate, handover_price, room)
         handovers += new != old
-        _put(population, before, old, -1)
         _put(population, held, new, 1)
         population.node_of[user] = new
         for topic in before:

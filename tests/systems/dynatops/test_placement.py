@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from coterie.kernels import joining
 from coterie.model import Relation, Workload
+from coterie.systems.dynatops import SYSTEM, positions, stages
 from coterie.systems.dynatops.hypergraph import capacity_of, partition_of, partitioned, search_of
+from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.systems.dynatops.placement import Clusters, Follower, join_all, place_by_similarity, population, settle_at
 from coterie.workloads import make_timeline, make_workload
 
@@ -116,6 +120,41 @@ def test_partitioning_beats_static_and_keeps_balance(pattern: str) -> None:
     assert (again.cost, again.load.tolist()) == (best.cost, best.load.tolist())
 
 
+def test_a_placement_that_needs_more_messages_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = small("uniform")
+    hypergraph = DynatopsParameters(placement="hypergraph")
+    assert (stages.place_users(workload, hypergraph, 1).node_of != workload.attachment).any()
+    spread = partition_of(workload.interests, workload.rates, np.arange(300, dtype=np.int32) % 12, 12)
+    monkeypatch.setattr(stages, "partitioned", lambda workload, imbalance, seed: spread)
+    gathered = replace(workload, attachment=np.zeros(300, np.int32))
+    assert stages.place_users(gathered, hypergraph, 1).node_of.tolist() == [0] * 300
+
+
+def test_networks_beyond_the_tables_stay_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
+    workload = small("multimodal")
+    paper, hashed = (SYSTEM.plan(workload, DynatopsParameters(positions=name), 1) for name in ("paper", "hash"))
+    assert paper.overlay.positions is not None
+    assert paper.overlay.positions.tolist() != hashed.overlay.positions.tolist()
+    monkeypatch.setattr(positions, "BROKER_MAX", 11)
+    large = SYSTEM.plan(workload, DynatopsParameters(positions="paper"), 1)
+    assert large.overlay.positions.tolist() == hashed.overlay.positions.tolist()
+
+
+def test_looking_over_stays_close_to_solving_anew_with_fewer_handovers() -> None:
+    timeline = make_timeline("dynatops", {**SMALL, "pattern": "zipf"}, 5)
+    handovers, costs = [], []
+    for price in (0.5, 1e9):
+        users = population(timeline.start)
+        settle_at(users, partitioned(timeline.start, 0.03, 1).node_of)
+        follower = Follower(timeline, users, Clusters.of_size(12, 4), "fanout", 1.0, 3600.0, handover_price=price)
+        handovers.append(sum(follower.advance(hour * 3600.0).handovers for hour in range(1, 7)))
+        now = timeline.at(6 * 3600.0)
+        costs.append(partition_of(now.interests, now.rates, users.node_of, 12).cost)
+    fresh = partitioned(now, 0.03, 1)
+    assert costs[0] < 1.2 * fresh.cost < costs[1]
+    assert 0 == handovers[1] < handovers[0] < np.count_nonzero(fresh.node_of != users.node_of)
+
+
 def test_the_cost_is_rate_times_brokers_touched_but_one() -> None:
     workload = small("zipf")
     search = search_of(workload.interests, workload.rates, 12, 0.05, seed=2)
@@ -132,6 +171,8 @@ def test_online_choice_waits_for_a_gain_worth_a_handover() -> None:
     workload = Workload("tiny", interests, base.publications, np.array([0, 1, 1, 0], np.int32), 2)
     users = population(workload)
     settle_at(users, workload.attachment)
+    users.counts[0, :2] -= 1  # the first user is asked: all others are there
+    users.load[0] -= 2
     rate = np.ones(4)
     assert joining.choose_by_fanout(users, users.held[0], 0, rate, 0.5, 10.0) == 1
     assert joining.choose_by_fanout(users, users.held[0], 0, rate, 5.0, 10.0) == 0

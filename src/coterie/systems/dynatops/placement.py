@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import joining
+from coterie.kernels import fanout, joining
+from coterie.kernels.fanout import Seats
+from coterie.kernels.fanout_swaps import swap_sweep
 from coterie.kernels.joining import Population
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.relation import Index
@@ -128,7 +130,7 @@ class Follower:
     policy: str
     load_weight: float
     update_s: float
-    handover_price: float = 1.0  # fan-out policy: smoothed events per interval that a handover must save
+    handover_price: float = 0.5  # fan-out policy: smoothed events per interval that a handover must save
     room: float = 1.03  # fan-out policy: the largest load as a multiple of the mean
     _next: int = 0
     _updated_s: float = field(default=0.0)
@@ -156,15 +158,42 @@ class Follower:
             float(self.room),
         )
         self._next = end
-        return Step(int(handovers), broker, topic, sign, self._update(until_s))
+        return self._update(until_s, Step(int(handovers), broker, topic, sign))
 
-    def _update(self, now_s: float) -> int:
+    def _update(self, now_s: float, step: Step) -> Step:
+        """Once per T_update (as often as we look) brokers exchange state, or ours are looked over as a whole."""
         updates = int((now_s - self._updated_s) // self.update_s)
         self._updated_s += updates * self.update_s
         if updates and self.policy == "similarity":
             joining.exchange(self.users)
-            return updates * self.clusters.messages_per_update
-        return 0
+            return replace(step, cluster_messages=updates * self.clusters.messages_per_update)
+        if updates and self.policy == "fanout":
+            return self._look_over(step)
+        return step
+
+    def _look_over(self, step: Step) -> Step:
+        """Everybody in turn once more, alone and by exchange, where that saves the price of a handover."""
+        users, rates = self.users, self.timeline.start.rates
+        held = users.held >= 0
+        indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)
+        crowd = fanout.crowd_of(indptr, users.held[held])
+        seats = Seats(users.node_of.copy(), np.ascontiguousarray(users.counts.T), users.load.copy())
+        largest = int(crowd.weight.max(initial=0))
+        capacity = fanout.capacity_of(int(indptr[-1]), largest, len(users.load), self.room - 1)
+        table, order = fanout.powers(joining.SMOOTHING), np.arange(len(users.node_of), dtype=np.int32)
+        price = self.handover_price * (1 - joining.SMOOTHING)  # as `choose_by_fanout` counts, without that factor
+        for sweep in (fanout.sweep, swap_sweep):
+            sweep(crowd, rates, seats, capacity, table, order, price)
+        change = (seats.counts.T > 0).astype(np.int8) - (users.counts > 0)
+        broker, topic = (index.astype(np.int32) for index in np.nonzero(change))
+        moved = int(np.count_nonzero(seats.part != users.node_of))
+        settle_at(users, seats.part)
+        return Step(
+            step.handovers + moved,
+            np.concatenate([step.broker, broker]),
+            np.concatenate([step.topic, topic]),
+            np.concatenate([step.sign, change[broker, topic]]),
+        )
 
     def interests(self) -> Relation:
         """Broker -> topics as they are now."""

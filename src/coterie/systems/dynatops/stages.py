@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
+from coterie.model.relation import Index
 from coterie.substrate.chord import chord_ring
 from coterie.substrate.identifiers import topic_keys
 from coterie.substrate.trees import entries, top_down_trees
@@ -18,11 +19,24 @@ def place_users(workload: Workload, parameters: DynatopsParameters, seed: int) -
     if parameters.placement == "given":
         return Placement(workload.attachment, workload.node_count)
     if parameters.placement == "hypergraph":
-        return Placement(partitioned(workload, parameters.imbalance, seed).node_of, workload.node_count)
+        return Placement(_fewest_messages(workload, parameters, seed), workload.node_count)
     node_of = place_by_similarity(
         workload, parameters.cluster_size, parameters.load_weight, parameters.joins_per_update, parameters.rounds
     )
     return Placement(node_of, workload.node_count)
+
+
+def _fewest_messages(workload: Workload, parameters: DynatopsParameters, seed: int) -> Index:
+    """Hypergraph placement, or the given one should that need fewer messages: partitioning knows no relays."""
+    positions = slot_positions(workload.node_count, parameters.spacing, seed)[hashed_slots(workload.node_count, seed)]
+    ring, keys = chord_ring(positions, parameters.near), topic_keys(workload.topic_count)
+
+    def messages(node_of: Index) -> float:
+        trees = top_down_trees(ring, keys, workload.node_interests(node_of).transposed)
+        return float((workload.rates * trees.edge_counts).sum())
+
+    found = partitioned(workload, parameters.imbalance, seed).node_of
+    return found if messages(found) <= messages(workload.attachment) else workload.attachment
 
 
 def hypergraph_imbalance(parameters: DynatopsParameters) -> float | None:
