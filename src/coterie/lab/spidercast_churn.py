@@ -29,8 +29,9 @@ OVERLAY_KINDS = ("Connect", "ConnectOk", "Redirect", "Disconnect", "DisconnectOk
 
 def run_protocol_churn(point: Point, seed: int) -> Mapping[str, float]:
     """Connectivity and degree in snapshots; control messages per join or leave; gossip per node and interval."""
-    keys = {"mean_life_s": "life_s", "duration_s": "duration_s", "nodes": "nodes", "crash_share": "crash_share"}
-    timeline = make_timeline("churn", {key: point[name] for key, name in keys.items() if name in point}, seed)
+    keys = ("nodes", "topics", "subscriptions", "duration_s", "crash_share")
+    settings = {key: point[key] for key in keys if key in point}
+    timeline = make_timeline("churn", {**settings, "mean_life_s": point["life_s"]}, seed)
     run = _Run(timeline, point, seed)
     run.simulation.run_until(WARM_UP_S + STEADY_S)
     before, changes_before = run.sent.copy(), run.changes
@@ -79,8 +80,9 @@ class _Run:
             if change == Change.JOIN:
                 self._joined_s[node] = now_s
                 simulation.slices[node] = self._contacts_for(node)
-            kind = {Change.JOIN: Restart, Change.LEAVE: Stop, Change.CRASH: Crash}[Change(change)]
-            simulation.inject(kind(now_s, node))
+            faults: dict[Change, type[Restart] | type[Stop] | type[Crash]]
+            faults = {Change.JOIN: Restart, Change.LEAVE: Stop, Change.CRASH: Crash}
+            simulation.inject(faults[Change(change)](now_s, node))
 
     def _contacts_for(self, node: int) -> Slice:
         """Some who are up, as a rendezvous service would name them."""
@@ -98,7 +100,7 @@ class _Run:
 
     def _partitioned(self, links: Relation, settled: NDArray[np.bool_]) -> int:
         wanting = self.simulation.book.wanting
-        rows = [sorted(wanting[node]) if settled[node] else [] for node in range(self._node_count)]
+        rows = [[int(topic) for topic in wanting[node]] if settled[node] else [] for node in range(self._node_count)]
         return measures.connectivity(links, Relation.from_rows(rows, self._topic_count)).partitioned_count
 
     def values(

@@ -55,7 +55,10 @@ def run_overlay(point: Point, seed: int) -> Mapping[str, float]:
         "partitioned": float(state.partitioned_count),
     }
     if point.get("diameter"):
-        values["diameter"] = float(measures.topic_diameter(links, interests))
+        paths = measures.topic_paths(links, interests)
+        values |= {"diameter": float(paths.diameter.max()), "distance": float(paths.mean.max())}
+    if point.get("rewired"):
+        values["diameter_rewired"] = float(rewired_diameter(links, interests, seed))
     if "tdi" in point:
         values["tdi"] = measures.top_intersection(interests, int(point["tdi"]))
     if point.get("crashes"):
@@ -67,6 +70,25 @@ def run_overlay(point: Point, seed: int) -> Mapping[str, float]:
             "bound_covered": bounds.covered_degree(interests, 3),
         }
     return values
+
+
+def rewired_diameter(links: Relation, interests: Relation, seed: int) -> int:
+    """The largest diameter of random graphs in which every topic's members keep their number of links in the topic."""
+    draw = np.random.default_rng([seed, 11])
+    inside = np.zeros(interests.row_count, bool)
+    longest = 0
+    for topic in range(interests.column_count):
+        members = interests.transposed.row(topic)
+        inside[members] = True
+        kept = inside[links.rows] & inside[links.columns]
+        ends = draw.permutation(np.searchsorted(members, links.rows[kept]))
+        inside[members] = False
+        one, other = ends[::2], ends[1::2]
+        count = len(members)
+        both = Relation.from_pairs(np.concatenate([one, other]), np.concatenate([other, one]), count, count)
+        everybody = Relation.from_pairs(np.arange(count), np.zeros(count, np.int64), count, 1)
+        longest = max(longest, measures.topic_diameter(both, everybody))
+    return longest
 
 
 def crash_values(links: Relation, interests: Relation, seed: int) -> dict[str, float]:
