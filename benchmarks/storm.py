@@ -1,0 +1,197 @@
+"""Nodes are killed, links cut and three nodes partitioned while QoS 1 publishers run; then everything is counted.
+
+Run `python benchmarks/storm.py` (options: --nodes 8 --system scribe --rounds 6 --seed 0). Every node is a process with
+the default configuration. Each has a lasting subscriber and a publisher; what a publisher was told (PUBACK) must reach
+every subscriber that had its SUBACK. A round kills one node with kill -9 and starts it again, cuts one link, and cuts
+three nodes off from the others; in between the network has some seconds. Printed: what was acknowledged, what was owed,
+what was missing when the last fault was over, and what is missing in the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+from bench_network import free_base
+from coterie.cli.adminclient import ask
+from coterie.cli.console import settings_of
+from coterie.cli.up import ADMIN_OFFSET, Fleet, arrange
+from coterie.runtime.client import MqttClient, connect_packet
+from coterie.systems import system_named
+
+TOPICS = [f"t/{number}" for number in range(10)]
+
+
+class Traffic:
+    """A lasting subscriber and a publisher at every node."""
+
+    def __init__(self, base: int, nodes: int, draw: Random) -> None:
+        self.acknowledged: list[tuple[str, bytes]] = []
+        self.got: list[Counter[bytes]] = [Counter() for _ in range(nodes)]
+        self.filters = [["t/#"] if node == 0 else draw.sample(TOPICS, 4) for node in range(nodes)]
+        self._base, self._draw, self._is_over = base, draw, False
+        self._clients: list[MqttClient] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        for node, filters in enumerate(self.filters):
+            reader = self._client(node, "reader", self.got[node])
+            await reader.start()
+            await reader.subscribe(*filters, qos=1)
+        for node in range(len(self.filters)):
+            writer = self._client(node, "writer", Counter())
+            await writer.start()
+            self._tasks.append(asyncio.create_task(self._publish(node, writer)))
+
+    def _client(self, node: int, kind: str, count: Counter[bytes]) -> MqttClient:
+        packet = connect_packet(f"{kind}{node}", clean=False, expiry_s=3600, keep_alive_s=10)
+        client = MqttClient(
+            "127.0.0.1", self._base + node, packet, lambda one: count.update([one.payload]), give_up_s=600
+        )
+        self._clients.append(client)
+        return client
+
+    async def _publish(self, node: int, writer: MqttClient) -> None:
+        number = 0
+        while not self._is_over:
+            topic = self._draw.choice(TOPICS)
+            payload = f"{topic} {node} {number}".encode()
+            number += 1
+            await writer.publish(topic, payload, qos=1)
+            self.acknowledged.append((topic, payload))
+            await asyncio.sleep(0.02)
+
+    def owed(self) -> list[tuple[int, bytes]]:
+        return [
+            (node, payload)
+            for node, filters in enumerate(self.filters)
+            for topic, payload in self.acknowledged
+            if topic in filters or node == 0
+        ]
+
+    def missing(self) -> int:
+        return sum(payload not in self.got[node] for node, payload in self.owed())
+
+    async def finish(self) -> None:
+        self._is_over = True
+        await asyncio.wait(self._tasks, timeout=60)
+
+    async def stop(self) -> None:
+        for client in self._clients:
+            await client.stop()
+
+
+class Faults:
+    """What is done to the nodes; everything that is done is undone."""
+
+    def __init__(self, fleet: Fleet, base: int, nodes: int, draw: Random) -> None:
+        self.done: Counter[str] = Counter()
+        self._fleet, self._base, self._nodes, self._draw = fleet, base, nodes, draw
+
+    async def kill(self) -> None:
+        victim = self._draw.randrange(self._nodes)
+        pid = next(pid for pid, node in self._fleet.pids.items() if node == victim)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        del self._fleet.pids[pid]
+        await asyncio.sleep(1.0)
+        self._fleet.start_node(victim)
+        self.done["kill -9 and restart"] += 1
+
+    async def cut(self) -> None:
+        one, other = self._draw.sample(range(self._nodes), 2)
+        await self._apart([one], [other], 3.0)
+        self.done["link cut"] += 1
+
+    async def partition(self) -> None:
+        lost = self._draw.sample(range(self._nodes), 3)
+        await self._apart(lost, [node for node in range(self._nodes) if node not in lost], 6.0)
+        self.done["three nodes cut off"] += 1
+
+    async def _apart(self, some: list[int], others: list[int], for_s: float) -> None:
+        for one, away in [*((node, others) for node in some), *((node, some) for node in others)]:
+            await self._block(one, away)
+        await asyncio.sleep(for_s)
+        for one in [*some, *others]:
+            await self._block(one, [])
+
+    async def _block(self, node: int, peers: list[int]) -> None:
+        path = f"/block?peers={','.join(map(str, peers))}"
+        await asyncio.to_thread(ask, "127.0.0.1", self._base + ADMIN_OFFSET + node, path, "", "POST")
+
+
+async def storm(fleet: Fleet, base: int, nodes: int, rounds: int, seed: int) -> list[tuple[str, float]]:
+    draw = Random(seed)
+    traffic, faults = Traffic(base, nodes, draw), Faults(fleet, base, nodes, draw)
+    await traffic.start()
+    start_s = time.perf_counter()
+    for _ in range(rounds):
+        for fault in (faults.kill, faults.cut, faults.partition):
+            await asyncio.sleep(2.0)
+            await fault()
+    stormy_s = time.perf_counter() - start_s
+    await traffic.finish()
+    at_once = traffic.missing()
+    healed_s = await until(lambda: traffic.missing() == 0, 180.0)
+    totals = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/totals") or {} for node in range(nodes)]
+    await traffic.stop()
+    return [
+        *((name, count) for name, count in faults.done.items()),
+        ("seconds of storm", round(stormy_s, 1)),
+        ("messages acknowledged to publishers", len(traffic.acknowledged)),
+        ("deliveries owed", len(traffic.owed())),
+        ("missing when the last fault was over", at_once),
+        (
+            "recovered by comparing logs, so far as nodes still count",
+            sum(one.get("recovered_total", 0) for one in totals),
+        ),
+        ("seconds until nothing was missing", round(healed_s, 1)),
+        ("delivered more than once (QoS 1 allows it)", sum(n - 1 for one in traffic.got for n in one.values())),
+        ("missing in the end", traffic.missing()),
+    ]
+
+
+async def until(condition: Callable[[], bool], limit_s: float) -> float:
+    start_s = time.perf_counter()
+    while not condition() and time.perf_counter() - start_s < limit_s:
+        await asyncio.sleep(0.1)
+    return time.perf_counter() - start_s
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--nodes", type=int, default=8)
+    arguments.add_argument("--system", default="scribe")
+    arguments.add_argument("--set", nargs="*", default=[], help="parameters of the system, NAME=VALUE")
+    arguments.add_argument("--rounds", type=int, default=6)
+    arguments.add_argument("--seed", type=int, default=0)
+    chosen = arguments.parse_args()
+    system, settings = system_named(chosen.system), settings_of(chosen.set, "--set")
+    base = free_base(chosen.nodes)
+    with tempfile.TemporaryDirectory() as folder:
+        configs = arrange(system, settings, chosen.nodes, base, Path(folder), chosen.seed, "127.0.0.1")
+        admin = [base + ADMIN_OFFSET + node for node in range(chosen.nodes)]
+        fleet = Fleet(system, configs, admin, "127.0.0.1")
+        try:
+            fleet.start()
+            fleet.wait_healthy(120.0)
+            rows = asyncio.run(storm(fleet, base, chosen.nodes, chosen.rounds, chosen.seed))
+        finally:
+            fleet.stop()
+    print(f"{chosen.nodes} nodes of {chosen.system}")
+    for name, value in rows:
+        print(f"{name:58} {value:>12,}")
+    sys.exit(1 if rows[-1][1] else 0)
+
+
+if __name__ == "__main__":
+    main()
