@@ -6,6 +6,7 @@ import pytest
 
 from coterie.lab.experiment import Row, Verdict
 from coterie.lab.spidercast import EXPERIMENTS
+from coterie.lab.spidercast_churn import run_protocol_churn
 from coterie.lab.spidercast_runs import run_churn, run_overlay
 
 
@@ -53,3 +54,12 @@ def test_quick_points_of_every_experiment_run_and_claims_judge_them(experiment) 
     verdicts = [claim.judge(rows).verdict for claim in experiment.claims]
     assert all(isinstance(verdict, Verdict) for verdict in verdicts)
     assert [claim.judge([]).verdict for claim in experiment.claims] == [Verdict.MISSING] * len(verdicts)
+
+
+def test_the_protocol_keeps_topics_connected_while_nodes_come_go_and_crash() -> None:
+    """Section 3.8 with messages, and views that are learned."""
+    point = {"nodes": 80, "topics": 15, "subscriptions": 5, "life_s": 100, "duration_s": 90, "snapshot_s": 10}
+    values = run_protocol_churn({**point, "crash_share": 0.3}, 1)
+    assert values["partitioned"] == 0
+    assert values["snapshots"] == 6
+    assert 10 < values["messages"] < values["messages_with_refused"] < 100

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from coterie.systems.spidercast import measures
+from coterie.accounting.price import price
+from coterie.systems.spidercast import SYSTEM, measures
+from coterie.systems.spidercast.parameters import SpiderCastParameters
+from coterie.workloads import make_workload
 from tests.systems.spidercast import oracles
 
 
@@ -38,3 +41,14 @@ def test_crashed_members_do_not_count() -> None:
     chain = type(chain).from_pairs([0, 1, 1, 2], [1, 0, 2, 1], 3, 3)
     assert measures.after_crashes(chain, interests, np.array([1])).cut_off.tolist() == [1]
     assert measures.after_crashes(chain, interests, np.array([2])).cut_off.tolist() == [0]
+
+
+def test_the_ledger_tells_what_floods_find() -> None:
+    workload = make_workload("rss", {"nodes": 60, "topics": 10, "subscriptions": 3}, 1)
+    design = SYSTEM.plan(workload, seed=1)
+    ledger, links = price(design, workload), design.overlay.undirected
+    assert ledger.topics.diameter == measures.topic_diameter(links, workload.interests) > 1
+    assert ledger.topics.partitioned == 0
+    assert ledger.topics.top_intersection == pytest.approx(oracles.top_intersection(workload.interests, 20))
+    parameters = SpiderCastParameters(links="similarity", k_greedy=1)
+    assert price(SYSTEM.plan(workload, parameters, seed=1), workload).topics.partitioned > 0
