@@ -25,6 +25,7 @@ from coterie.substrate.filters import (
     is_wider,
     merge,
     parse,
+    write,
 )
 
 numbers = st.integers(-3, 3).map(float)
@@ -50,6 +51,18 @@ conjunctions: st.SearchStrategy[Conjunction] = st.dictionaries(
 ).map(lambda parts: tuple(sorted(parts.items())))
 filters = st.lists(conjunctions, min_size=1, max_size=4).map(lambda parts: Filter(tuple(parts)))
 documents: st.SearchStrategy[Document] = st.dictionaries(st.sampled_from("wxyz"), values, max_size=4)
+
+
+@given(conjunctions)
+def test_conjunctions_are_written_as_they_are_read(parts: Conjunction) -> None:
+    assert parse(write(parts)) == Filter((parts,))
+
+
+@pytest.mark.parametrize(
+    "text", ["x = 'say \"a\"'", 'x prefix "it\'s"', "x < 1e999", "x > -1e999 and x <= 0.1", "x >= -5e-324"]
+)
+def test_odd_values_are_written_as_they_are_read(text: str) -> None:
+    assert parse(write(parse(text).conjunctions[0])) == parse(text)
 
 
 @given(constraints, constraints, values)

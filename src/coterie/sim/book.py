@@ -7,6 +7,7 @@ did with it (delivered, discarded, passed on), a delivery by what was owed when 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from coterie.accounting.tally import Tally
@@ -47,6 +48,8 @@ class Book:
         self.wanting: list[dict[Topic, int]] = [{} for _ in range(node_count)]  # node -> topic -> local subscribers
         self.audience: dict[Topic, dict[int, int]] = {}  # topic -> node -> local subscribers
         self.events: dict[int, Published] = {}
+        # Whether a subscription is one to an event, where that is not for its topic's sake (filters on content).
+        self.selects: Callable[[Topic, Event], bool] | None = None
         self._of_topic: dict[Topic, list[Published]] = {}
 
     # --- interest ---
@@ -67,15 +70,31 @@ class Book:
             return False
         del self.wanting[node][topic]
         del self.audience[topic][node]
-        for published in self._of_topic.get(topic, ()):
-            if not published.had[node]:
+        for published in self._of_topic.get(topic, ()) if self.selects is None else self.events.values():
+            if not published.had[node] and not self._is_wanted(node, published.event):
                 self.tally.owed -= published.owed.pop(node, 0)
         return True
+
+    def _is_wanted(self, node: int, event: Event) -> bool:
+        if self.selects is None:
+            return event.topic in self.wanting[node]
+        return any(self.selects(topic, event) for topic in self.wanting[node])
+
+    def _audience(self, event: Event) -> dict[int, int]:
+        """Node -> its subscribers that are interested."""
+        if self.selects is None:
+            return dict(self.audience.get(event.topic, {}))
+        found: dict[int, int] = {}
+        for topic, nodes in self.audience.items():
+            if self.selects(topic, event):
+                for node, count in nodes.items():
+                    found[node] = found.get(node, 0) + count
+        return found
 
     # --- events ---
 
     def publish(self, event: Event, time_us: int) -> None:
-        owed = dict(self.audience.get(event.topic, {}))
+        owed = self._audience(event)
         published = Published(event, time_us, owed, bytearray(self.node_count))
         self.events[event.id] = published
         self._of_topic.setdefault(event.topic, []).append(published)
@@ -85,7 +104,7 @@ class Book:
         published = self.events.get(event.id)
         if published is None:
             raise RunError(f"node {node} delivered event {event.id}, which nobody published")
-        if event.topic not in self.wanting[node]:
+        if not self._is_wanted(node, event):
             raise RunError(f"node {node} delivered event {event.id} on topic {event.topic}, which it does not want")
         if published.had[node]:
             raise RunError(f"node {node} delivered event {event.id} on topic {event.topic} twice")

@@ -216,6 +216,38 @@ def _join(one: Conjunction, other: Conjunction) -> Conjunction | None:
     return None if union is None else (*one[:at], (one[at][0], union), *one[at + 1 :])
 
 
+# --- writing ---
+
+
+def write(parts: Conjunction) -> str:
+    """The text that `parse` reads as this conjunction alone; only what was read from text can be written."""
+    return " and ".join(_write_constraint(attribute, constraint) for attribute, constraint in parts)
+
+
+def _write_constraint(attribute: str, constraint: Constraint) -> str:
+    if isinstance(constraint, Anything):
+        return f"exists {attribute}"
+    if isinstance(constraint, Prefix):
+        return f"{attribute} prefix {_write_value(constraint.start)}"
+    if isinstance(constraint, OneOf):
+        ordered = sorted(constraint.values, key=lambda value: (isinstance(value, str), value))
+        return f"{attribute} in ({', '.join(map(_write_value, ordered))})"
+    bounds = []
+    if constraint.low > -math.inf or constraint.is_low_open:
+        bounds.append(f"{attribute} {'>' if constraint.is_low_open else '>='} {_write_value(constraint.low)}")
+    if constraint.high < math.inf or constraint.is_high_open or not bounds:
+        bounds.append(f"{attribute} {'<' if constraint.is_high_open else '<='} {_write_value(constraint.high)}")
+    return " and ".join(bounds)
+
+
+def _write_value(value: Value) -> str:
+    if isinstance(value, str):
+        return f"'{value}'" if '"' in value else f'"{value}"'
+    if math.isinf(value):
+        return "1e999" if value > 0 else "-1e999"  # reads as infinite
+    return repr(float(value))
+
+
 # --- reading ---
 
 TOKEN = re.compile(

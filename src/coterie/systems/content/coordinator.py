@@ -17,6 +17,8 @@ from dataclasses import dataclass, field
 from coterie.model import Topic
 from coterie.model.ledger import INTERVAL_S
 from coterie.protocol.wire import Message
+from coterie.substrate.filters import Filter
+from coterie.systems.content.filtering import filter_of
 from coterie.systems.content.messages import (
     Amend,
     Entry,
@@ -31,7 +33,7 @@ from coterie.systems.content.messages import (
     Tell,
 )
 from coterie.systems.content.parameters import ContentParameters
-from coterie.systems.content.routing import Installed, Outlook, topic_order
+from coterie.systems.content.routing import Installed, Outlook, Sampled, topic_order
 
 REBUILD_S = 2.0  # news that arrive together make one new version
 RETRY_S = 5.0
@@ -73,7 +75,7 @@ class Coordinator:
         self._tables: dict[int, dict[int, Table]] = {}  # version -> broker -> entries
         self._revision = 0
         self._newest = -1
-        self._samples: deque[tuple[float, int, Topic]] = deque(maxlen=parameters.window_max)
+        self._samples: deque[tuple[float, Sampled]] = deque(maxlen=parameters.window_max)
         self._is_rebuilding = False
         alarm("review", parameters.review_s)
         alarm("retry", RETRY_S)
@@ -90,7 +92,7 @@ class Coordinator:
         elif isinstance(message, Suspect):
             self.lose(message.peer)
         elif isinstance(message, Sample) and source in self.brokers:
-            self._samples.append((now_s, source, message.topic))
+            self._samples.append((now_s, (source, message.topic, message.attributes)))
 
     def _report(self, source: int, report: Report, now_s: float) -> None:
         self._send(source, Known(report.number))
@@ -170,7 +172,7 @@ class Coordinator:
         return Outlook.of(
             {address: broker.neighbours for address, broker in up.items()},
             {address: tuple(broker.topics) for address, broker in up.items()},
-            [(node, topic) for _, node, topic in self._samples],
+            [sampled for _, sampled in self._samples],
             self._parameters.unit,
         )
 
@@ -203,6 +205,8 @@ class Coordinator:
         for topic in outlook.topics:
             for (address, group), entry in self._entries(proposal, topic, outlook).items():
                 tables[address][group, topic] = entry
+        for address, table in self._filter_tables(proposal, outlook).items():
+            tables[address] |= table
         kept = [] if self.active is None else [self.active.version]
         self._tables = {version: self._tables[version] for version in kept} | {proposal.version: tables}
         for address in outlook.addresses:
@@ -210,7 +214,9 @@ class Coordinator:
             self._install_on(address)
 
     def _entries(self, installed: Installed, topic: Topic, outlook: Outlook) -> dict[tuple[int, int], Entry]:
-        """(broker, group) -> the entry for one topic."""
+        """(broker, group) -> the entry for one plain topic."""
+        if filter_of(topic) is not None:
+            return {}
         hosts: dict[int, list[int]] = {}
         for address in installed.outlook.addresses:
             if topic in self.brokers[address].topics and self.brokers[address].is_up:
@@ -220,6 +226,22 @@ class Coordinator:
             for group, members in sorted(hosts.items())
             for address, entry in installed.entries(group, topic, members).items()
         }
+
+    def _filter_tables(self, installed: Installed, outlook: Outlook) -> dict[int, Table]:
+        """Broker -> its entries for filters, which depend on each other: what is covered or merged has none."""
+        wanted: dict[int, dict[int, list[Filter]]] = {}
+        for address in installed.outlook.addresses:
+            broker = self.brokers[address]
+            for topic in broker.topics if broker.is_up else ():
+                one = filter_of(topic)
+                if one is not None:
+                    group = installed.group_of(address, topic, outlook)
+                    wanted.setdefault(group, {}).setdefault(address, []).append(one)
+        tables: dict[int, Table] = {}
+        for group, hosts in sorted(wanted.items()):
+            for address, entries in installed.filter_entries(group, hosts).items():
+                tables.setdefault(address, {}).update({(group, entry.topic): entry for entry in entries})
+        return tables
 
     def _install_on(self, address: int) -> None:
         """Give the broker every version it may meet; the newest is the one it must acknowledge."""
@@ -255,22 +277,40 @@ class Coordinator:
             outlook = outlook or self._outlook(now_s)
             for topic in topics:
                 self._amend_topic(installed, topic, outlook)
+            if any(filter_of(topic) is not None for topic in topics):
+                self._amend_filters(installed, outlook)
         for address in sorted(self.brokers):
             self._send_amendments(address)
 
     def _amend_topic(self, installed: Installed, topic: Topic, outlook: Outlook) -> None:
+        if filter_of(topic) is not None:
+            return
         wanted = self._entries(installed, topic, outlook)
-        for address, table in self._tables[installed.version].items():
+        for address in self._tables[installed.version]:
             for group in range(len(installed.parents)):
-                nothing = Entry(group, topic, (), False)
-                entry = wanted.get((address, group), nothing)
-                if table.get((group, topic), nothing) == entry:
-                    continue
-                table[group, topic] = entry
-                if entry.is_empty:
-                    del table[group, topic]
-                if installed is (self.candidate or self.active):
-                    self.brokers[address].unsent[group, topic] = self._revision, entry
+                entry = wanted.get((address, group), Entry(group, topic, (), False))
+                self._set_entry(installed, address, entry)
+
+    def _amend_filters(self, installed: Installed, outlook: Outlook) -> None:
+        wanted = self._filter_tables(installed, outlook)
+        for address, table in self._tables[installed.version].items():
+            fresh = wanted.get(address, {})
+            gone = [key for key in table if key not in fresh and filter_of(key[1]) is not None]
+            for group, topic in gone:
+                self._set_entry(installed, address, Entry(group, topic, (), False))
+            for entry in fresh.values():
+                self._set_entry(installed, address, entry)
+
+    def _set_entry(self, installed: Installed, address: int, entry: Entry) -> None:
+        """Put an entry into a broker's table of this version, and tell the broker if that changes anything."""
+        table, key = self._tables[installed.version][address], (entry.group, entry.topic)
+        if table.get(key, Entry(*key, (), False)) == entry:
+            return
+        table[key] = entry
+        if entry.is_empty:
+            del table[key]
+        if installed is (self.candidate or self.active):
+            self.brokers[address].unsent[key] = self._revision, entry
 
     def _send_amendments(self, address: int) -> None:
         """What the newest version's tables changed; the version before it is about to be replaced."""

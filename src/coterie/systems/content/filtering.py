@@ -1,14 +1,109 @@
-"""Routing by filters instead of topics: every tree link knows, covered and merged, what is wanted beyond it."""
+"""Routing by filters instead of topics: every tree link knows, covered and merged, what is wanted beyond it.
+
+A subscription whose topic begins with `?` is a filter: "?price > 3 and symbol prefix N". What it is matched against is
+the published event: the fields of its payload where that is a JSON object, the keywords where it is a list of texts,
+and its topic as `topic`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 
-from coterie.substrate.filters import Document, Filter, merge
+import msgspec
+
+from coterie.errors import InputError
+from coterie.model import Topic
+from coterie.protocol.events import Event
+from coterie.substrate.filterindex import FilterIndex
+from coterie.substrate.filters import Conjunction, Document, Filter, Value, merge, parse, write
 from coterie.substrate.lowstretch import RootedTree
+from coterie.systems.content.messages import Entry
 
+MARK = "?"
+INDEXED_MIN = 64  # conjunctions from which on an index is faster than looking at each
+ATTRIBUTES_MAX = 256  # of a document; what is beyond is not looked at
 NOTHING = Filter(())
+
+
+@lru_cache(maxsize=4096)
+def filter_of(topic: Topic) -> Filter | None:
+    """The filter that a topic is; None for a plain topic, also one that looks like a filter and is none."""
+    if not isinstance(topic, str) or not topic.startswith(MARK):
+        return None
+    try:
+        return parse(topic[len(MARK) :])
+    except InputError:
+        return None
+
+
+def topic_of(parts: Conjunction) -> str:
+    return MARK + write(parts)
+
+
+def attributes_of(event: Event) -> Document:
+    """The document that an event is."""
+    found: dict[str, Value] = {"topic": str(event.topic)}
+    try:
+        body = msgspec.json.decode(event.payload) if event.payload[:1] in (b"{", b"[") else None
+    except msgspec.DecodeError:
+        return found
+    if isinstance(body, list):
+        found |= {word: 1.0 for word in body[:ATTRIBUTES_MAX] if isinstance(word, str)}
+    elif isinstance(body, dict):
+        for key, value in islice(body.items(), ATTRIBUTES_MAX):
+            if _is_value(value):
+                found[key] = value if isinstance(value, str) else float(value)
+    return found
+
+
+def _is_value(value: object) -> bool:
+    return isinstance(value, str | float) or (isinstance(value, int) and abs(value) < 2**1000)
+
+
+def selects(topic: Topic, event: Event) -> bool:
+    """Whether a subscription to this topic, or with this filter, is one to the event."""
+    wanted = filter_of(topic)
+    return topic == event.topic if wanted is None else wanted.matches(attributes_of(event))
+
+
+class Gates:
+    """What a broker passes on by filters: for every conjunction wanted beyond links of a group's tree, those links."""
+
+    def __init__(self) -> None:
+        self._entries: dict[tuple[int, Topic], Entry] = {}
+        self._index: FilterIndex | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def apply(self, entry: Entry) -> None:
+        self._index = None
+        if entry.is_empty:
+            self._entries.pop((entry.group, entry.topic), None)
+        else:
+            self._entries[entry.group, entry.topic] = entry
+
+    def links(self, document: Document) -> dict[int, dict[int, None]]:
+        """Group -> links beyond which somebody wants the document."""
+        found: dict[int, dict[int, None]] = {}
+        for entry in self._matching(document):
+            found.setdefault(entry.group, {}).update(dict.fromkeys(entry.links))
+        return found
+
+    def _matching(self, document: Document) -> list[Entry]:
+        entries = list(self._entries.values())
+        wanted = [filter_of(entry.topic) or NOTHING for entry in entries]
+        if len(entries) < INDEXED_MIN:
+            return [entry for entry, one in zip(entries, wanted, strict=True) if one.matches(document)]
+        if self._index is None:
+            self._index = FilterIndex(wanted)
+        return [entries[number] for number in self._index.match(document).tolist()]
 
 
 class FilteredTree:

@@ -15,7 +15,8 @@ from coterie.trace import Traffic
 class Entry(msgspec.Struct, frozen=True, array_like=True):
     """Documents of this topic on this group's tree go over these links, and somebody here may subscribe to them.
 
-    Without links and subscriber the entry is to be forgotten.
+    Where the topic is a filter, it is a conjunction of what is wanted beyond those links, covered and merged. Without
+    links and subscriber the entry is to be forgotten.
     """
 
     group: int
@@ -118,10 +119,11 @@ class Switch(Message, frozen=True):
 
 
 class Sample(Message, frozen=True):
-    """A document published at the sender, drawn with probability p (section VI)."""
+    """A document published at the sender, drawn with probability p (section VI); attributes only if filters exist."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
     topic: Topic
+    attributes: dict[str, float | str] = msgspec.field(default_factory=dict)
 
 
 class Alive(Message, frozen=True):

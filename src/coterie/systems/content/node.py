@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from random import Random
 
 from coterie.model import Slice, Topic
@@ -11,7 +12,9 @@ from coterie.protocol.events import Event, Timer
 from coterie.protocol.node import NodeState, OverlayNode
 from coterie.protocol.seen import Seen
 from coterie.protocol.wire import Message
+from coterie.substrate.filters import Filter
 from coterie.systems.content.coordinator import RETRY_S, Coordinator
+from coterie.systems.content.filtering import Gates, attributes_of, filter_of
 from coterie.systems.content.messages import (
     Alive,
     Amend,
@@ -35,26 +38,45 @@ WAITING_MAX = 256  # documents published before the first tables came
 
 
 class Tables:
-    """One version's tables at one broker: (topic, group) -> links, and the broker's place in every tree."""
+    """One version's tables at one broker: (topic or filter, group) -> links, and the broker's place in every tree."""
 
     def __init__(self, install: Install) -> None:
         self.revision = install.revision
         self.branches: tuple[Branch, ...] = install.branches
         self.entries: dict[Topic, dict[int, Entry]] = {}
+        self.gates = Gates()
         self.apply(install.entries)
 
     def apply(self, entries: tuple[Entry, ...]) -> None:
         for entry in entries:
-            if not entry.is_empty:
+            if filter_of(entry.topic) is not None:
+                self.gates.apply(entry)
+            elif not entry.is_empty:
                 self.entries.setdefault(entry.topic, {})[entry.group] = entry
             elif entry.topic in self.entries:
                 self.entries[entry.topic].pop(entry.group, None)
                 if not self.entries[entry.topic]:
                     del self.entries[entry.topic]
 
-    def links(self, topic: Topic, group: int) -> tuple[int, ...]:
-        entry = self.entries.get(topic, {}).get(group)
+    def links(self, event: Event) -> dict[int, dict[int, None]]:
+        """Group -> links for the event: those of its topic, and those beyond which a filter matches it."""
+        found = {entry.group: dict.fromkeys(entry.links) for entry in self.entries.get(event.topic, {}).values()}
+        if self.gates:
+            for group, links in self.gates.links(attributes_of(event)).items():
+                found.setdefault(group, {}).update(links)
+        return found
+
+    def links_in(self, group: int, event: Event) -> Iterable[int]:
+        """The same for one group."""
+        if self.gates:
+            return self.links(event).get(group, {})
+        entry = self.entries.get(event.topic, {}).get(group)
         return () if entry is None else entry.links
+
+    def hosted(self) -> set[int]:
+        """Groups with a subscriber here."""
+        plain = [entry for groups in self.entries.values() for entry in groups.values()]
+        return {entry.group for entry in (*plain, *self.gates) if entry.is_host}
 
 
 class ContentNode(OverlayNode):
@@ -68,6 +90,7 @@ class ContentNode(OverlayNode):
         self._number = 0  # of the last report
         self._neighbours: tuple[int, ...] = ()
         self._topics: dict[Topic, None] = {}
+        self._filters: dict[Topic, Filter] = {}  # those of the topics that are filters
         self._tables: dict[int, Tables] = {}  # the version in force, the one before, the one to come
         self._active = -1
         self._waiting: deque[Event] = deque(maxlen=WAITING_MAX)
@@ -92,10 +115,14 @@ class ContentNode(OverlayNode):
 
     def on_subscribe(self, topic: Topic) -> None:
         self._topics[topic] = None
+        wanted = filter_of(topic)
+        if wanted is not None:
+            self._filters[topic] = wanted
         self.set_timer("report", REPORT_S)
 
     def on_unsubscribe(self, topic: Topic) -> None:
         self._topics.pop(topic, None)
+        self._filters.pop(topic, None)
         self.set_timer("report", REPORT_S)
 
     def on_timer(self, timer: Timer) -> None:
@@ -189,18 +216,20 @@ class ContentNode(OverlayNode):
 
     def on_publish(self, event: Event) -> None:
         self._take(event, 0)
+        tables = self._tables.get(self._active)
         if self.random.random() < self._parameters.sampling:
-            self._tell_coordinator(Sample(event.topic))
-        if self._active < 0:
+            attributes = attributes_of(event) if tables is not None and tables.gates else {}
+            self._tell_coordinator(Sample(event.topic, dict(attributes)))
+        if tables is None:
             self._waiting.append(event)
         else:
             self._publish(event)
 
     def _publish(self, event: Event) -> None:
         """Matching at the publisher's broker: one copy on every tree with a matching subscription."""
-        for group, entry in self._tables[self._active].entries.get(event.topic, {}).items():
+        for group, links in self._tables[self._active].links(event).items():
             self._passed.add(self._key(event, self._active, group))
-            self.send_all(entry.links, Document(event, 1, self._active, group))
+            self.send_all(links, Document(event, 1, self._active, group))
 
     def _pass_on(self, source: int, document: Document) -> None:
         event = document.event
@@ -208,7 +237,7 @@ class ContentNode(OverlayNode):
         tables = self._tables.get(document.version)
         if tables is None or not self._passed.add(self._key(event, document.version, document.group)):
             return
-        links = tables.links(event.topic, document.group)
+        links = tables.links_in(document.group, event)
         onward = Document(event, document.hops + 1, document.version, document.group)
         self.send_all((link for link in links if link != source), onward)
 
@@ -216,14 +245,19 @@ class ContentNode(OverlayNode):
         return (event.id << 64) | (version << 32) | group
 
     def _take(self, event: Event, hops: int) -> None:
-        if event.topic in self._topics and self._seen.add(event.id):
+        if self._wants(event) and self._seen.add(event.id):
             self.deliver(event, hops)
+
+    def _wants(self, event: Event) -> bool:
+        if event.topic in self._topics and event.topic not in self._filters:
+            return True
+        document = attributes_of(event) if self._filters else {}
+        return any(wanted.matches(document) for wanted in self._filters.values())
 
     def state(self) -> NodeState:
         tables = self._tables.get(self._active)
         branches = () if tables is None else tables.branches
-        entries = {} if tables is None else tables.entries
-        hosted = {entry.group for groups in entries.values() for entry in groups.values() if entry.is_host}
+        hosted = set() if tables is None else tables.hosted()
         return NodeState(
             links=self._neighbours,
             parents=tuple((branch.group, branch.parent) for branch in branches if branch.parent >= 0),

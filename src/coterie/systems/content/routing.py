@@ -9,12 +9,16 @@ import numpy as np
 
 from coterie.model import Relation, Topic
 from coterie.model.graph import BrokerGraph
+from coterie.substrate.filters import Document, Filter
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import Demand
+from coterie.systems.content.filtering import FilteredTree, filter_of, topic_of
 from coterie.systems.content.messages import Branch, Entry
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import learn
 from coterie.systems.content.strategy import Strategy, cheapest_group
+
+Sampled = tuple[int, Topic, Document]  # publisher's broker, topic, attributes
 
 SAMPLES_MIN = 30  # with fewer documents in the window, what subscriptions say is the better guide
 
@@ -38,7 +42,7 @@ class Outlook:
         cls,
         neighbours: Mapping[int, Sequence[int]],
         wanted: Mapping[int, Iterable[Topic]],
-        samples: Sequence[tuple[int, Topic]],
+        samples: Sequence[Sampled],
         unit: str,
     ) -> Outlook:
         addresses = tuple(sorted(neighbours))
@@ -49,7 +53,12 @@ class Outlook:
         number = {topic: index for index, topic in enumerate(topics)}
         pairs = [(number[topic], place[address]) for address in addresses for topic in wanted[address]]
         hosts = Relation.from_pairs(*_columns(pairs), len(topics), len(addresses))
-        useful = [(place[node], number[topic]) for node, topic in samples if node in place and topic in number]
+        filters = {index: one for topic, index in number.items() if (one := filter_of(topic)) is not None}
+        useful = [
+            (place[node], classes)
+            for node, topic, attributes in samples
+            if node in place and (classes := _matching(number, filters, topic, attributes))
+        ]
         return cls(addresses, Terrain(graph), topics, _demand(hosts, useful, unit))
 
     def class_of(self, address: int, topic: Topic, unit: str) -> int:
@@ -60,18 +69,29 @@ def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [one for one, _ in pairs], [other for _, other in pairs]
 
 
-def _demand(hosts: Relation, samples: Sequence[tuple[int, int]], unit: str) -> Demand:
+def _matching(
+    number: Mapping[Topic, int], filters: Mapping[int, Filter], topic: Topic, attributes: Document
+) -> list[int]:
+    """Topics and filters that a sampled document is wanted by."""
+    plain = [number[topic]] if topic in number and number[topic] not in filters else []
+    return plain + [index for index, wanted in filters.items() if wanted.matches(attributes)]
+
+
+def _demand(hosts: Relation, samples: Sequence[tuple[int, Sequence[int]]], unit: str) -> Demand:
     """Sampled documents, or each topic once from an unknown publisher while there are too few samples."""
     if len(samples) >= SAMPLES_MIN:
-        publisher, topic = (np.array(column, np.int32) for column in _columns(samples))
+        publisher = np.array([node for node, _ in samples], np.int32)
+        classes = [classes for _, classes in samples]
     else:
-        topic = np.arange(hosts.row_count, dtype=np.int32)
-        publisher = np.full(len(topic), -1, np.int32)
-    weight = np.ones(len(topic))
+        publisher = np.full(hosts.row_count, -1, np.int32)
+        classes = [[one] for one in range(hosts.row_count)]
+    matches = Relation.from_rows(classes, hosts.row_count)
+    weight = np.ones(len(classes))
     if unit == "node":
-        matches = Relation.from_rows([hosts.row(int(one)) for one in topic], hosts.column_count)
+        nodes = [np.unique(np.concatenate([hosts.row(one) for one in row])) for row in classes]
+        matches = Relation.from_rows(nodes, hosts.column_count)
         return Demand(Relation.identity(hosts.column_count), matches, publisher, weight)
-    return Demand(hosts, Relation.from_rows([[int(one)] for one in topic], hosts.row_count), publisher, weight)
+    return Demand(hosts, matches, publisher, weight)
 
 
 class Installed:
@@ -138,4 +158,23 @@ class Installed:
                 onward.insert(0, above)
             if onward or node in is_host:
                 table[node] = Entry(group, topic, tuple(onward), node in is_host)
+        return table
+
+    def filter_entries(self, group: int, wanted: Mapping[int, Sequence[Filter]]) -> dict[int, list[Entry]]:
+        """For every node one entry per conjunction wanted beyond a link of the group's tree, covered and merged."""
+        place = {address: index for index, address in enumerate(self.outlook.addresses)}
+        tree = FilteredTree(
+            self.strategy.trees[group], {place[address]: filters for address, filters in wanted.items()}
+        )
+        table: dict[int, list[Entry]] = {}
+        for node, beyond in tree.links.items():
+            links: dict[str, list[int]] = {}
+            for neighbour, filters in beyond.items():
+                for parts in filters.conjunctions:
+                    links.setdefault(topic_of(parts), []).append(self._address(neighbour))
+            here = [topic_of(parts) for parts in tree.wanted[node].conjunctions] if node in tree.wanted else []
+            table[self._address(node)] = [
+                Entry(group, topic, tuple(links.get(topic, ())), topic in here)
+                for topic in dict.fromkeys([*links, *here])
+            ]
         return table
