@@ -1,6 +1,6 @@
 """DYNATOPS: incremental swap evaluation against whole recomputation, hypergraph placement against Mt-KaHyPar.
 
-Run: python benchmarks/bench_dynatops.py [--kahypar]
+Run: python benchmarks/bench_dynatops.py [--kahypar] [multimodal zipf uniform gowalla foursquare]
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from coterie.systems.dynatops.hypergraph import partition_of, partitioned
 from coterie.systems.dynatops.placement import place_by_similarity
 from coterie.systems.dynatops.positions import Slots, hashed_slots, slot_positions, ssbr_greedy
 from coterie.workloads import make_workload
+
+TRACES = ("gowalla", "foursquare")
 
 
 def swap_evaluation(brokers: int, topics: int, count: int = 2000) -> None:
@@ -49,8 +51,11 @@ def greedy(brokers: int, topics: int) -> None:
     print(f"SSBR-Greedy, {brokers} brokers x {topics} topics: {spent * 1e3:.1f} ms CPU, {len(path.one)} swaps")
 
 
-def placement(pattern: str, with_kahypar: bool) -> None:
-    workload = make_workload("dynatops", {"pattern": pattern}, 1)
+def placement(name: str, with_kahypar: bool) -> None:
+    """`name` is a pattern of subscriptions, or one of the check-in traces."""
+    is_trace = name in TRACES
+    settings = {"placement": "static"} if is_trace else {"pattern": name}
+    workload = make_workload(name if is_trace else "dynatops", settings, 1)
     interests, rates, brokers = workload.interests, workload.rates, workload.node_count
     began = time.process_time()
     ours = partitioned(workload, 0.03, 1)
@@ -58,13 +63,17 @@ def placement(pattern: str, with_kahypar: bool) -> None:
     static = partition_of(interests, rates, workload.attachment, brokers)
     paper = partition_of(interests, rates, place_by_similarity(workload, 10, 1.0), brokers)
     print(
-        f"{pattern}: copies static {static.cost:.0f}, Algorithm 1 (c = 10) {paper.cost:.0f}, "
-        f"hypergraph {ours.cost:.0f} (imbalance {ours.imbalance:.3f}, {spent:.1f} s CPU)"
+        f"{name}: copies static {static.cost:.0f}, Algorithm 1 (c = 10) {paper.cost:.0f}, "
+        f"hypergraph {ours.cost:.0f} (imbalance {ours.imbalance:.3f}, {spent:.1f} s CPU)",
+        flush=True,
     )
-    if with_kahypar:
-        cost, imbalance, spent = kahypar(workload, 0.03)
-        ratio = ours.cost / cost
-        print(f"    Mt-KaHyPar {cost:.0f} (imbalance {imbalance:.3f}, {spent:.1f} s CPU); ours : it = {ratio:.2f}")
+    for preset in ("DEFAULT", "QUALITY") if with_kahypar else ():
+        cost, imbalance, spent = kahypar(workload, ours.imbalance if is_trace else 0.03, preset)
+        print(
+            f"    Mt-KaHyPar ({preset.lower()}) {cost:.0f} (imbalance {imbalance:.3f}, {spent:.1f} s CPU); "
+            f"ours : it = {ours.cost / cost:.2f}",
+            flush=True,
+        )
 
 
 @cache
@@ -74,11 +83,11 @@ def _library():  # type: ignore[no-untyped-def]
     return mtkahypar.initialize(1)
 
 
-def kahypar(workload, imbalance: float) -> tuple[float, float, float]:  # type: ignore[no-untyped-def]
+def kahypar(workload, imbalance: float, preset: str) -> tuple[float, float, float]:  # type: ignore[no-untyped-def]
     import mtkahypar
 
     library = _library()
-    context = library.context_from_preset(mtkahypar.PresetType.DEFAULT)
+    context = library.context_from_preset(getattr(mtkahypar.PresetType, preset))
     context.set_partitioning_parameters(workload.node_count, imbalance, mtkahypar.Objective.KM1)
     context.logging = False
     topics = workload.interests.transposed
@@ -105,5 +114,7 @@ if __name__ == "__main__":
     greedy(100, 100)
     greedy(100, 5000)
     greedy(1000, 100)
-    for name in ("multimodal", "zipf", "uniform"):
+    partitioned(make_workload("dynatops", {"nodes": 10, "subscribers": 500, "topics": 50, "modes": 5}, 1), 0.03, 1)
+    chosen = [name for name in sys.argv[1:] if not name.startswith("--")]
+    for name in chosen or ("multimodal", "zipf", "uniform", *TRACES):
         placement(name, "--kahypar" in sys.argv)
