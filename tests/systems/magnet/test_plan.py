@@ -13,12 +13,12 @@ from coterie.kernels.bisection import bisect_order
 from coterie.kernels.interest_trees import interested_trees
 from coterie.kernels.magnet import settle_by_interest
 from coterie.model import Relation
-from coterie.substrate.identifiers import node_positions
+from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.oscar import OscarShape, oscar_ring
 from coterie.systems.magnet.orderings import ORDERINGS, hilbert_order
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
 from coterie.systems.magnet.plan import control_ring, join_order, skewed_part, spread_evenly, two_rings
-from coterie.systems.magnet.system import SYSTEM, UNIFORM
+from coterie.systems.magnet.system import INTEREST_RING, SYSTEM, UNIFORM
 from coterie.workloads import make_workload
 from tests.conftest import small_workload
 
@@ -108,6 +108,23 @@ def test_paths_that_prefer_the_interested_form_trees_with_all_members(nodes: int
                 at = following
         low, high = indptr[topic], indptr[topic + 1]
         assert dict(zip(node[low:high].tolist(), parent[low:high].tolist(), strict=True)) == edges
+
+
+@given(nodes=st.integers(2, 50), topics=st.integers(1, 6), seed=st.integers(0, 2**32))
+def test_trees_begin_with_the_first_subscriber_after_the_home(nodes: int, topics: int, seed: int) -> None:
+    workload = small_workload(nodes, topics, seed)
+    design = INTEREST_RING.plan(workload, seed=seed)
+    positions, trees = design.overlay.positions.tolist(), design.trees
+    homes = control_ring(nodes, 4).owners(topic_keys(topics))
+    assert trees.root.tolist() == homes.tolist()
+    for topic in range(topics):
+        wanting = trees.members.row(topic).tolist()
+        home, low, high = int(homes[topic]), trees.indptr[topic], trees.indptr[topic + 1]
+        below = trees.node[low:high][trees.parent[low:high] == home].tolist()
+        if not wanting:
+            assert low == high
+        elif home not in wanting:
+            assert below == [min(wanting, key=lambda member: gap(positions, home, member))]
 
 
 def gap(positions: list[int], one: int, other: int) -> int:

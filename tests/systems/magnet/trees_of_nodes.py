@@ -6,6 +6,7 @@ from typing import Any
 
 from coterie.sim.engine import Simulation
 from coterie.substrate.identifiers import clockwise, topic_key
+from coterie.systems.magnet.interest import InterestNode
 
 
 def routers(simulation: Simulation) -> dict[int, Any]:
@@ -59,6 +60,19 @@ def assert_no_own_ancestor(simulation: Simulation) -> None:
 def assert_trees_are_greedy_paths(simulation: Simulation) -> None:
     for topic in sorted(simulation.book.audience):
         assert protocol_tree(simulation, topic) == greedy_union(simulation, topic)
+        assert_home_knows_the_first(simulation, topic)
+
+
+def assert_home_knows_the_first(simulation: Simulation, topic: int) -> None:
+    """Where trees begin with a subscriber, it is the first one after the home."""
+    nodes = routers(simulation)
+    home = next(it for it in nodes.values() if it.root_hop(topic_key(topic)) is None)
+    wanting = [node for node in simulation.book.audience.get(topic, {}) if node in nodes]
+    if not isinstance(home, InterestNode) or home.address in wanting or not wanting:
+        return
+    own = home.ring.position
+    first = min(wanting, key=lambda node: clockwise(own, nodes[node].ring.position))
+    assert [child for on, child in home.state().children if on == topic] == [first]
 
 
 def assert_rings_agree(simulation: Simulation) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from coterie.kernels.interest_trees import interested_trees
 from coterie.kernels.magnet import settle_by_interest
 from coterie.model import Channels, Entries, Overlay, Placement, Relation, Spread, Trees, Workload
-from coterie.model.relation import Index
+from coterie.model.relation import Index, Offset
 from coterie.substrate.chord import chord_ring
 from coterie.substrate.identifiers import MASK, even_positions, node_positions, splitmix64, topic_keys
 from coterie.substrate.oscar import oscar_ring
@@ -152,16 +152,38 @@ def interested_paths(
     parameters: MagnetParameters,
     seed: int,
 ) -> tuple[Trees, Entries]:
-    """Like `greedy_paths`, but a path takes the furthest interested link wherever there is one."""
+    """Like `greedy_paths`, but trees begin with the first subscriber after the home, and prefer interested links."""
     control = control_ring(workload.node_count, parameters.control_near)
     ring = skewed_part(overlay, control, parameters.near)
     keys = topic_keys(workload.topic_count)
     members = workload.node_interests(placement.node_of).transposed
-    roots = control.owners(keys)
-    edges = interested_trees(ring.positions, ring.indptr, ring.links, roots, members.indptr, members.columns)
+    homes = control.owners(keys)
+    firsts = first_subscribers(ring.positions, homes, members)
+    edges = interested_trees(ring.positions, ring.indptr, ring.links, firsts, members.indptr, members.columns)
     publications = workload.publications
     ways_in = entries(control, placement.node_of[publications.publisher], publications.topic, keys)
-    return Trees(Spread.ROOTED, members, roots, *edges), ways_in
+    return Trees(Spread.ROOTED, members, homes, *below_homes(homes, firsts, *edges)), ways_in
+
+
+def first_subscribers(positions: Words, homes: Index, members: Relation) -> Index:
+    """The first member of each topic at or after its home; the home where there is none."""
+    firsts = homes.copy()
+    is_wanted = members.lengths > 0
+    if is_wanted.any():
+        ahead = positions[members.columns] - np.repeat(positions[homes], members.lengths)
+        least = np.minimum.reduceat(ahead, members.indptr[:-1][is_wanted])
+        is_first = ahead == np.repeat(least, members.lengths[is_wanted])
+        firsts[is_wanted] = members.columns[is_first]
+    return firsts
+
+
+def below_homes(homes: Index, firsts: Index, indptr: Offset, node: Index, parent: Index) -> tuple[Offset, Index, Index]:
+    """Trees from the first subscribers, each with one more edge from its home to that."""
+    apart = np.flatnonzero(homes != firsts)
+    at = indptr[apart]
+    counts = np.diff(indptr) + (homes != firsts)
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return starts, np.insert(node, at, firsts[apart]), np.insert(parent, at, homes[apart])
 
 
 # --- the strawman ---

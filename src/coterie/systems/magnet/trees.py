@@ -230,7 +230,11 @@ class TreeNode(WalkingNode[RangedBranch]):
         reach = self._reach_of(topic, branch, place)
         self._stamp += 1
         branch.children[towards] = Child(branch.root, reach, self.now_s, self._stamp)
-        self.send(towards, Graft(topic, branch.root, reach, member, position, self._stamp))
+        self.send(towards, Graft(topic, branch.root, reach, member, position, self._stamp, self._is_first(topic)))
+
+    def _is_first(self, topic: Topic) -> bool:
+        """Whether the child that we graft now is the one that the tree begins with."""
+        return False
 
     # --- what parents and children say ---
 

@@ -48,6 +48,7 @@ class Graft(Message, frozen=True):
     member: int
     position: int
     stamp: int  # rises with every graft of the sender
+    is_first: bool = False  # from the home to the subscriber that its tree begins with (interest-ring)
 
 
 class Bound(Message, frozen=True):
