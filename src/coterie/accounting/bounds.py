@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from coterie.accounting import topic_links
 from coterie.accounting.price import local_audience
-from coterie.model import Ledger, Workload
-from coterie.model.ledger import Delay, Dissemination, Distribution, Loss, Maintenance, State
+from coterie.model import Ledger, Relation, Workload
+from coterie.model.ledger import Delay, Dissemination, Distribution, Loss, Maintenance, State, Topics
 from coterie.model.relation import Index
+
+LINK_STEPS_MAX = 2e8
+LINK_CLIMB = 10  # steps; a few seconds at most
 
 
 def lower_bounds(workload: Workload, node_of: Index | None = None) -> Ledger:
@@ -37,8 +41,17 @@ def lower_bounds(workload: Workload, node_of: Index | None = None) -> Ledger:
         # A delivery away from the publisher's node crosses at least one link.
         delay=Delay(hops=Distribution(mean=(owed - own) / owed if owed else 0.0, max=float(copies > 0))),
         state=State(links=edges, degree=Distribution(mean=2 * edges / workload.node_count)),
+        topics=Topics(links=_connecting_links(audience)),
         loss=Loss(owed=owed, delivered=owed),
     )
+
+
+def _connecting_links(audience: Relation) -> float:
+    """For overlays in which every topic's nodes are connected among themselves; 0 where it takes too long to tell."""
+    if float((audience.lengths**2).sum()) > LINK_STEPS_MAX:
+        return 0.0
+    degree = topic_links.connected_degree(audience.transposed, LINK_CLIMB)
+    return float(np.ceil(degree * audience.column_count / 2 - 1e-6))
 
 
 def free_placement_copies(workload: Workload, capacity: int) -> float:

@@ -63,18 +63,16 @@ def topics(spread: Spread, members: Relation, links: Relation) -> Topics:
         return Topics()
     csr = (members.indptr, members.columns, links.indptr, links.columns)
     counts = spidercast_measures.component_counts(*csr, np.zeros(members.row_count, np.int64))
-    steps = float((members.lengths**2).sum()) * links.lengths.mean()
-    if steps > TOPIC_STEPS_MAX:
-        return Topics(partitioned=float(np.count_nonzero(counts > 1)))
+    total, pieces = links.pair_count / 2, float(np.count_nonzero(counts > 1))
+    if float((members.lengths**2).sum()) * links.lengths.mean() > TOPIC_STEPS_MAX:
+        return Topics(links=total, partitioned=pieces)
     longest = spidercast_measures.diameters(*csr, np.zeros(members.row_count))
     interests = members.transposed
     nearest = spidercast_measures.top_intersections(
         interests.indptr, interests.columns, members.indptr, members.columns, NEAREST
     )
     return Topics(
-        diameter=float(longest.max()),
-        partitioned=float(np.count_nonzero(counts > 1)),
-        top_intersection=float(nearest.mean()),
+        links=total, diameter=float(longest.max()), partitioned=pieces, top_intersection=float(nearest.mean())
     )
 
 

@@ -37,6 +37,7 @@ SHOWN = (
     "state.links",
     "state.trees",
     "state.tree_entries.mean",
+    "topics.links",
     "topics.diameter",
     "topics.partitioned",
     "topics.top_intersection",

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.accounting import topic_links
 from coterie.kernels import spidercast as kernels
 from coterie.lab.experiment import Point
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.plan import Neighbour, Slice
 from coterie.sim.engine import Simulation
-from coterie.systems.spidercast import SYSTEM, bounds, coverage, measures
+from coterie.systems.spidercast import SYSTEM, coverage, measures
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.systems.spidercast.system import links_of
 from coterie.trace import Tracer
@@ -65,9 +66,9 @@ def run_overlay(point: Point, seed: int) -> Mapping[str, float]:
         values |= crash_values(links, interests, seed)
     if point.get("bounds"):
         values |= {
-            "bound_connected": bounds.connected_degree(interests),
-            "bound_two_connected": bounds.covered_degree(interests, 2),
-            "bound_covered": bounds.covered_degree(interests, 3),
+            "bound_connected": topic_links.connected_degree(interests),
+            "bound_two_connected": topic_links.covered_degree(interests, 2),
+            "bound_covered": topic_links.covered_degree(interests, 3),
         }
     return values
 

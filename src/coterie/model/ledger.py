@@ -85,6 +85,7 @@ class State(Record, frozen=True, kw_only=True):
 class Topics(Record, frozen=True, kw_only=True):
     """How links lie over interests where events flood inside topics (SpiderCast, sections 3.2 and 3.4); else 0."""
 
+    links: float = 0.0  # of the overlay; its bound holds for overlays in which members alone connect every topic
     diameter: float = 0.0  # longest shortest path between two members inside any topic
     partitioned: float = 0.0  # topics whose members the links among them leave in pieces
     top_intersection: float = 0.0  # tdi(20): what a node's interest shares with the 20 nearest ones, in %

@@ -1,4 +1,4 @@
-"""Mean degrees that no overlay with a property can go below on an instance, so that every overlay has a distance.
+"""How few links can connect or cover every topic among its own members: mean degrees that no overlay goes below.
 
 How it works: share each link equally among the topics it carries. A link between u and v carries |I_u & I_v| topics,
 and v reaches topic t only by links with at most m(v, t) of them, m being the largest overlap with another member of t;

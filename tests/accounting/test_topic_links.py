@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from coterie.accounting import topic_links
+from coterie.accounting.bounds import lower_bounds
 from coterie.model import Relation
-from coterie.systems.spidercast import bounds, greedy
+from coterie.systems.spidercast import greedy
 from coterie.workloads import make_workload
 from tests.systems.spidercast import oracles
 
@@ -21,7 +23,7 @@ tiny = {"nodes": st.integers(2, 5), "topics": st.integers(1, 4), "seed": st.inte
 def test_no_overlay_connects_every_topic_with_fewer_links(nodes: int, topics: int, seed: int) -> None:
     interests = oracles.random_interests(nodes, topics, seed, wanted=0.6)
     fewest = oracles.fewest_links(interests, lambda links: oracles.connects(interests, links))
-    assert fewest >= bounds.connected_degree(interests) * nodes / 2 - 1e-6
+    assert fewest >= topic_links.connected_degree(interests) * nodes / 2 - 1e-6
 
 
 @settings(max_examples=40)
@@ -29,7 +31,7 @@ def test_no_overlay_connects_every_topic_with_fewer_links(nodes: int, topics: in
 def test_no_overlay_covers_every_interest_with_fewer_links(coverage: int, nodes: int, topics: int, seed: int) -> None:
     interests = oracles.random_interests(nodes, topics, seed, wanted=0.6)
     fewest = oracles.fewest_links(interests, lambda links: oracles.covers(interests, links, coverage))
-    assert fewest >= bounds.covered_degree(interests, coverage) * nodes / 2 - 1e-6
+    assert fewest >= topic_links.covered_degree(interests, coverage) * nodes / 2 - 1e-6
 
 
 def covering_programme(interests: Relation, coverage: int) -> float:
@@ -49,14 +51,21 @@ def covering_programme(interests: Relation, coverage: int) -> float:
 def test_the_climb_reaches_the_linear_programme() -> None:
     interests = make_workload("rss", {"nodes": 40, "topics": 20, "subscriptions": 5}, 1).interests
     exact = covering_programme(interests, 3)
-    assert bounds.covered_degree(interests, 3, steps=300) == pytest.approx(exact, rel=0.01)
-    assert bounds.covered_degree(interests, 3) < exact + 1e-9
+    assert topic_links.covered_degree(interests, 3, steps=300) == pytest.approx(exact, rel=0.01)
+    assert topic_links.covered_degree(interests, 3) < exact + 1e-9
 
 
 def test_bounds_lie_close_below_the_overlays() -> None:
     interests = make_workload("rss", {"nodes": 300}, 1).interests
     merged = greedy.greedy_merge(interests, 1).lengths.mean()
-    assert 0.8 * merged < bounds.connected_degree(interests) < merged
+    assert 0.8 * merged < topic_links.connected_degree(interests) < merged
     for coverage, links in ((3, greedy.lean(interests, 3, 1)), (2, greedy.two_connected(interests, 1))):
-        bound = bounds.covered_degree(interests, coverage)
-        assert bounds.covered_degree(interests, coverage, steps=0) < bound < links.lengths.mean() < 1.3 * bound
+        bound = topic_links.covered_degree(interests, coverage)
+        assert topic_links.covered_degree(interests, coverage, steps=0) < bound < links.lengths.mean() < 1.3 * bound
+
+
+def test_the_ledger_of_bounds_has_it_in_links() -> None:
+    workload = make_workload("rss", {"nodes": 100, "topics": 20, "subscriptions": 5}, 1)
+    bound = lower_bounds(workload).topics.links
+    assert bound == np.ceil(50 * topic_links.connected_degree(workload.interests, steps=10) - 1e-6)
+    assert 0 < bound < greedy.greedy_merge(workload.interests, 1).pair_count / 2
