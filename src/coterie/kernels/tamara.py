@@ -82,8 +82,8 @@ def draw_sample(s: State, rules: Rules, channel: int, draw: np.random.Generator)
             j = i + int(draw.random() * (size - i))
             one, other = row[i], row[j]
             row[i], row[j] = other, one
-            s.place[other, channel] = i
-            s.place[one, channel] = j
+            s.place[other, channel] = i + 1
+            s.place[one, channel] = j + 1
     s.counts[SURVEYS] += 1
     s.counts[SURVEYED] += 2 * wanted
     return wanted
@@ -108,7 +108,7 @@ def consider_adding(s: State, costs: Costs, rules: Rules, cluster: int, topic: i
     asked = draw_sample(s, rules, channel, draw)
     hits = 0
     for i in range(asked):
-        if s.place[s.listing[channel, i], topic] >= 0:
+        if s.place[s.listing[channel, i], topic] > 0:
             hits += 1
     shared = min(int(np.rint(hits / asked * size)), s.size[topic])
     if add_benefit(costs, s.rate[topic], s.size[topic], shared, size, topics) < -SLACK:
@@ -258,10 +258,7 @@ def subscribe(s: State, costs: Costs, rules: Rules, user: int, topic: int, draw:
     best, most = -1, -1
     for cluster in range(s.marks[0]):
         if s.inside[topic, cluster] == 1:
-            taken = 0
-            for i in range(s.topic_count[cluster]):
-                if s.place[user, s.topics[cluster, i]] >= 0:
-                    taken += 1
+            taken = taken_directly(s, user, cluster)
             if taken > most:
                 best, most = cluster, taken
     if best >= 0 and join_benefit(s, costs, user, best, topic) < -SLACK:
@@ -272,6 +269,22 @@ def subscribe(s: State, costs: Costs, rules: Rules, user: int, topic: int, draw:
         cluster = most_filtering_cluster(s, user)
         if cluster >= 0:
             consider_adding(s, costs, rules, cluster, topic, draw)
+
+
+@kernel
+def taken_directly(s: State, user: int, cluster: int) -> int:
+    """How many of the cluster's topics the user is subscribed to directly; through the shorter of both lists."""
+    taken = 0
+    if s.channel_count[user] < s.topic_count[cluster]:
+        for j in range(s.channel_count[user]):
+            channel = s.channels[user, j]
+            if channel < len(s.rate):
+                taken += s.inside[channel, cluster]
+    else:
+        for i in range(s.topic_count[cluster]):
+            if s.place[user, s.topics[cluster, i]] > 0:
+                taken += 1
+    return taken
 
 
 @kernel
@@ -298,12 +311,12 @@ def unsubscribe(s: State, costs: Costs, rules: Rules, user: int, topic: int, dra
     """UNSUBSCRIBE of section 4: filter the topic from now on, or leave the cluster it came through."""
     s.interest[user, topic] = 0
     s.wanting[topic] -= 1
-    if s.place[user, topic] >= 0:
+    if s.place[user, topic] > 0:
         leave(s, user, topic)
         return
     topic_total = len(s.rate)
     for cluster in range(s.marks[0]):
-        if s.inside[topic, cluster] == 0 or s.place[user, topic_total + cluster] < 0:
+        if s.inside[topic, cluster] == 0 or s.place[user, topic_total + cluster] == 0:
             continue
         if leave_benefit(s, costs, user, cluster) < -SLACK:
             exit_cluster(s, user, cluster)

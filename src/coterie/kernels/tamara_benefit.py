@@ -110,7 +110,7 @@ def join_benefit(s: State, costs: Costs, user: int, cluster: int, topic: int) ->
     change = cluster_price(s, costs, cluster, s.size[len(s.rate) + cluster] + 1)
     for i in range(s.topic_count[cluster]):
         other = s.topics[cluster, i]
-        if s.place[user, other] >= 0:
+        if s.place[user, other] > 0:
             change -= direct_price(s, costs, other, s.size[other])
         elif other == topic:
             change -= direct_price(s, costs, other, s.size[other] + 1)
@@ -119,9 +119,14 @@ def join_benefit(s: State, costs: Costs, user: int, cluster: int, topic: int) ->
 
 @kernel
 def leave_benefit(s: State, costs: Costs, user: int, cluster: int) -> float:
-    """Out of the cluster, directly into what only it covers; topics that other clusters bring count as filtered."""
+    """Out of the cluster, directly into what only it covers; topics that other clusters bring count as filtered.
+
+    Where leaving does not pay, only that it does not: topics can only add to its price, so the rest is not looked at.
+    """
     change = -cluster_price(s, costs, cluster, s.size[len(s.rate) + cluster])
     for i in range(s.topic_count[cluster]):
+        if change >= 0.0:
+            return change
         topic = s.topics[cluster, i]
         if s.interest[user, topic] == 1 and s.cover[user, topic] == 1:
             change += direct_price(s, costs, topic, s.size[topic] + 1)

@@ -22,7 +22,7 @@ def settle_users(s: State, costs: Costs, indptr: Longs, topics: Ints) -> None:
         while True:
             best, least = -1, -SLACK
             for cluster in range(s.marks[0]):
-                if s.topic_count[cluster] > 0 and s.place[user, len(s.rate) + cluster] < 0:
+                if s.topic_count[cluster] > 0 and s.place[user, len(s.rate) + cluster] == 0:
                     change = join_benefit(s, costs, user, cluster, -1)
                     if change < least:
                         best, least = cluster, change

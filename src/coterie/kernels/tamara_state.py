@@ -40,7 +40,7 @@ class State(NamedTuple):
 
     interest: Bytes  # U x T
     cover: NDArray[np.int16]  # U x T, how many of the user's clusters carry the topic
-    place: Ints  # U x (T + C), where the user stands in the channel's list, -1 if it is not on it
+    place: Ints  # U x (T + C), where the user stands in the channel's list, from 1; 0 if it is not on it
     listing: Ints  # (T + C) x U, the users of a channel, in no order
     size: Longs  # T + C, size(t) and size(c)
     channels: Ints  # U x (T + C), the user's channels, in no order
@@ -63,7 +63,7 @@ def empty_state(user_count: int, topic_count: int, cluster_count_max: int, rate:
     return State(
         interest=np.zeros((user_count, topic_count), np.uint8),
         cover=np.zeros((user_count, topic_count), np.int16),
-        place=np.full((user_count, channels), -1, np.int32),
+        place=np.zeros((user_count, channels), np.int32),
         listing=np.zeros((channels, user_count), np.int32),
         size=np.zeros(channels, np.int64),
         channels=np.zeros((user_count, channels), np.int32),
@@ -84,9 +84,9 @@ def empty_state(user_count: int, topic_count: int, cluster_count_max: int, rate:
 
 @kernel
 def join(s: State, user: int, channel: int) -> None:
-    s.place[user, channel] = s.size[channel]
     s.listing[channel, s.size[channel]] = user
     s.size[channel] += 1
+    s.place[user, channel] = s.size[channel]
     s.channels[user, s.channel_count[user]] = channel
     s.channel_count[user] += 1
     _moved(s, channel)
@@ -94,11 +94,11 @@ def join(s: State, user: int, channel: int) -> None:
 
 @kernel
 def leave(s: State, user: int, channel: int) -> None:
-    at = s.place[user, channel]
+    at = s.place[user, channel] - 1
     last = s.listing[channel, s.size[channel] - 1]
     s.listing[channel, at] = last
-    s.place[last, channel] = at
-    s.place[user, channel] = -1
+    s.place[last, channel] = at + 1
+    s.place[user, channel] = 0
     s.size[channel] -= 1
     own = s.channels[user]
     count = s.channel_count[user]
@@ -128,7 +128,7 @@ def enter_cluster(s: State, user: int, cluster: int) -> None:
     for i in range(s.topic_count[cluster]):
         topic = s.topics[cluster, i]
         s.cover[user, topic] += 1
-        if s.place[user, topic] >= 0:
+        if s.place[user, topic] > 0:
             leave(s, user, topic)
 
 

@@ -64,7 +64,7 @@ def add_topic(s: State, costs: Costs, cluster: int, topic: int) -> None:
     channel = len(s.rate) + cluster
     for i in range(s.size[channel]):
         user = s.listing[channel, i]
-        if s.place[user, topic] >= 0:
+        if s.place[user, topic] > 0:
             leave(s, user, topic)
     tidy_members(s, costs, cluster)
 
@@ -100,12 +100,12 @@ def merge_clusters(s: State, costs: Costs, one: int, other: int) -> int:
     for i in range(s.size[channel]):  # members of the larger one drop what they get from it now
         user = s.listing[channel, i]
         for j in range(s.topic_count[gone]):
-            if s.place[user, s.topics[gone, j]] >= 0:
+            if s.place[user, s.topics[gone, j]] > 0:
                 leave(s, user, s.topics[gone, j])
     s.counts[INFORMED] += s.size[topic_total + gone]
     members = s.listing[topic_total + gone, : s.size[topic_total + gone]].copy()
     for user in members:
-        if s.place[user, channel] < 0:
+        if s.place[user, channel] == 0:
             enter_cluster(s, user, into)
     drop_cluster(s, gone)  # all it covered is covered by the other one
     tidy_members(s, costs, into)
@@ -121,7 +121,7 @@ def absorb_topic(s: State, costs: Costs, cluster: int, topic: int) -> None:
     s.counts[INFORMED] += s.size[topic]
     members = s.listing[topic, : s.size[topic]].copy()
     for user in members:
-        if s.place[user, len(s.rate) + cluster] >= 0:
+        if s.place[user, len(s.rate) + cluster] > 0:
             leave(s, user, topic)
         else:
             enter_cluster(s, user, cluster)

@@ -61,7 +61,7 @@ def assert_covered(simulation: Simulation) -> None:
         assert isinstance(node, TamaraNode)
         received: set[int | str] = set()
         for channel in node.state().memberships:
-            received |= set(node._assigned[str(channel)]) if is_cluster(channel) else {channel}
+            received |= set(node._assigned.get(str(channel), ())) if is_cluster(channel) else {channel}
         assert set(simulation.book.wanting[address]) <= received
 
 
@@ -103,7 +103,9 @@ def test_nothing_is_lost_while_clusters_form_and_interests_change() -> None:
             simulation.unsubscribe(node, topic)
         else:
             simulation.subscribe(node, topic)
+        assert_covered(simulation)
         simulation.run_until(simulation.now_s + 3.0)  # a new subscription may miss what is under way
+        assert_covered(simulation)
         simulation.publish(step % 40, int(draw.integers(10)))
         simulation.run_until(simulation.now_s + 2.0)
     simulation.settle(5.0, 10_000.0)

@@ -19,6 +19,7 @@ from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import topic_key
 from coterie.systems import scribe
 from coterie.systems.scribe import pastry_overlay
+from coterie.systems.tamara.bulk import CELLS_MAX
 from coterie.systems.tamara.costs import toss_probability
 from coterie.systems.tamara.decisions import absorb_change, add_change, merge_change, needed_shared, pair_change
 from coterie.systems.tamara.messages import (
@@ -37,7 +38,7 @@ from coterie.systems.tamara.messages import (
 from coterie.systems.tamara.names import grown_name, is_cluster, next_version
 from coterie.systems.tamara.parameters import TamaraParameters
 from coterie.systems.tamara.rooted import OpenSurvey, RootedChannel, most_common, sample_probability
-from coterie.systems.tamara.stages import TOPICS_TO_GROW, ClusterStages, adaptive_channels, cluster_trees
+from coterie.systems.tamara.stages import ClusterStages, adaptive_channels, cluster_trees
 from coterie.systems.tamara.subscriber import SLACK, SubscriberNode
 
 GATHER_S = 1.0  # moves that come close together lead to one survey
@@ -316,5 +317,5 @@ SYSTEM = System(
     ),
     node=TamaraNode,
     messages=(*scribe.SYSTEM.messages, *CLUSTER_MESSAGES, *ADAPTATION_MESSAGES),
-    fits=lambda workload: workload.topic_count <= TOPICS_TO_GROW,
+    fits=lambda workload: workload.node_count * workload.topic_count <= CELLS_MAX,
 )

@@ -14,7 +14,8 @@ from coterie.model import Change, Relation, Timeline
 from coterie.systems.tamara.costs import SIMPLE, CostFunctions
 from coterie.systems.tamara.parameters import TamaraParameters
 
-_CELLS_MAX = 200_000_000  # users x topics: what the arrays of the bulk form may take
+CELLS_MAX = 250_000_000  # users x topics: what the arrays of the bulk form may span; what is touched is far less
+_TOPICS_WITH_ROOM = 10_000  # up to here clusters may be twice as many as topics, beyond half as many
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,12 +57,13 @@ class TopicClusters:
         seed: int = 0,
         is_audited: bool = False,
     ) -> None:
-        if user_count * len(rate) > _CELLS_MAX:
+        if user_count * len(rate) > CELLS_MAX:
             raise ConfigError(
-                "workload", f"{user_count} x {len(rate)}", f"at most {_CELLS_MAX} users x topics; use the planner"
+                "workload", f"{user_count} x {len(rate)}", f"at most {CELLS_MAX} users x topics; use the planner"
             )
         chosen = parameters or TamaraParameters()
-        clusters = min(chosen.clusters_max, 2 * max(len(rate), 1))
+        room = 2 * max(len(rate), 1) if len(rate) <= _TOPICS_WITH_ROOM else len(rate) // 2
+        clusters = min(chosen.clusters_max, room)
         self.state = tamara_state.empty_state(user_count, len(rate), clusters, rate)
         self.costs = functions.tables(user_count, len(rate))
         self.rules = tamara.Rules(
@@ -129,13 +131,13 @@ class TopicClusters:
 
     def memberships(self) -> Relation:
         """User -> clusters."""
-        is_member = self.state.place[:, self.topic_count + self._used()] >= 0
+        is_member = self.state.place[:, self.topic_count + self._used()] > 0
         rows, columns = np.nonzero(is_member)
         return Relation.from_pairs(rows, columns, *is_member.shape)
 
     def direct(self) -> Relation:
         """User -> topics it is subscribed to directly."""
-        rows, columns = np.nonzero(self.state.place[:, : self.topic_count] >= 0)
+        rows, columns = np.nonzero(self.state.place[:, : self.topic_count] > 0)
         return Relation.from_pairs(rows, columns, len(self.state.interest), self.topic_count)
 
     def counts(self) -> dict[str, int]:
@@ -146,14 +148,14 @@ class TopicClusters:
     def check(self) -> None:
         """The coverage invariant of section 2 and the consistency of the arrays; AssertionError where one is broken."""
         state = self.state
-        is_member = state.place[:, self.topic_count :] >= 0
+        is_member = state.place[:, self.topic_count :] > 0
         carried = is_member.astype(np.int32) @ state.inside.T.astype(np.int32)
-        is_direct = state.place[:, : self.topic_count] >= 0
+        is_direct = state.place[:, : self.topic_count] > 0
         assert np.array_equal(carried, state.cover), "cover counts are off"
         assert not (is_direct & (carried > 0)).any(), "a direct subscription is covered by a cluster"
         assert np.array_equal(is_direct | (carried > 0), is_direct | (state.cover > 0))
         assert np.array_equal(state.interest == 1, is_direct | ((carried > 0) & (state.interest == 1)))
-        assert np.array_equal((state.place >= 0).sum(axis=0), state.size), "sizes are off"
+        assert np.array_equal((state.place > 0).sum(axis=0), state.size), "sizes are off"
 
     def _used(self) -> NDArray[np.int64]:
         return np.flatnonzero(self.state.topic_count > 0)

@@ -23,7 +23,6 @@ from coterie.systems.tamara.names import planned_name
 from coterie.systems.tamara.parameters import TamaraParameters
 from coterie.systems.tamara.planner import cover_with, plan_clusters
 
-TOPICS_TO_GROW = 10_000  # its state is a table of clusters x topics
 _CELLS_TO_GROW = 10_000_000  # users x topics: so small that the distributed algorithm's clusters are one more start
 
 
@@ -43,7 +42,7 @@ def planned_channels(workload: Workload, placement: Placement, parameters: Scrib
     """Topics, and the clusters that the central planner chooses."""
     interests = workload.node_interests(placement.node_of)
     starts = []
-    if interests.column_count <= TOPICS_TO_GROW and interests.row_count * interests.column_count <= _CELLS_TO_GROW:
+    if interests.row_count * interests.column_count <= _CELLS_TO_GROW:
         starts.append(_grown(interests, workload.rates, TamaraParameters(), seed))
     return with_clusters(plan_clusters(interests, workload.rates, starts=starts, seed=seed).topics)
 
