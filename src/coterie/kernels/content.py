@@ -231,6 +231,54 @@ def route_cost(
 
 
 @kernel
+def member_cost(
+    links: Links,
+    parent: Int32,
+    parent_edge: Int32,
+    depth: Int32,
+    documents: Documents,
+    chosen: Int32,
+    label: Int32,
+    is_member: Bool,
+) -> float:
+    """What the chosen documents cost on a tree that leads to some nodes only: towards members that want them."""
+    mark = np.full(len(parent), -1, np.int64)
+    terminals = np.empty(len(parent) + 1, np.int32)
+    total = 0.0
+    stamp = 0
+    for document in chosen:
+        stamp += 2
+        size = terminals_of(documents, document, label, 0, mark, stamp, terminals)
+        kept = 1
+        for at in range(1, size):
+            if is_member[terminals[at]]:
+                terminals[kept] = terminals[at]
+                kept += 1
+        if size >= 2:
+            total += documents.weight[document] * subtree_cost(
+                links, parent, parent_edge, depth, terminals, kept, mark, stamp + 1
+            )
+    return total
+
+
+@kernel
+def cheapest_tree(
+    links: Links, parents: Int32, parent_edges: Int32, depths: Int32, trees: Int64, ends: Int32, mark: Int64, stamp: int
+) -> int:
+    """Which of these rows of trees connects the ends at the lowest cost, the first of equal ones.
+
+    `mark` holds no value from `stamp` to `stamp` + len(trees).
+    """
+    best, lowest = trees[0], np.inf
+    for at in range(len(trees)):
+        tree = trees[at]
+        cost = subtree_cost(links, parents[tree], parent_edges[tree], depths[tree], ends, len(ends), mark, stamp + at)
+        if cost < lowest:
+            best, lowest = tree, cost
+    return int(best)
+
+
+@kernel
 def overlaps(bits: NDArray[np.uint64], one: int, other: int) -> int:
     """Documents that both rows of bits have (population count of the and)."""
     total = 0

@@ -143,7 +143,7 @@ COSTS = Experiment(
         for network in FAMILIES
     ],
     plots=[Plot("Cost on Localized1", "nodes", "mult", "network"), Plot("OPT", "nodes", "opt", "network")],
-    full_seeds=3,
+    full_seeds=2,
 )
 
 KEYWORDS = Experiment(

@@ -169,7 +169,7 @@ HELD_OUT = Experiment(
             share_of_ones("groups", locality=100.0),
         ),
     ],
-    full_seeds=3,
+    full_seeds=2,
 )
 
 WEIGHTS = Experiment(

@@ -11,17 +11,18 @@ from __future__ import annotations
 from coterie.model import Workload
 from coterie.model.design import Upkeep
 from coterie.protocol.system import Stages, System
+from coterie.substrate.steiner import NODES_MAX
 from coterie.systems.content.messages import MESSAGES
 from coterie.systems.content.node import ContentNode
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import given_network, group_subscriptions, route_documents
 
-SIZE_MAX = 10_000_000  # nodes x topics: without a given network, grouping plain topics takes minutes beyond this
+TOPICS_MAX = 200_000  # plain topics: beyond, placing each with the group most like it takes minutes
 
 
 def fits(workload: Workload) -> bool:
-    """Any workload on a given network; plain topics only up to a size."""
-    return workload.graph is not None or workload.node_count * workload.topic_count <= SIZE_MAX
+    """Brokers whose shortest paths fit in memory; without content, topics up to a number."""
+    return workload.node_count <= NODES_MAX and (workload.content is not None or workload.topic_count <= TOPICS_MAX)
 
 
 SYSTEM = System(

@@ -196,17 +196,13 @@ class Shape:
 
     def filtered_cost(self, demand: Demand, documents: Index) -> float:
         """Only towards members that want the document."""
-        members = set(self.members)
-        label = one_group(demand)
-        mark = np.full(self.terrain.graph.node_count, -1, np.int64)
-        tree, total = self._tree, 0.0
-        for stamp, document in enumerate(documents.tolist()):
-            wanting = [node for node in demand.targets(label, 0, document).tolist() if node in members]
-            ends = np.array([int(demand.publisher[document]), *wanting], np.int32)
-            total += float(demand.weight[document]) * content.subtree_cost(
-                self.terrain.links, tree.parent, tree.parent_edge, tree.depth, ends, len(ends), mark, stamp
-            )
-        return total
+        tree = self._tree
+        is_member = np.zeros(self.terrain.graph.node_count, np.bool_)
+        is_member[list(self.members)] = True
+        return content.member_cost(
+            self.terrain.links, tree.parent, tree.parent_edge, tree.depth, demand.arrays, documents,
+            one_group(demand), is_member,
+        )  # fmt: skip
 
 
 def _bits(numbers: Index) -> int:

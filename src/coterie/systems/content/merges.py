@@ -71,8 +71,12 @@ class Merges:
     _costs: dict[int, float] = field(default_factory=dict)
 
     @classmethod
-    def start(cls, terrain: Terrain, demand: Demand, shape: str) -> Merges:
-        leaves = np.flatnonzero((demand.documents_of.lengths > 0) & (demand.hosts.lengths > 0)).astype(np.int32)
+    def start(cls, terrain: Terrain, demand: Demand, shape: str, classes_max: int = 0) -> Merges:
+        """Each class that a document matches as a group of its own; with a limit, those that most copies go to."""
+        matched = np.bincount(demand.matches.columns, demand.weight[demand.matches.rows], demand.class_count)
+        copies = matched * demand.hosts.lengths
+        order = np.argsort(-copies, kind="stable")[: classes_max or None]
+        leaves = np.sort(order[copies[order] > 0]).astype(np.int32)
         merges = cls(terrain, demand, shape, leaves)
         for leaf in leaves:
             classes, documents = np.array([leaf], np.int32), demand.documents_of.row(int(leaf))

@@ -24,6 +24,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
     prior: float = 0.1  # weight of an assumed document per keyword, so that unsampled ones get trees; the paper: 0
     held_out: float = 0.25  # of the sample, to choose the number of groups by; 0: by the documents learned from
     groups_max: int = 0  # k: trees at most (0: any number)
+    classes_max: int = 2500  # keywords or topics that are grouped, those that cost most; others join what is most alike
     hybrid_groups: int = 200  # where the hybrid of section V hands over from Algorithm 3 to Algorithm 2
     threshold: float = 0.1  # a new strategy is installed if it saves more than this share (section VI)
     review_s: float = 600.0  # how often the coordinator computes a new strategy
@@ -46,6 +47,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
         for key, low in (
             ("groups_max", 0),
             ("hybrid_groups", 1),
+            ("classes_max", 1),
             ("coordinator", 0),
             ("degree", 2),
             ("window_max", 1),

@@ -19,6 +19,8 @@ from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.strategy import Strategy, fit, place_unseen, single
 from coterie.systems.content.trees import one_group
 
+WORK_MAX = 5_000_000  # nodes x classes that are grouped: about ten seconds
+
 
 @dataclass(frozen=True, eq=False)
 class Groups(Channels):
@@ -46,7 +48,8 @@ def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed:
     if parameters.algorithm == "single":
         return single(terrain, demand, parameters.shape)
     known, held_out = split_sample(demand, parameters, seed)
-    merges = Merges.start(terrain, known, parameters.shape)
+    classes_max = min(parameters.classes_max, max(WORK_MAX // terrain.graph.node_count, 1))
+    merges = Merges.start(terrain, known, parameters.shape, classes_max)
     if parameters.algorithm != "cost":
         merge_by_overlap(merges)
     if parameters.algorithm == "hybrid":

@@ -94,26 +94,33 @@ def place_unseen(terrain: Terrain, demand: Demand, strategy: Strategy) -> Strate
     present = np.bincount(
         label[demand.hosts.rows[seen]].astype(np.int64) * nodes + demand.hosts.columns[seen], minlength=groups * nodes
     ).reshape(groups, nodes)
+    choose = Connecting(terrain, strategy)
     for one in unseen:
         hosts = demand.hosts.row(int(one))
         shared = present[:, hosts].sum(axis=1)
         best = np.flatnonzero(shared == shared.max())
-        label[one] = best[0] if len(best) == 1 else _cheapest(terrain, strategy, best, hosts)
+        label[one] = best[0] if len(best) == 1 else choose.cheapest(best, hosts)
     return Strategy(label, strategy.trees)
 
 
-def _cheapest(terrain: Terrain, strategy: Strategy, groups: NDArray[np.integer], hosts: Index) -> int:
-    """Which of these groups' trees connects the hosts at the lowest cost."""
-    mark = np.full(terrain.graph.node_count, -1, np.int64)
-    costs = []
-    for stamp, group in enumerate(groups.tolist()):
-        tree = strategy.trees[group]
-        costs.append(
-            content.subtree_cost(
-                terrain.links, tree.parent, tree.parent_edge, tree.depth, hosts, len(hosts), mark, stamp
-            )
-        )
-    return int(groups[int(np.argmin(costs))])
+class Connecting:
+    """All trees of a strategy side by side, to ask which connects some nodes at the lowest cost."""
+
+    def __init__(self, terrain: Terrain, strategy: Strategy) -> None:
+        self._links = terrain.links
+        self._parents = np.stack([tree.parent for tree in strategy.trees])
+        self._parent_edges = np.stack([tree.parent_edge for tree in strategy.trees])
+        self._depths = np.stack([tree.depth for tree in strategy.trees])
+        self._mark = np.full(terrain.graph.node_count, -1, np.int64)
+        self._stamp = 0
+
+    def cheapest(self, groups: NDArray[np.integer], nodes: Index) -> int:
+        stamp = self._stamp
+        self._stamp += len(groups)
+        return content.cheapest_tree(
+            self._links, self._parents, self._parent_edges, self._depths, groups.astype(np.int64), nodes, self._mark,
+            stamp,
+        )  # fmt: skip
 
 
 def cheapest_group(terrain: Terrain, demand: Demand, strategy: Strategy, newcomer: int) -> int:
@@ -123,7 +130,7 @@ def cheapest_group(terrain: Terrain, demand: Demand, strategy: Strategy, newcome
     """
     documents = demand.documents_of.row(newcomer)
     if len(documents) == 0:
-        return _cheapest(terrain, strategy, np.arange(strategy.group_count), demand.hosts.row(newcomer))
+        return Connecting(terrain, strategy).cheapest(np.arange(strategy.group_count), demand.hosts.row(newcomer))
     rises = []
     for group, tree in enumerate(strategy.trees):
         label = strategy.label.copy()
