@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from coterie.lab.experiment import Point
 from coterie.lab.spidercast_runs import links_in, start_from_contacts
 from coterie.model import Change, Relation, Timeline
+from coterie.model.latency import Latency
 from coterie.model.ledger import INTERVAL_S
 from coterie.model.plan import Neighbour, Slice
 from coterie.sim.faults import Crash, Restart, Stop
@@ -24,6 +25,7 @@ WARM_UP_S = 60.0  # all nodes at once learn their first views
 STEADY_S = 30.0  # of churn before anything is counted
 FRESH_S = 2.0  # section 3.8: who joined so lately is left out of a snapshot
 CONTACTS = 3
+LATENCY_MS = 5.0  # section 3.2: a local network with uniform delays
 OVERLAY_KINDS = ("Connect", "ConnectOk", "Redirect", "Disconnect", "DisconnectOk", "Leave", "Foreign")
 
 
@@ -59,8 +61,11 @@ class _Run:
             exchange_size=min(24, self._node_count),
             gossip_s=5.0,
             heartbeats=12,
+            connect_timeout_s=0.1,
         )
-        self.simulation = start_from_contacts(timeline.start, parameters, seed, CONTACTS, self._count)
+        self.simulation = start_from_contacts(
+            timeline.start, parameters, seed, CONTACTS, Latency.constant(LATENCY_MS), self._count
+        )
         columns = (timeline.time_s, timeline.change, timeline.who, timeline.what)
         for time_s, change, node, topic in zip(*(column.tolist() for column in columns), strict=True):
             self.simulation.at(WARM_UP_S + time_s, partial(self._follow, change, node, topic))

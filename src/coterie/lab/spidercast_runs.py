@@ -11,6 +11,7 @@ from coterie.accounting import topic_links
 from coterie.kernels import spidercast as kernels
 from coterie.lab.experiment import Point
 from coterie.model import Change, Relation, Timeline, Workload
+from coterie.model.latency import Latency
 from coterie.model.plan import Neighbour, Slice
 from coterie.sim.engine import Simulation
 from coterie.systems.spidercast import SYSTEM, coverage, measures
@@ -217,6 +218,7 @@ def start_from_contacts(
     parameters: SpiderCastParameters,
     seed: int,
     contacts: int = 3,
+    latency: Latency | None = None,
     tracer: Tracer | None = None,
 ) -> Simulation:
     draw = np.random.default_rng([seed, 8])
@@ -225,7 +227,7 @@ def start_from_contacts(
         Slice(version=0, system="spidercast", node=node, neighbours=tuple(Neighbour(int(peer)) for peer in chosen))
         for node, chosen in enumerate(draw.integers(count, size=(count, contacts)).tolist())
     ]
-    simulation = Simulation(SYSTEM, parameters, slices, seed, tracer=tracer)
+    simulation = Simulation(SYSTEM, parameters, slices, seed, latency, tracer)
     simulation.start()
     for node in range(count):
         for topic in workload.interests.row(node).tolist():
