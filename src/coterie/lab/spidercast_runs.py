@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from coterie.workloads import make_timeline, make_workload
 
 Times = NDArray[np.float64]
 
+LOOK_AHEAD_S = 20.0
 WORKLOAD_KEYS = ("nodes", "topics", "subscriptions", "subscriptions_max", "exponent")
 BULK_KEYS = ("links", "k_greedy", "k_random", "is_adaptive", "ties", "disconnects", "view_share")
 
@@ -120,6 +122,8 @@ def run_churn(point: Point, seed: int) -> Mapping[str, float]:
     sent_before = answered_before = 0
     for step in range(1, round(float(point["duration_s"]) / timeout_s) + 1):
         now_s = step * timeout_s
+        if step % round(LOOK_AHEAD_S / timeout_s) == 1:
+            bulk = _listing(bulk, interests, (first_s < now_s + LOOK_AHEAD_S) & (last_s >= now_s - timeout_s))
         while at < len(order) and moments[order[at]] <= now_s:
             is_end, stay = divmod(int(order[at]), len(first_s))
             if is_end:
@@ -134,7 +138,7 @@ def run_churn(point: Point, seed: int) -> Mapping[str, float]:
         if step % round(200 / timeout_s) == 0:
             settled = (bulk.nodes.is_up == 1) & (first_s <= now_s - 2)
             degrees.append(float(bulk.links().lengths[settled].mean()))
-            partitioned += _partitioned_among(bulk.links(), interests, settled)
+            partitioned += measures.connectivity(bulk.links(), _among(interests, settled)).partitioned_count
     sent, answered = _sent(bulk)
     return {
         "degree": float(np.mean(degrees)),
@@ -144,18 +148,23 @@ def run_churn(point: Point, seed: int) -> Mapping[str, float]:
     }
 
 
+def _listing(bulk: coverage.Bulk, interests: Relation, included: NDArray[np.bool_]) -> coverage.Bulk:
+    """The same network; its topics list only these stays, so that nobody looks through all that ever were."""
+    by_topic = _among(interests, included).transposed
+    return replace(bulk, nodes=bulk.nodes._replace(topic_indptr=by_topic.indptr, subscriber=by_topic.columns))
+
+
+def _among(interests: Relation, included: NDArray[np.bool_]) -> Relation:
+    kept = included[interests.rows]
+    rows, columns = interests.rows[kept], interests.columns[kept]
+    return Relation.from_pairs(rows, columns, interests.row_count, interests.column_count)
+
+
 def _sent(bulk: coverage.Bulk) -> tuple[int, int]:
     """All control messages, and those but the DISCONNECTs that were refused."""
     messages = bulk.messages()
     total = sum(messages.values())
     return total, total - messages["disconnect"] + messages["disconnect_ok"]
-
-
-def _partitioned_among(links: Relation, interests: Relation, included: NDArray[np.bool_]) -> int:
-    kept = included[interests.rows]
-    rows, columns = interests.rows[kept], interests.columns[kept]
-    left = Relation.from_pairs(rows, columns, interests.row_count, interests.column_count)
-    return measures.connectivity(links, left).partitioned_count
 
 
 def _stays(timeline: Timeline) -> tuple[Relation, Times, Times]:
