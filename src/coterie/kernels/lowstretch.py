@@ -60,8 +60,9 @@ def cut_parts(
     ball = np.full(count, -1, np.int32)
     share = weight.sum() / max(2 * count, 1)
     queue, layer = np.empty(count, np.int32), np.empty(count, np.int32)
-    for center in np.argsort(-weight, kind="mergesort"):
-        if ball[center] < 0 and indptr[center + 1] > indptr[center]:
+    touched = np.flatnonzero(weight > 0)  # mostly few
+    for center in touched[np.argsort(-weight[touched], kind="mergesort")]:
+        if ball[center] < 0:
             grow_ball(links, multiplicity, indptr, incident, part, ball, center, share, sparsity, queue, layer, in_tree)
     for node in range(len(part)):
         if ball[part[node]] >= 0:

@@ -123,7 +123,7 @@ HELD_OUT = Experiment(
     run=run_held_out,
     quick=[{**point, "keywords": 100, "sampling": 0.1} for point in grid(FAMILIES, (2.0, 100.0), (150,), 600)],
     full=[
-        *grid(FAMILIES, (2.0, 15.0, 100.0), (500, 2000), 10_000),
+        *grid(FAMILIES, (2.0, 15.0, 100.0), (500, 1000), 10_000),
         *({"network": network, "locality": 15.0, "nodes": 1, "documents": 10_000} for network in REAL),
         *({**point, "unit": "node"} for point in grid((STUB, FLAT), (2.0,), (500,), 10_000)),
     ],

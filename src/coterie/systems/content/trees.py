@@ -64,18 +64,36 @@ def shaped_tree(
     """
     if shape != "best":
         return span(terrain, multiplicity, CODES[shape]), None
-    # Documents never leave the edges they have in common, so a forest of those is enough to compare.
-    costs = {code: judge(span(terrain, multiplicity, code, is_spanning=False)) for code in CODES.values()}
-    best = min(costs, key=costs.__getitem__)
-    return span(terrain, multiplicity, best), costs[best]
+    best, lowest = _best(terrain, multiplicity, judge)
+    return span(terrain, multiplicity, best), lowest
 
 
 def least_cost(
     terrain: Terrain, multiplicity: NDArray[np.float64], shape: str, judge: Callable[[RootedTree], float]
 ) -> float:
     """What `judge` would say about the tree, without making all of it."""
-    codes = CODES.values() if shape == "best" else (CODES[shape],)
-    return min(judge(span(terrain, multiplicity, code, is_spanning=False)) for code in codes)
+    if shape == "best":
+        return _best(terrain, multiplicity, judge)[1]
+    return judge(span(terrain, multiplicity, CODES[shape], is_spanning=False))
+
+
+def _best(
+    terrain: Terrain, multiplicity: NDArray[np.float64], judge: Callable[[RootedTree], float]
+) -> tuple[int, float]:
+    """The cheapest shape and its cost.
+
+    Documents never leave the edges they have in common, so a forest of those is enough to compare; and where it costs
+    no more than the Steiner trees it was made from, there is nothing to gain by others.
+    """
+    floor = float((multiplicity * terrain.graph.cost).sum()) * (1 + 1e-9)
+    best, lowest = -1, np.inf
+    for code in CODES.values():
+        cost = judge(span(terrain, multiplicity, code, is_spanning=False))
+        if cost < lowest:
+            best, lowest = code, cost
+        if lowest <= floor:
+            break
+    return best, lowest
 
 
 def span(terrain: Terrain, multiplicity: NDArray[np.float64], code: int, is_spanning: bool = True) -> RootedTree:
