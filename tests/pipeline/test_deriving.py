@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from coterie.errors import ConfigError, InputError
 from coterie.model.store import load_workload
 from coterie.pipeline import brokers, job
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.plans import PlanStore
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import write_part
 from coterie.pipeline.windows import WindowChoices
@@ -109,13 +112,51 @@ def test_links_must_name_listed_nodes_and_join_them(tmp_path):
     assert brokers.read_brokers(tmp_path / "nothing") is None
 
 
+def test_the_last_word_about_an_attachment_counts(tmp_path):
+    moved = [
+        {"subscriber": "ann", "node": "b", "since": datetime(2024, 1, 2, tzinfo=UTC)},
+        {"subscriber": "ann", "node": "a", "since": datetime(2024, 1, 1, tzinfo=UTC)},
+        {"subscriber": "bob", "node": "b"},
+        {"subscriber": "bob", "node": "a", "since": datetime(2020, 1, 1, tzinfo=UTC)},
+        {"subscriber": "nobody", "node": "b"},
+    ]
+    home = tables(tmp_path, nodes=[{"node": "a"}, {"node": "b"}], attachments=moved)
+    given = brokers.read_brokers(home)
+    assert given is not None
+    assert brokers.attach(given, pa.array(["ann", "bob"]), home).tolist() == [1, 0]
+    with pytest.raises(InputError, match="'z'"):
+        brokers.attach(given, pa.array(["ann"]), tables(tmp_path, attachments=[{"subscriber": "ann", "node": "z"}]))
+
+
+def test_the_nodes_of_a_journal_are_the_brokers_and_clients_sit_where_they_spoke_last(spark, tmp_path):
+    journal = tmp_path / "journal"
+    said = {
+        "node-0": [(1, "subscribe", "ann", "x"), (2, "publish", "bob", "x"), (3, "publish", "bob", "x")],
+        "node-1": [(4, "subscribe", "ann", "y"), (6, "publish", "cat", "y")],
+    }
+    for node, lines in said.items():
+        (journal / node).mkdir(parents=True)
+        names = ("t", "kind", "client", "topic")
+        text = "".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in lines)
+        (journal / node / "000000000001.jsonl").write_text(text)
+    request = job.Request("live", trace=journal, windows=WindowChoices(interval_s=1.0))
+    chosen = [job.Candidate(SYSTEMS["scribe"], SYSTEMS["scribe"].parameters())]
+    outcome = job.run_job(spark, request, chosen, tmp_path / "out")
+    later = load_workload(job.only(tmp_path / "out" / "work" / "workloads") / "later.npz")
+    assert later.node_count == 2
+    assert later.attachment.tolist() == [1, 0, 1]  # ann, then the publishers bob and cat
+    store = PlanStore(tmp_path / "out")
+    job.publish_plan(outcome, store)
+    assert pq.read_table(store.folder(1) / "nodes.parquet")["node"].to_pylist() == ["node-0", "node-1"]
+
+
 def test_people_spread_by_capacity_and_a_repeated_node_is_its_first_row(tmp_path):
     nodes = [{"node": "b", "capacity": 3.0}, {"node": "a", "capacity": 1.0}, {"node": "b", "capacity": 9.0}]
     given = brokers.read_brokers(tables(tmp_path, nodes=nodes))
     assert given is not None
     assert given.names.to_pylist() == ["a", "b"]
     assert given.capacity.tolist() == [1.0, 3.0]
-    node_of = brokers.attach(given, pa.array([f"p{number}" for number in range(4000)]), None)
+    node_of = brokers.attach(given, pa.array([f"p{number}" for number in range(4000)]), tmp_path)
     assert np.bincount(node_of) == pytest.approx([1000, 3000], rel=0.1)
     with pytest.raises(InputError, match="capacity"):
         brokers.read_brokers(tables(tmp_path / "none", nodes=[{"node": "a", "capacity": 0.0}]))

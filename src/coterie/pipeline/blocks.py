@@ -20,8 +20,17 @@ from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
 from coterie.kernels import fanout
-from coterie.kernels.fanout import Seats
-from coterie.kernels.fanout_blocks import BLOCK_USERS, SAMPLE_USERS, Round, Runner, Task, place, run_block
+from coterie.kernels.fanout import Crowd, Seats
+from coterie.kernels.fanout_blocks import (
+    BLOCK_USERS,
+    SAMPLE_USERS,
+    Grouped,
+    Round,
+    Task,
+    group_block,
+    move_block,
+    place,
+)
 from coterie.model import Relation
 from coterie.model.relation import Index
 from coterie.pipeline.interests import SUBSCRIBERS, encode_interests, topic_names
@@ -30,6 +39,9 @@ from coterie.pipeline.tasks import map_array, part_files, run_tasks, save_array,
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Cut = tuple[int, int, int, int, int]  # of a Task, all but its arrays
+Arrays = dict[str, Any]
+Compute = Callable[[Task, Round, int], Arrays]
 PICTURE_MAX = 1 << 29  # brokers x topics: two gigabytes for every task
 
 
@@ -82,7 +94,7 @@ def place_users(
     task = Task(interests.indptr, interests.columns, rates.astype(np.float64), *cut)
     for name, array in (("indptr", task.indptr), ("topics", task.topics), ("rate", task.rate)):
         save_array(array, work, name)
-    found = place(task, given, _on_spark(spark, task, work, cut))
+    found = place(task, given, OnSpark(spark, task, work, cut))
     shutil.rmtree(work, ignore_errors=True)
     crowd = fanout.crowd_of(task.indptr, task.topics)
     before = fanout.pin_counts(crowd, given.astype(np.int32), interests.column_count, broker_count)
@@ -107,23 +119,45 @@ def place_tables(
     return placed
 
 
-def _on_spark(spark: SparkSession, task: Task, work: Path, cut: tuple[int, int, int, int, int]) -> Runner:
-    def run(told: Round) -> list[Index]:
-        folder = work / f"round-{told.number:03d}"
+@dataclass(frozen=True, eq=False)
+class OnSpark:
+    """The blocks of a round as Spark tasks; everything but a few numbers travels in files."""
+
+    spark: SparkSession
+    task: Task
+    work: Path
+    cut: Cut
+
+    def moved(self, told: Round) -> list[Index]:
+        return [block["moved"] for block in self._run(told, _moved)]
+
+    def grouped(self, told: Round) -> list[Grouped]:
+        blocks = self._run(told, _grouped)
+        return [Grouped(Crowd(*(block[name] for name in Crowd._fields)), block["group"]) for block in blocks]
+
+    def _run(self, told: Round, compute: Compute) -> list[Arrays]:
+        folder = self.work / f"round-{told.number:03d}"
         for name in Seats._fields:
             save_array(getattr(told.seats, name), folder, name)
-        run_tasks(spark, range(task.block_count), _block(work, folder, cut, told.number, told.smoothing), "block int")
-        moved: list[Any] = [np.load(folder / f"moved-{block}.npy") for block in range(task.block_count)]
+        job = _block(self.work, folder, self.cut, told.number, told.smoothing, compute)
+        run_tasks(self.spark, range(self.task.block_count), job, "block int")
+        found = [dict(np.load(folder / f"block-{block}.npz")) for block in range(self.task.block_count)]
         shutil.rmtree(folder)
-        return moved
+        return found
 
-    return run
+
+def _moved(task: Task, told: Round, block: int) -> Arrays:
+    return {"moved": move_block(task, told, block)}
+
+
+def _grouped(task: Task, told: Round, block: int) -> Arrays:
+    crowd, group = group_block(task, told, block)
+    return {**crowd._asdict(), "group": group}
 
 
 def _block(
-    work: Path, folder: Path, cut: tuple[int, int, int, int, int], number: int, smoothing: float
+    work: Path, folder: Path, cut: Cut, number: int, smoothing: float, compute: Compute
 ) -> Callable[[int], pa.Table]:
-    """One block of one round; everything it needs but a few numbers it finds in files."""
     source, target = str(work), str(folder)
 
     def run(block: int) -> pa.Table:
@@ -132,7 +166,7 @@ def _block(
         rate: Any = map_array(source, "rate")
         seats: list[Any] = [map_array(target, name) for name in Seats._fields]
         told = Round(number, smoothing, Seats(*seats))
-        save_array(run_block(Task(indptr, topics, rate, *cut), told, block), target, f"moved-{block}")
+        np.savez(Path(target) / f"block-{block}.npz", **compute(Task(indptr, topics, rate, *cut), told, block))
         return pa.table({"block": pa.array([block], pa.int32())})
 
     return run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +16,6 @@ from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Index
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import part_files
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +42,13 @@ def read_brokers(tables: Path) -> Brokers | None:
     else:
         assert links is not None
         named = pa.chunked_array([*links["node_a"].chunks, *links["node_b"].chunks])
-    names = pc.unique(named)
-    names = names.take(pc.sort_indices(names))
-    rows = pc.index_in(names, value_set=pc.unique(named)).to_numpy()
+    distinct = pc.unique(named)
+    names = distinct.take(pc.sort_indices(distinct))
     coordinates, capacity = None, np.ones(len(names))
     if listed is not None:
         # A node listed twice is what its first row says.
-        first = np.unique(pc.index_in(named, value_set=pc.unique(named)).to_numpy(), return_index=True)[1]
-        unique = listed.take(first[rows])
+        first = np.unique(pc.index_in(named, value_set=names).to_numpy(), return_index=True)[1]
+        unique = listed.take(first)
         capacity = pc.fill_null(unique["capacity"], 1.0).to_numpy()
         if unique["lat"].null_count == unique["lon"].null_count == 0:
             coordinates = np.column_stack([unique["lon"].to_numpy(), unique["lat"].to_numpy()])
@@ -62,30 +57,40 @@ def read_brokers(tables: Path) -> Brokers | None:
     return Brokers(names, coordinates, capacity, None if links is None else _graph(names, links))
 
 
-def attach(brokers: Brokers, people: pa.Array, places: pa.Table | None) -> Index:
-    """Who is named like a node sits there; who was seen somewhere, at the nearest node; others by hash and capacity."""
+def attach(brokers: Brokers, people: pa.Array, tables: Path) -> Index:
+    """Where the input says; who is named like a node, there; by position the nearest; others by hash and capacity."""
     ids = np.arange(len(people), dtype=np.uint64)
     mixed = ((ids + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(11)
     shares = np.cumsum(brokers.capacity) / brokers.capacity.sum()
     node_of = np.searchsorted(shares, mixed / 2.0**53, side="right").clip(max=brokers.count - 1)
+    places = _rows(tables / "positions")
     if places is not None and brokers.coordinates is not None:
+        places = _first(places, "time")
         who = pc.fill_null(pc.index_in(places["subscriber"], value_set=people), -1).to_numpy()
         nearest = _nearest(brokers.coordinates, np.column_stack([places["lon"].to_numpy(), places["lat"].to_numpy()]))
         node_of[who[who >= 0]] = nearest[who >= 0]
     named = pc.fill_null(pc.index_in(people, value_set=brokers.names), -1).to_numpy()
     attached: Index = np.where(named >= 0, named, node_of).astype(np.int32)
+    given = _rows(tables / "attachments")
+    if given is not None:
+        who = pc.fill_null(pc.index_in(given["subscriber"], value_set=people), -1).to_numpy()
+        where = _known(brokers.names, given["node"], "attachments", "node")
+        # Rows in order of time, those without one first: the last word counts.
+        time_us = pc.fill_null(given["since"].cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
+        order = np.argsort(time_us, kind="stable")
+        order = order[who[order] >= 0]
+        attached[who[order]] = where[order]
     return attached
 
 
-def first_places(spark: SparkSession, tables: Path) -> pa.Table | None:
-    """(subscriber, lat, lon): where each one was seen first."""
-    from pyspark.sql import functions as sf
-
-    if not part_files(tables / "positions"):
-        return None
-    seen = spark.read.parquet(str(tables / "positions")).groupBy("subscriber")
-    first = seen.agg(sf.min(sf.struct("time", "lat", "lon")).alias("at"))
-    return first.select("subscriber", "at.lat", "at.lon").toArrow()
+def _first(rows: pa.Table, time: str) -> pa.Table:
+    """The earliest row of each subscriber."""
+    ordered = rows.sort_by([("subscriber", "ascending"), (time, "ascending")])
+    names = ordered["subscriber"].combine_chunks()
+    fresh = np.ones(len(names), bool)
+    if len(names) > 1:
+        fresh[1:] = pc.not_equal(names[1:], names[:-1]).to_numpy(zero_copy_only=False)
+    return ordered.filter(pa.array(fresh))
 
 
 def _rows(folder: Path) -> pa.Table | None:
@@ -95,13 +100,7 @@ def _rows(folder: Path) -> pa.Table | None:
 
 
 def _graph(names: pa.Array, links: pa.Table) -> BrokerGraph:
-    ends = []
-    for column in ("node_a", "node_b"):
-        at = pc.index_in(links[column], value_set=names)
-        if at.null_count:
-            stranger = links[column].filter(pc.is_null(at))[0].as_py()
-            raise InputError("links", f"{column} is {stranger!r}, which the table of nodes does not list: add it there")
-        ends.append(at.to_numpy())
+    ends = [_known(names, links[column], "links", column) for column in ("node_a", "node_b")]
     cost = pc.fill_null(pc.coalesce(links["cost"], links["latency_ms"]), 1.0).to_numpy()
     graph = BrokerGraph.of(len(names), ends[0], ends[1], cost)
     reached = _reached(graph)
@@ -111,6 +110,16 @@ def _graph(names: pa.Array, links: pa.Table) -> BrokerGraph:
             "links", f"no path leads from {names[0].as_py()!r} to {alone!r}: the links must join all nodes"
         )
     return graph
+
+
+def _known(names: pa.Array, given: pa.ChunkedArray, table: str, column: str) -> NDArray[np.int64]:
+    """Node ids of names; a name that is no node is a mistake worth stopping for."""
+    at = pc.index_in(given, value_set=names)
+    if at.null_count:
+        stranger = given.filter(pc.is_null(at))[0].as_py()
+        raise InputError(table, f"{column} is {stranger!r}, which the table of nodes does not list: add it there")
+    known: NDArray[np.int64] = at.to_numpy().astype(np.int64)
+    return known
 
 
 def _reached(graph: BrokerGraph) -> NDArray[np.bool_]:

@@ -105,7 +105,7 @@ def publish_plan(outcome: Outcome, store: PlanStore) -> int:
 
     def write(folder: Path) -> None:
         (folder / DESIGN).write_bytes(design_file(designs, chosen.system).read_bytes())
-        write_names(workloads / "interests", folder)
+        write_names(workloads / "interests", only(done / "tables"), folder)
 
     facts = {
         "system": chosen.system,

@@ -176,6 +176,16 @@ def publications_of(events: DataFrame) -> DataFrame:
     )
 
 
+def attachments_of(events: DataFrame) -> DataFrame:
+    """Canonical attachments: since when each client has been at the node where it last said something."""
+    from pyspark.sql import functions as sf
+
+    heard = events.where("client is not null and kind in ('subscribe', 'unsubscribe', 'publish')")
+    last = heard.groupBy("client", "node").agg(sf.min("time").alias("since"), sf.max("time").alias("last"))
+    newest = last.groupBy("client").agg(sf.max(sf.struct("last", "node", "since")).alias("at"))
+    return newest.select(sf.col("client").alias("subscriber"), "at.node", "at.since")
+
+
 def ends(root: str, start: Mapping[str, Place], budget: int | None) -> dict[str, Place]:
     """How far each node can be read from `start`: whole lines, about `budget` bytes in all, every node its share."""
     nodes = _segments(root)

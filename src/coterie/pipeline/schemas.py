@@ -125,6 +125,15 @@ TABLES: Mapping[str, TableSchema] = {
             ),
         ),
         TableSchema(
+            "attachments",
+            (
+                Field("subscriber", "text", required=True),
+                Field("node", "text", required=True),
+                Field("since", "time", past=True),
+            ),
+            cut_by="subscriber",
+        ),
+        TableSchema(
             "links",
             (
                 Field("node_a", "text", required=True),

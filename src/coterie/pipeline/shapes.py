@@ -19,7 +19,7 @@ from coterie.model.relation import Relation
 from coterie.pipeline.deriving import from_positions
 from coterie.pipeline.files import look_into
 from coterie.pipeline.ingest import Account, ingest, write_table
-from coterie.pipeline.journal import publications_of, read_journal, subscriptions_of
+from coterie.pipeline.journal import attachments_of, publications_of, read_journal, subscriptions_of
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.tasks import map_array, run_tasks, save_array
 
@@ -241,7 +241,13 @@ def _bags_of_words(path: Path, words: list[str]) -> pa.Table:
 
 def _read_live_journal(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:
     events = read_journal(spark, path)
+    nodes = pa.table({"node": sorted(entry.name for entry in path.iterdir() if any(entry.glob("*.jsonl")))})
+    places = ("lat", "lon", "capacity")
+    for column in places:
+        nodes = nodes.append_column(column, pa.nulls(len(nodes), pa.float64()))
     return {
+        "nodes": write_table(spark.createDataFrame(nodes), "nodes", out),
+        "attachments": write_table(attachments_of(events), "attachments", out),
         "subscriptions": write_table(subscriptions_of(events), "subscriptions", out),
         "publications": write_table(publications_of(events), "publications", out, keep_duplicates=True),
     }

@@ -23,7 +23,7 @@ from coterie.errors import ConfigError, InputError
 from coterie.model import Publications, Relation, Workload
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Index
-from coterie.pipeline.brokers import attach, first_places, read_brokers
+from coterie.pipeline.brokers import attach, read_brokers
 from coterie.pipeline.interests import (
     ALWAYS,
     Period,
@@ -155,7 +155,7 @@ def build_workloads(
     first, second, strangers, unwanted = _publications(spark, tables, out / "interests", windows, choices)
     outside = len(strangers)
     people = pa.chunked_array([*subscriber_names(out / "interests").chunks, strangers])
-    network = _network(spark, tables, people, choices)
+    network = _network(tables, people, choices)
     workloads = [
         Workload(name, _with_rows(interests, len(people)), publications, *network)
         for interests, publications in ((learn, first), (later, second))
@@ -245,7 +245,7 @@ def _with_rows(relation: Relation, rows: int) -> Relation:
 
 
 def _network(
-    spark: SparkSession, tables: Path, people: pa.ChunkedArray, choices: WindowChoices
+    tables: Path, people: pa.ChunkedArray, choices: WindowChoices
 ) -> tuple[Index, int, NDArray[np.float64] | None, BrokerGraph | None]:
     """Where everybody sits, the number of nodes, and where the input gives them: their places and links."""
     brokers = read_brokers(tables)
@@ -254,7 +254,7 @@ def _network(
         return _spread(len(people), node_count), node_count, None, None
     if choices.nodes not in (0, brokers.count):
         raise ConfigError("nodes", choices.nodes, f"0, because the input lists {brokers.count} nodes itself")
-    seated = attach(brokers, people.combine_chunks(), first_places(spark, tables))
+    seated = attach(brokers, people.combine_chunks(), tables)
     return seated, brokers.count, brokers.coordinates, brokers.graph
 
 
@@ -339,7 +339,10 @@ def _publisher_ids(publisher: pa.Array, people: pa.ChunkedArray) -> tuple[np.nda
     return np.where(known >= 0, known, len(people) + number), strangers
 
 
-def write_names(encoded: Path, out: Path) -> None:
-    """The dictionaries a plan needs to be understood outside: topic and subscriber names by id."""
+def write_names(encoded: Path, tables: Path, out: Path) -> None:
+    """The dictionaries a plan needs to be understood outside: names of topics, subscribers and listed nodes by id."""
     pq.write_table(pa.table({"topic": topic_names(encoded)}), out / "topics.parquet")
     pq.write_table(pa.table({"subscriber": subscriber_names(encoded)}), out / "subscribers.parquet")
+    brokers = read_brokers(tables)
+    if brokers is not None:
+        pq.write_table(pa.table({"node": brokers.names}), out / "nodes.parquet")
