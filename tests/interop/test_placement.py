@@ -118,3 +118,71 @@ def test_a_client_is_not_sent_again_within_the_cooldown(tmp_path: Path) -> None:
     assert placement.redirect(follower) == "b:1"
     again = Placement(0, {1: "b:1"}, tmp_path / "p.json", lambda: now[0])
     assert (again.version, again.of) == (3, {"ann": 1, "bob": 0})
+
+
+def test_nothing_is_missed_or_doubled_on_the_way(tmp_path: Path) -> None:
+    """Clients are moved to and fro under QoS 1 load; what comes while they are nowhere is handed over."""
+
+    async def main() -> None:
+        async with PlacedNetwork(tmp_path, 3) as network:
+            got: list[list[bytes]] = [[] for _ in range(4)]
+            movers = []
+            for number in range(4):
+                mover = await network.client(0, f"mover{number}")
+                mover.on_message = lambda message, number=number: got[number].append(message.payload)  # type: ignore[misc]
+                await mover.subscribe(f"t/{number % 2}" if number else "t/+", qos=1)
+                movers.append(mover)
+            writers = [await network.client(node, f"writer{node}") for node in range(3)]
+            sent: list[tuple[int, bytes]] = []
+
+            async def publish(rounds: int) -> None:
+                for _ in range(rounds):
+                    for node, writer in enumerate(writers):
+                        payload = b"%d %d" % (node, len(sent))
+                        sent.append((len(sent) % 2, payload))
+                        await writer.publish(f"t/{sent[-1][0]}", payload, qos=1)
+                    await asyncio.sleep(0.005)
+
+            for target in (1, 2):
+                for node in network.nodes:
+                    place(node, {f"mover{number}": target for number in range(4)})
+                    node.placement._sent_s.clear()  # as if the cooldown were over
+                done = asyncio.create_task(until(lambda target=target: all(
+                    mover.redirects == target for mover in movers)))  # type: ignore[misc]  # fmt: skip
+                while not done.done():
+                    await publish(10)
+                await publish(50)
+            expected = [
+                sorted(payload for kind, payload in sent if number == 0 or kind == number % 2) for number in range(4)
+            ]
+            await until(lambda: [sorted(one) for one in got] == expected)
+            await until(lambda: not network.nodes[0].server.moving.leaving)
+            assert sum(node.server.moving.handed_count for node in network.nodes) > 0
+            assert all("mover0" not in network.nodes[node].broker.sessions for node in (0, 1))
+            for client in (*movers, *writers):
+                await client.stop()
+
+    run(main)
+
+
+def test_a_lasting_session_is_found_wherever_its_client_appears(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Network(tmp_path, "scribe", 3) as network:
+            lasting = {"clean": False, "expiry_s": 3600}
+            first = await network.client(0, "traveller", **lasting)
+            await first.subscribe("news", qos=2)
+            first.cut()
+            await first.stop()
+            writer = await network.client(2, "writer")
+            for number in range(5):
+                await writer.publish("news", b"%d" % number, qos=2)
+            got: list[Any] = []
+            again = await network.client(1, "traveller", got, **lasting)
+            await again.subscribe("news", qos=2)
+            await writer.publish("news", b"5", qos=2)
+            await until(lambda: sorted(one.payload for one in got) == [b"%d" % number for number in range(6)])
+            await until(lambda: "traveller" not in network.nodes[0].broker.sessions)
+            await again.stop()
+            await writer.stop()
+
+    run(main)

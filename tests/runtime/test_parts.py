@@ -96,7 +96,7 @@ def test_identifiers_rise_even_if_the_clock_does_not() -> None:
 
 
 def test_a_message_survives_the_journey() -> None:
-    message = Message("a/b", b"\x00\xff", 2, True, publisher="ann", expires_at_s=5.5)
+    message = Message("a/b", b"\x00\xff", 2, True, publisher="ann", expires_at_s=5.5, id=99)
     carried = decode_carried(encode_carried(99, message, 3))
     assert carried.message() == message
     assert (carried.id, carried.channels) == (99, 3)

@@ -90,6 +90,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     properties: Properties = NO_PROPERTIES  # never an alias or subscription identifiers: those belong to a connection
     expires_at_s: float | None = None
     publisher: str = ""  # client id, for no-local
+    id: int = 0  # of the publication, where a network gives it one
 
 
 def message_of(publish: Publish, now_s: float, publisher: str = "") -> Message:

@@ -216,6 +216,12 @@ class Session:
                 continue
             self._send(connection, delivery, SharedPublish(delivery.message), now_s)
 
+    def undelivered(self) -> list[tuple[int, Message]]:
+        """(QoS, message) of everything the client is not known to have, in sending order."""
+        sent = [one for one in self._inflight.values() if one.state in (QUEUED, SENT)]
+        waiting = [one for one in self._queue if one.state == QUEUED and one.packet_id == 0]
+        return [(one.qos, one.message) for one in [*sent, *waiting]]
+
     # -- answers of the client --------------------------------------------------------------------------------------
 
     def on_acknowledged_run(self, data: bytes, pos: int, now_s: float) -> int:

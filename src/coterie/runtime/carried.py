@@ -57,7 +57,7 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def message(self) -> Message:
         properties = self.properties or NO_PROPERTIES
         return Message(
-            self.topic, self.payload, self.qos, self.retain, properties, self.expires_at_s, self.publisher
+            self.topic, self.payload, self.qos, self.retain, properties, self.expires_at_s, self.publisher, self.id
         )  # fmt: skip
 
 

@@ -138,13 +138,48 @@ class Retained(Said, frozen=True):
     messages: tuple[tuple[int, bytes], ...]
 
 
+class Moved(Said, frozen=True):
+    """This client is on its way to you; I keep what comes for it."""
+
+    client: str
+
+
+class Seek(Said, frozen=True):
+    """A client that came to that node says it has a session somewhere. Flooded."""
+
+    node: int
+    number: int
+    client: str
+
+
+class Claim(Said, frozen=True):
+    """The client has subscribed here: send me what you kept for it."""
+
+    client: str
+
+
+class Handed(Said, frozen=True):
+    """What was kept: the QoS of each delivery and the carried message."""
+
+    client: str
+    messages: tuple[tuple[int, bytes], ...]
+    is_last: bool
+
+
+class Taken(Said, frozen=True):
+    """I have it all: its session at your node can end."""
+
+    client: str
+
+
 class InForce(Said, frozen=True):
     """I publish by the plan of this generation; so shall whoever has it ready. Flooded."""
 
     generation: int
 
 
-Control = InForce | Filters | Disturbed | Digest | AskDigest | Want | Copies | AskRetained | Retained
+Moves = Moved | Seek | Claim | Handed | Taken
+Control = Moves | InForce | Filters | Disturbed | Digest | AskDigest | Want | Copies | AskRetained | Retained
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Control).decode

@@ -12,7 +12,7 @@ from coterie.accounting.tally import Tally
 from coterie.errors import ConfigError, RemoteProtocolError
 from coterie.model.plan import Slice
 from coterie.mqtt.publish import Message
-from coterie.mqtt.topics import has_wildcard
+from coterie.mqtt.topics import filter_matches, has_wildcard
 from coterie.protocol.events import Event
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import System
@@ -36,13 +36,19 @@ from coterie.runtime.frames import (
     TRACKED_MESSAGE,
     AskDigest,
     AskRetained,
+    Claim,
     Control,
     Copies,
     Digest,
     Disturbed,
     Filters,
+    Handed,
     InForce,
+    Moved,
+    Moves,
     Retained,
+    Seek,
+    Taken,
     Want,
     decode_control,
     encode_control,
@@ -57,6 +63,7 @@ from coterie.runtime.recovery import Recovery, SeenEvents
 from coterie.runtime.store import Store
 
 LINK_CHECK_S = 2.0
+CLOCKS_US = 50_000  # how far clocks may be apart when an event is compared with the moment of a subscription
 RETAINED_LOG = RETAINED_CHANNEL + "/"  # in front of the topic of a retained message in the log: every node wants it
 
 
@@ -84,6 +91,7 @@ class Network:
         self.on_retained: Callable[[int, Message], None] = lambda stamp, message: None
         self.all_retained: Callable[[], list[tuple[int, Message]]] = list
         self.is_wanted: Callable[[str], bool] = lambda topic: False
+        self.on_move: Callable[[int, Moves], bool] = lambda peer, said: False
         self.retained_stamp: Callable[[str], int] = lambda topic: 0
         self.on_turn: Callable[[], None] = lambda: None
         self.log: Callable[[str], None] = lambda text: None
@@ -95,6 +103,7 @@ class Network:
         self._identifiers = Identifiers(self.node, store.last_id() & TIME_MASK)
         self._once = Seen(65_536)  # QoS 0 events that came on several channels
         self._own: dict[str, None] = {}  # wildcard filters wanted here
+        self._since_us: dict[str, int] = {}  # filter -> since when
         self._shares: tuple[str, ...] = ()
         self._version = microseconds(wall_s())
         self._has_announced = False
@@ -241,11 +250,19 @@ class Network:
 
     def misses(self, topic: str, identifier: int) -> bool:
         """Whether an event from another node's log should be here and is not."""
+        if origin_of(identifier) == self.node:
+            return False
         if topic.startswith(RETAINED_LOG):
             topic = topic[len(RETAINED_LOG) :]
             if self.retained_stamp(topic) < identifier:
                 return True
-        return self.is_wanted(topic) and identifier not in self.seen
+        return self.is_wanted(topic) and identifier not in self.seen and self._was_wanted(topic, identifier & TIME_MASK)
+
+    def _was_wanted(self, topic: str, time_us: int) -> bool:
+        """Whether somebody here wanted the topic when the event was published: who comes later gets nothing older."""
+        since_us = [self._since_us.get(topic)]
+        since_us += [self._since_us.get(one) for one in self._own if filter_matches(one, topic)]
+        return any(one is not None and one - CLOCKS_US <= time_us for one in since_us)
 
     # --- interest ---
 
@@ -257,9 +274,11 @@ class Network:
         finally:
             self.cascades.end(cascade)
 
-    def want(self, topic_filter: str) -> None:
+    def want(self, topic_filter: str, is_old: bool = False) -> None:
+        """From now on; or, after a restart, as before it."""
         if self.is_alone or is_local(topic_filter):
             return
+        self._since_us.setdefault(topic_filter, 0 if is_old else microseconds(self.wall_s()))
         self.planes.subscribe(topic_filter)
         if has_wildcard(topic_filter):
             self._own[topic_filter] = None
@@ -268,6 +287,7 @@ class Network:
     def unwant(self, topic_filter: str) -> None:
         if self.is_alone or is_local(topic_filter):
             return
+        self._since_us.pop(topic_filter, None)
         self.planes.unsubscribe(topic_filter)
         if self._own.pop(topic_filter, 0) is None:
             self._announce()
@@ -345,6 +365,9 @@ class Network:
 
     def _on_control(self, peer: int, said: Control) -> None:
         match said:
+            case Moved() | Seek() | Claim() | Handed() | Taken():
+                if self.on_move(peer, said):
+                    self.flood(said, but=peer)
             case InForce():
                 if self.planes.hear(said.generation):
                     self.flood(said, but=peer)

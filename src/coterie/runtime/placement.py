@@ -1,9 +1,8 @@
 """Sending clients to the node where their topics live: opt-in, a few at a time, and never in circles.
 
 A plan says where each client should be. A client is sent there, by *Use another server* with a Server Reference, only
-if it announced that it follows, if its session ends with its connection (what waits in a lasting session does not
-move), and if it was not sent anywhere within `COOLDOWN_S`: one that comes back, because the other node is down or full,
-stays.
+if it announced that it follows, and if it was not sent anywhere within `COOLDOWN_S`: one that comes back, because the
+other node is down or full, stays. What came for it meanwhile is handed over (see `moving`).
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Placement:
 
     def redirect(self, packet: Connect) -> str:
         """Where a client that connects should rather go; empty: nowhere."""
-        if not follows_redirect(packet) or packet.properties.session_expiry_s:
+        if not follows_redirect(packet):
             return ""
         server = self._better(packet.client_id)
         if server:
@@ -65,20 +64,20 @@ class Placement:
 
     def accepted(self, packet: Connect, client: str) -> None:
         """The client stays for now; it can be moved later if it follows."""
-        if follows_redirect(packet) and not packet.properties.session_expiry_s:
+        if follows_redirect(packet):
             self._followers[client] = None
 
     def gone(self, client: str) -> None:
         self._followers.pop(client, None)
 
-    def next_moves(self) -> list[tuple[str, str]]:
-        """(client, server) of connected clients that should move now."""
+    def next_moves(self, is_calm: Callable[[str], bool] = lambda client: True) -> list[tuple[str, str]]:
+        """(client, server) of connected clients that should move now; who is in the middle of something waits."""
         if not self.of:
             return []
         found = []
         for client in list(self._followers):
             server = self._better(client)
-            if server:
+            if server and is_calm(client):
                 self._note(client)
                 del self._followers[client]
                 found.append((client, server))

@@ -10,6 +10,8 @@ import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from msgspec.structs import force_setattr
+
 from coterie.mqtt.broker import Broker, Verdict
 from coterie.mqtt.connection import Connection, Ended, Fact, State
 from coterie.mqtt.fanout import fan_out, fan_out_run, run_of
@@ -24,6 +26,7 @@ from coterie.runtime.counts import Counts
 from coterie.runtime.interest import WatchedIndex
 from coterie.runtime.journal import Journal
 from coterie.runtime.listeners import ClientLink
+from coterie.runtime.moving import Moving
 from coterie.runtime.network import Network
 from coterie.runtime.placement import Placement
 from coterie.runtime.store import SessionJournal, Store
@@ -48,12 +51,23 @@ class NodeBroker(Broker):
 
     def deliver(self, message: Message, now_s: float, origin: Session | None = None) -> int:
         identifier = self.new_identifier()
+        force_setattr(message, "id", identifier)  # it was made for this call and has not left it
         if message.retain:
             self.retained.set(message)
         match = self.in_turn(self.index.matches(message.topic), identifier)
         delivered = fan_out(SharedPublish(message, match.encoded), match, origin, self.dirty, now_s)
         self.on_local(message, identifier)
         return delivered
+
+    def take_away(self, session: Session, now_s: float) -> None:
+        """Its client is at another node now."""
+        if session.connection is not None:
+            connection = session.connection
+            ended = self.disconnect(connection, Reason.SESSION_TAKEN_OVER, now_s, with_will=False)
+            self.closing.append((connection, ended))
+
+    def end_session(self, session: Session, now_s: float) -> None:
+        self._end_session(session, now_s)
 
 
 class Server:
@@ -71,6 +85,7 @@ class Server:
         self.log: Callable[[str], None] = lambda text: None
         self.on_failure: Callable[[str], None] = lambda reason: None
         self.placement: Placement | None = None
+        self.moving = Moving(broker, network, wall_s)
         self._connections_max = connections_max
         self._loop = asyncio.get_running_loop()
         self._touched: dict[ClientLink, None] = {}
@@ -92,6 +107,7 @@ class Server:
         network.all_retained = self._all_retained
         network.is_wanted = self._is_wanted
         network.retained_stamp = lambda topic: self.stamps.get(topic, 0)
+        network.on_move = self.moving.hear
         network.on_turn = self.schedule
 
     def restore(self) -> None:
@@ -110,7 +126,7 @@ class Server:
                 session.detach(now_s, with_will=True)
             self.broker.restore(session, now_s)
         for topic_filter in list(self.broker.watched.filters()):
-            self.network.want(topic_filter)
+            self.network.want(topic_filter, is_old=True)
 
     def start(self) -> None:
         self._tick()
@@ -223,6 +239,8 @@ class Server:
 
     def _on_local(self, message: Message, identifier: int) -> None:
         """A message entered the network here (a client's or a will); local receivers have it already."""
+        if message.qos:
+            self.moving.note(identifier)
         if message.retain:
             self.stamps[message.topic] = identifier
         if not self.network.is_alone:
@@ -238,11 +256,15 @@ class Server:
         def change() -> None:
             broker.watched.on_first = first.append
             results.extend(broker.subscribe(connection, packet))
+            if connection.session is not None:
+                self.moving.subscribing(connection.session.client_id, packet, results)
             for topic_filter in first:
                 network.want(topic_filter)
 
         def confirm() -> None:
             broker.confirm(connection, packet, tuple(results), self.wall_s())
+            if connection.session is not None:
+                self.moving.subscribed(connection.session.client_id)
             self._touch(client)
 
         network.spread(change, confirm)
@@ -280,8 +302,12 @@ class Server:
         now_s = self.wall_s()
         if verdict.reason is Reason.SUCCESS and self.placement is not None:
             server = self.placement.redirect(packet)
+            session = self.broker.sessions.get(packet.client_id)
+            if server and session is not None:
+                self.moving.send_off(session, self.placement.of[packet.client_id])
             if server:
                 verdict = Verdict(Reason.USE_ANOTHER_SERVER, server, "your topics live there")
+        is_known = packet.client_id in self.broker.sessions
         ended = self.broker.connect(connection, packet, verdict, now_s)
         if ended is not None:
             self.counts.connections_refused += 1
@@ -290,6 +316,9 @@ class Server:
         session = connection.session
         assert session is not None
         self.access.remember(session.client_id, packet.username)
+        self.moving.returned(session.client_id)
+        if not (is_known or packet.clean_start or self.network.is_alone) and session.expiry_s:
+            self.moving.seek(session.client_id)
         if self.placement is not None:
             self.placement.accepted(packet, session.client_id)
         if session.journal is None and session.expiry_s:
@@ -302,11 +331,13 @@ class Server:
 
     def move_clients(self) -> None:
         """Send a few of those who follow to where the plan wants them."""
-        for name, server in self.placement.next_moves() if self.placement is not None else ():
+        for name, server in self.placement.next_moves(self._is_calm) if self.placement is not None else ():
             session = self.broker.sessions.get(name)
             connection = None if session is None else session.connection
-            if connection is None or not isinstance(connection.owner, ClientLink):
+            if session is None or connection is None or not isinstance(connection.owner, ClientLink):
                 continue
+            assert self.placement is not None
+            self.moving.send_off(session, self.placement.of[name])
             reason = Reason.USE_ANOTHER_SERVER
             ended = self.broker.disconnect(
                 connection, reason, self.wall_s(), server_reference=server, with_will=False
@@ -314,12 +345,19 @@ class Server:
             self._touch(connection.owner)
             self._close(connection.owner, ended.linger)
 
+    def _is_calm(self, client: str) -> bool:
+        """Nothing is on its way to the client: whatever it gets at the other node, it has not had here."""
+        session = self.broker.sessions.get(client)
+        return session is None or not (session.inflight_count or self.moving.is_arriving(client))
+
     # --- what comes from elsewhere ---
 
     def _from_network(self, identifier: int, message: Message) -> int:
         broker = self.broker
         match = self._in_turn(broker.index.matches(message.topic), identifier)
         delivered = fan_out(SharedPublish(message, match.encoded), match, None, broker.dirty, self.wall_s())
+        if message.qos:
+            self.moving.note(identifier)
         self.counts.events_in += 1
         self.counts.messages_out += delivered
         return delivered
@@ -361,7 +399,7 @@ class Server:
             self.journal.subscribed(self.wall_s(), session.client_id, topic_filter)
 
     def _on_removed(self, session: Session, topic_filter: str) -> None:
-        if self.journal is not None:
+        if self.journal is not None and session.client_id not in self.moving.leaving:  # who moved is not gone
             self.journal.unsubscribed(self.wall_s(), session.client_id, topic_filter)
 
     # --- the turn ---
@@ -417,6 +455,7 @@ class Server:
     def _tick(self) -> None:
         if not self._is_stopped:
             self.broker.on_time(self.wall_s())
+            self.moving.on_time()
             self.schedule()
             self._loop.call_later(TICK_S, self._tick)
 
