@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.kernels import fanout
-from coterie.kernels.fanout_blocks import Task, place, run_here
+from coterie.kernels.fanout_blocks import Here, Task, place
 from coterie.model import Relation
 from coterie.pipeline.blocks import DEFAULT_BLOCKS, Placed, place_tables
 from coterie.pipeline.interests import load_interests
@@ -52,7 +52,7 @@ def here(interests: Relation, broker_count: int) -> float:
     cut = (broker_count, capacity, choices.seed)
     task = Task(interests.indptr, interests.columns, np.ones(interests.column_count), *cut)
     began = time.monotonic()
-    found = place(task, (np.arange(interests.row_count) % broker_count).astype(np.int32), run_here(task))
+    found = place(task, (np.arange(interests.row_count) % broker_count).astype(np.int32), Here(task))
     seconds = time.monotonic() - began
     print(f"  one process: {fanout.touched(found.counts, task.rate):,.0f} copies in {seconds:.1f} s")
     return seconds

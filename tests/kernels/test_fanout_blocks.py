@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.kernels import fanout
-from coterie.kernels.fanout_blocks import Round, Task, place, run_block, run_here
+from coterie.kernels.fanout_blocks import Here, Round, Task, move_block, place
 
 USERS, TOPICS, BROKERS, EACH = 4000, 200, 10, 4
 
@@ -34,7 +34,7 @@ def test_blocks_gather_users_within_capacity(block_count: int) -> None:
     task = task_of(1, USERS // block_count)
     assert task.block_count == block_count
     start = np.random.default_rng(2).integers(BROKERS, size=USERS).astype(np.int32)
-    found = place(task, start, run_here(task))
+    found = place(task, start, Here(task))
     assert fanout.touched(found.counts, task.rate) == cost_of(task, found.part) < 0.1 * cost_of(task, start)
     assert found.load.tolist() == (np.bincount(found.part, minlength=BROKERS) * EACH).tolist()
     assert found.load.max() <= task.capacity
@@ -53,7 +53,7 @@ def test_a_block_changes_nothing_it_was_lent() -> None:
     part = np.random.default_rng(5).integers(BROKERS, size=USERS).astype(np.int32)
     seats = fanout.seats_of(fanout.crowd_of(task.indptr, task.topics), part, TOPICS, BROKERS)
     before = [array.copy() for array in seats]
-    moved = run_block(task, Round(3, 0.3, seats), 1)
+    moved = move_block(task, Round(3, 0.3, seats), 1)
     assert (moved != part[task.users(1)]).any()
     for lent, copy in zip(seats, before, strict=True):
         assert np.array_equal(lent, copy)
@@ -62,5 +62,5 @@ def test_a_block_changes_nothing_it_was_lent() -> None:
 def test_a_given_placement_that_is_better_stays() -> None:
     task = task_of(6, 1000)
     ideal = (task.topics[::EACH] // 20).astype(np.int32)
-    kept = place(task, ideal, run_here(task))
+    kept = place(task, ideal, Here(task))
     assert kept.part.tolist() == ideal.tolist()

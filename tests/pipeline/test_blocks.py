@@ -9,7 +9,7 @@ import pytest
 
 from coterie.errors import ConfigError
 from coterie.kernels import fanout
-from coterie.kernels.fanout_blocks import Task, place, run_here
+from coterie.kernels.fanout_blocks import Here, Task, place
 from coterie.model import Workload
 from coterie.model.store import load_design, save_workload
 from coterie.pipeline import planning
@@ -38,7 +38,7 @@ def placed_here(workload: Workload) -> fanout.Seats:
     cut = (workload.node_count, capacity, CHOICES.seed, CHOICES.block_users, CHOICES.sample_users)
     task = Task(interests.indptr, interests.columns, workload.rates, *cut)
     assert task.block_count == 3
-    return place(task, workload.attachment, run_here(task))
+    return place(task, workload.attachment, Here(task))
 
 
 @pytest.mark.spark

@@ -5,26 +5,34 @@ against one picture of all: `counts` int32[p, b] and `load` int64[b], small what
 be sent to wherever a block lies. A round is one pass over the blocks, in any order or at once, and one new picture. No
 block may use more than its part of the room left at a broker, so a round never fills a broker beyond its capacity. All
 blocks follow the same picture: in a round only a share of the users may move, or all would crowd at the same places.
+Now and then blocks gather like users of a broker into groups, few enough that all groups can be moved in one place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from coterie.kernels import fanout
 from coterie.kernels.fanout import Crowd, Floats, Seats
-from coterie.kernels.fanout_search import Search
+from coterie.kernels.fanout_levels import coarsened, part_of_groups
+from coterie.kernels.fanout_search import HEAVIEST, Schedule, Search
 from coterie.kernels.fanout_swaps import swap_sweep
 from coterie.kernels.rings import Index, Offset
 
 BLOCK_USERS = 1 << 16
-SAMPLE_USERS = 1 << 16
+SAMPLE_USERS = 1 << 16  # and groups, in all blocks together
+GROUP_PINS_MAX = 1 << 21  # more and users are too unlike: groups would want everything
 SHARE = 0.5  # of a block's users that are asked in a round
 JOINING = -1.0  # stands for the smoothing of the first round, in which everybody joins
-ROUNDS = ((0.7, 2), (0.5, 6), (0.3, 6), (0.1, 4), (0.0, 6))  # (smoothing, rounds)
+STAGES: Sequence[Schedule] = (  # (smoothing, rounds); between stages groups move
+    ((JOINING, 1), (0.7, 2), (0.5, 6), (0.3, 4)),
+    ((0.3, 2), (0.1, 2), (0.0, 2)),
+    ((0.3, 1), (0.0, 3)),
+)
 SWAPS_BELOW = 0.4  # smoothing from which on users of a block change places as well
 
 
@@ -71,10 +79,35 @@ class Round:
     seats: Seats
 
 
-Runner = Callable[[Round], list[Index]]  # all blocks of a round, side by side or not: their users' brokers
+class Grouped(NamedTuple):
+    """A block's users in groups of one broker each, and which group everybody is in."""
+
+    crowd: Crowd
+    group: Index
 
 
-def run_block(task: Task, told: Round, block: int) -> Index:
+class Runner(Protocol):
+    """All blocks of a round, side by side or not, results in the order of the blocks."""
+
+    def moved(self, told: Round) -> list[Index]: ...
+
+    def grouped(self, told: Round) -> list[Grouped]: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Here:
+    """Block after block in this process: what a cluster does side by side."""
+
+    task: Task
+
+    def moved(self, told: Round) -> list[Index]:
+        return [move_block(self.task, told, block) for block in range(self.task.block_count)]
+
+    def grouped(self, told: Round) -> list[Grouped]:
+        return [group_block(self.task, told, block) for block in range(self.task.block_count)]
+
+
+def move_block(task: Task, told: Round, block: int) -> Index:
     """The new brokers of one block's users; changes nothing it was told."""
     users = task.users(block)
     crowd = task.crowd(users)
@@ -93,6 +126,21 @@ def run_block(task: Task, told: Round, block: int) -> Index:
     return seats.part
 
 
+def group_block(task: Task, told: Round, block: int) -> Grouped:
+    """Like users of one broker together, until the block has no more groups than its part of the sample."""
+    users = task.users(block)
+    crowd, part = task.crowd(users), told.seats.part[users].astype(np.int32)
+    group = np.arange(len(users), dtype=np.int32)
+    draw = np.random.default_rng([task.seed, told.number, block])
+    heaviest = max(int(HEAVIEST * task.capacity), 1)
+    while len(part) > task.sample_users // task.block_count:
+        coarse, joined = coarsened(crowd, task.rate, part, heaviest, draw.permutation(len(part)).astype(np.int32))
+        if len(coarse.weight) > 0.95 * len(part):
+            break
+        part, crowd, group = part_of_groups(part, joined, len(coarse.weight)), coarse, joined[group]
+    return Grouped(crowd, group)
+
+
 def sample_picture(task: Task) -> Index:
     """Where topics are once a sample of users is placed with its part of the room; then nobody is counted as there."""
     draw = np.random.default_rng([task.seed, task.user_count])
@@ -105,31 +153,42 @@ def sample_picture(task: Task) -> Index:
     return search.improved(search.refined(search.grown())).counts
 
 
+def move_groups(task: Task, told: Round, blocks: Sequence[Grouped]) -> Seats | None:
+    """The seats once the groups of all blocks have moved together; None where that helps nobody."""
+    crowds = [block.crowd for block in blocks]
+    if sum(len(crowd.topics) for crowd in crowds) > GROUP_PINS_MAX:
+        return None
+    lengths = np.concatenate([np.diff(crowd.indptr) for crowd in crowds])
+    columns = [np.concatenate(column) for column in zip(*(crowd[1:] for crowd in crowds), strict=True)]
+    whole = Crowd(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), *columns)
+    first = np.concatenate([[0], np.cumsum([len(crowd.weight) for crowd in crowds])])
+    group = np.empty(task.user_count, np.int32)
+    for block, grouped in enumerate(blocks):
+        group[task.users(block)] = first[block] + grouped.group
+    draw = np.random.default_rng([task.seed, told.number])
+    search = Search(whole, task.rate, task.broker_count, task.capacity, draw)
+    found = search.cycled(part_of_groups(told.seats.part, group, int(first[-1])))
+    if search.cost(found) >= search.cost(told.seats):
+        return None
+    return Seats(found.part[group], found.counts, found.load)
+
+
 def place(task: Task, given: Index, runner: Runner) -> Seats:
     """Where everybody goes; the given placement where that fits and nothing cheaper was found."""
     whole = fanout.crowd_of(task.indptr, task.topics)
-    before = _seats(task, whole, given)
-    seats = Seats(given, sample_picture(task), np.zeros(task.broker_count, np.int64))
-    for number, smoothing in enumerate(_smoothings()):
-        parts = runner(Round(number, smoothing, seats))
-        part = np.empty(task.user_count, np.int32)
-        for block, moved in enumerate(parts):
-            part[task.users(block)] = moved
-        seats = _seats(task, whole, part)
+    before = fanout.seats_of(whole, given, len(task.rate), task.broker_count)
+    seats = Seats(before.part, sample_picture(task), np.zeros(task.broker_count, np.int64))
+    number = 0
+    for stage, schedule in enumerate(STAGES):
+        if stage:
+            told = Round(number, 0.0, seats)
+            seats = move_groups(task, told, runner.grouped(told)) or seats
+            number += 1
+        for smoothing in (smoothing for smoothing, repeats in schedule for _ in range(repeats)):
+            part = np.empty(task.user_count, np.int32)
+            for block, moved in enumerate(runner.moved(Round(number, smoothing, seats))):
+                part[task.users(block)] = moved
+            seats = fanout.seats_of(whole, part, len(task.rate), task.broker_count)
+            number += 1
     is_given_better = fanout.touched(before.counts, task.rate) <= fanout.touched(seats.counts, task.rate)
     return before if before.load.max() <= task.capacity and is_given_better else seats
-
-
-def run_here(task: Task) -> Runner:
-    """Block after block in this process: what a cluster does side by side."""
-    return lambda told: [run_block(task, told, block) for block in range(task.block_count)]
-
-
-def _smoothings() -> Iterator[float]:
-    yield JOINING
-    for smoothing, repeats in ROUNDS:
-        yield from [smoothing] * repeats
-
-
-def _seats(task: Task, whole: Crowd, part: Index) -> Seats:
-    return fanout.seats_of(whole, part, len(task.rate), task.broker_count)

@@ -110,3 +110,10 @@ def coarsened(crowd: Crowd, rate: Floats, part: Index, heaviest: int, order: Ind
     run = np.searchsorted(edge, at, side="right")
     group, groups = match(crowd, rate, part, rows[sorted_pairs], at, edge[run - 1], edge[run], heaviest, order)
     return contract(crowd, group, groups, len(rate)), group
+
+
+def part_of_groups(part: Index, group: Index, count: int) -> Index:
+    """Where the groups are, from where their members are."""
+    whole = np.empty(count, np.int32)
+    whole[group] = part
+    return whole

@@ -9,7 +9,7 @@ import numpy as np
 
 from coterie.kernels import fanout
 from coterie.kernels.fanout import Crowd, Floats, Seats
-from coterie.kernels.fanout_levels import coarsened
+from coterie.kernels.fanout_levels import coarsened, part_of_groups
 from coterie.kernels.fanout_swaps import swap_sweep
 from coterie.kernels.rings import Index
 
@@ -66,9 +66,7 @@ class Search:
             if len(coarse.weight) > 0.95 * len(part):
                 break
             levels.append((crowd, group))
-            whole = np.empty(len(coarse.weight), np.int32)
-            whole[group] = part
-            crowd, part = coarse, whole
+            crowd, part = coarse, part_of_groups(part, group, len(coarse.weight))
         seats = self._level(crowd, part)
         for crowd, group in reversed(levels):
             seats = self._level(crowd, seats.part[group])

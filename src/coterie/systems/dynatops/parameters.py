@@ -21,10 +21,6 @@ class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_f
     positions: str = "paper"  # SSBR-Greedy, section 5.1.1; "hash": consistent hashing (beyond 8,192 brokers always)
     spacing: str = "random"  # of node ids on the ring, which the paper does not give
     delay_weight: float = 1.0  # w_d, eq. 5
-    alpha: float = 0.3  # alpha_pub, eq. 8
-    beta: float = 0.1  # beta, section 5.1
-    free_period_intervals: float = 600.0  # T_free, section 5.1: 10 hours of 60 s intervals
-    update_s: float = 3600.0  # T_update, section 4
     near: int = 4  # neighbours kept on each side of the ring
     coordinator: int = 0  # the node that is the reconfiguration manager, section 3.1
     retry_s: float = 3.0  # how long a request waits for its answer before it is made again
@@ -40,13 +36,11 @@ class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_f
         for key in ("cluster_size", "joins_per_update", "rounds", "near", "seen_capacity", "kept_capacity"):
             if getattr(self, key) < 1:
                 raise ConfigError(key, getattr(self, key), "at least 1")
-        for key in ("load_weight", "delay_weight", "beta", "imbalance", "coordinator"):
+        for key in ("load_weight", "delay_weight", "imbalance", "coordinator"):
             if getattr(self, key) < 0:
                 raise ConfigError(key, getattr(self, key), "at least 0")
-        for key in ("free_period_intervals", "update_s", "retry_s", "retention_s"):
+        for key in ("retry_s", "retention_s"):
             if getattr(self, key) <= 0:
                 raise ConfigError(key, getattr(self, key), "more than 0")
         if self.kept_capacity > self.seen_capacity:
             raise ConfigError("kept_capacity", self.kept_capacity, f"at most seen_capacity ({self.seen_capacity})")
-        if not 0 < self.alpha <= 1:
-            raise ConfigError("alpha", self.alpha, "above 0 and at most 1")
