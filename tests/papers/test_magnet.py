@@ -6,6 +6,7 @@ from coterie.lab.experiment import Row, Verdict
 from coterie.lab.magnet import EXPERIMENTS, FIGURE_3, UNCORRELATED
 from coterie.lab.magnet_beyond import BEYOND, LETTER, beyond, letter_of_algorithm_2
 from coterie.lab.magnet_measures import compare
+from coterie.lab.magnet_timeline import TIMELINE, timeline
 from coterie.systems.magnet.system import SYSTEM
 from coterie.workloads import make_workload
 
@@ -56,8 +57,24 @@ def test_the_grafting_condition_of_algorithm_2_is_not_enough() -> None:
     assert letter_of_algorithm_2(LETTER.quick[0], 0)["astray_share"] > 0
 
 
-def test_paths_that_prefer_the_interested_need_fewer_relays() -> None:
-    """Beyond the paper."""
+def test_each_step_beyond_the_paper_needs_fewer_relays() -> None:
     measured = beyond(BEYOND.quick[0], 1)
-    assert measured["relays_to_magnet"] < 0.9
-    assert measured["relays_to_magnet_with_member_roots"] < measured["relays_to_magnet"]
+    steps = ["magnet", "by_likeness", "interested_links", "interest_ring"]
+    savings = [measured[f"saving_{step}"] for step in steps]
+    assert savings == sorted(savings)
+    assert measured["relays_to_magnet"] < 0.8
+
+
+def test_clockwise_is_the_better_direction() -> None:
+    """Reading 1: Oscar's links lead ahead, so who overshoots a target walks back from neighbour to neighbour."""
+    found = {way: compare({**CLUSTERED, "direction": way}, 1) for way in ("clockwise", "either")}
+    assert found["clockwise"]["relays"] < found["either"]["relays"]
+    assert found["clockwise"]["hops"] < found["either"]["hops"]
+
+
+def test_moving_house_is_counted() -> None:
+    """Section 3.2: rejoining costs messages, and staying is never worse than the strawman."""
+    never, always = (timeline(point, 1) for point in TIMELINE.quick)
+    assert never["saving_start"] == always["saving_start"]
+    assert never["messages_per_change"] < always["messages_per_change"]
+    assert never["saving_end"] > 0

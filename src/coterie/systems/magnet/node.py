@@ -42,6 +42,7 @@ class MagnetNode(SamplingNode):
         self._changes = 0
         self._is_settled = False  # the interest this node starts with is no change
         self._moved_s = -2 * INTERVAL_S
+        self._told_s: dict[int, float] = {}  # whom we have told since then, and when
         self._asked: int | None = None  # whose place we have asked for
         self._places_left = 0
         self._refused: set[int] = set()
@@ -125,7 +126,7 @@ class MagnetNode(SamplingNode):
             self._on_place(source, message)
         else:
             if isinstance(message, Ping) and self.now_s - self._moved_s < 2 * INTERVAL_S:
-                self.send(source, Ping(self.router.position))  # it may not have heard where we sit now
+                self._tell_place(source)
                 if self.router.position_of(source) == message.position:
                     return
             super().on_receive(source, message)
@@ -188,6 +189,12 @@ class MagnetNode(SamplingNode):
         elif self._places_left:
             self._ask_place(another_of_crowd(source, message, self.address, self.random))
 
+    def _tell_place(self, peer: int) -> None:
+        """It may not have heard where we sit now. Not too often: it may have moved as well and answer in turn."""
+        if self.now_s - self._told_s.get(peer, -INTERVAL_S) >= INTERVAL_S / 2:
+            self._told_s[peer] = self.now_s
+            self.send(peer, Ping(self.router.position))
+
     def _move(self, position: int, contacts: tuple[tuple[int, int], ...]) -> None:
         wanted = self._uproot()
         behind, ahead = self.ring.predecessors()[:1], self.ring.successors()[:1]
@@ -197,7 +204,9 @@ class MagnetNode(SamplingNode):
         before = self.router.announce_targets()
         self.router.move(position, contacts)
         self._moved_s = self.now_s
-        self._ping(sorted({*before, *self.router.announce_targets()}))
+        to_tell = sorted({*before, *self.router.announce_targets()})
+        self._told_s = dict.fromkeys(to_tell, self.now_s)
+        self._ping(to_tell)
         for topic in wanted:
             self._want(topic)
         self.search_links()
