@@ -107,7 +107,7 @@ def _renamed(part: Slice, numbers: list[int], topics: list[str]) -> Slice:
         msgspec.structs.replace(one, topics=tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
         for one in part.channels
     )
-    neighbours = tuple(Neighbour(numbers[one.node], one.position) for one in part.neighbours)
+    neighbours = tuple(Neighbour(numbers[one.node], one.position, one.cost) for one in part.neighbours)
     return msgspec.structs.replace(part, node=numbers[part.node], neighbours=neighbours, channels=channels)
 
 

@@ -50,6 +50,7 @@ class Overlay:
     links: Relation
     positions: NDArray[np.uint64] | None = None  # identifiers on the ring, where there is one
     is_complete: bool = False
+    costs: NDArray[np.float64] | None = None  # of every pair of `links`, where the network is given and they differ
 
     @property
     def node_count(self) -> int:

@@ -16,10 +16,11 @@ Topic = int | str  # dense indices in the laboratory, MQTT topic names in the li
 
 
 class Neighbour(msgspec.Struct, frozen=True, array_like=True):
-    """A node to keep a link to, and where it sits on the ring (0 where there is none)."""
+    """A node to keep a link to, where it sits on the ring (0 where there is none), and what the link costs."""
 
     node: int
     position: int = 0
+    cost: float = 1.0
 
 
 class ChannelPart(msgspec.Struct, frozen=True, array_like=True):
@@ -66,7 +67,11 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
     def neighbours(node: int) -> tuple[Neighbour, ...]:
         if overlay.is_complete:
             return everyone[:node] + everyone[node + 1 :]
-        return tuple(everyone[peer] for peer in overlay.links.row(node).tolist())
+        peers = overlay.links.row(node).tolist()
+        if overlay.costs is None:
+            return tuple(everyone[peer] for peer in peers)
+        costs = overlay.costs[overlay.links.indptr[node] : overlay.links.indptr[node + 1]].tolist()
+        return tuple(Neighbour(peer, positions[peer], cost) for peer, cost in zip(peers, costs, strict=True))
 
     return [
         Slice(

@@ -70,6 +70,8 @@ def save_design(design: Design, path: Path | str) -> None:
     }
     if overlay.positions is not None:
         arrays["overlay.positions"] = overlay.positions
+    if overlay.costs is not None:
+        arrays["overlay.costs"] = overlay.costs
     if entries.targets is not None:
         arrays |= _relation_out("entries.targets", entries.targets)
     if design.bundles is not None:
@@ -184,7 +186,8 @@ def _design(parts: _Parts) -> Design:
         parts.relation("entries.targets") if "entries.targets.indptr" in parts else None,
     )
     positions = parts.array("overlay.positions", np.uint64) if "overlay.positions" in parts else None
-    overlay = Overlay(parts.relation("overlay.links"), positions, bool(about["is_complete"]))
+    costs = parts.array("overlay.costs", np.float64) if "overlay.costs" in parts else None
+    overlay = Overlay(parts.relation("overlay.links"), positions, bool(about["is_complete"]), costs)
     placement = Placement(parts.array("placement.node_of", np.int32, below=nodes), nodes)
     settings, upkeep = dict(about["settings"]), Upkeep(**about["upkeep"])
     bundles = None

@@ -21,7 +21,10 @@ from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash, FaultPlan, Restart
 from coterie.sim.run import simulate
 from coterie.systems.content import SYSTEM, ContentNode, ContentParameters
+from coterie.systems.content.coordinator import link_costs
 from coterie.systems.content.messages import Amend, Entry, Install, Ready, Switch
+from coterie.systems.content.plan import learn
+from coterie.systems.content.routing import Outlook
 from coterie.trace import Traffic
 from coterie.workloads import make_workload
 from tests.conftest import small_workload
@@ -36,9 +39,12 @@ def content_topics(seed: int, **more: object) -> Workload:
 @given(st.integers(0, 10_000), st.sampled_from(["keyword", "node"]), st.integers(0, 25))
 @settings(max_examples=25)
 def test_simulated_and_priced_bill_agree(seed: int, unit: str, nodes: int) -> None:
-    """All but the cost of links, which a driver cannot see. A broker away from the coordinator needs two messages to
-    be known and three to be switched to the first version."""
-    workload = small_workload(nodes, 8, seed, None if seed % 2 else 2 * nodes) if nodes else content_topics(seed)
+    """A broker away from the coordinator needs two messages to be known and three to be switched to the first version.
+
+    Brokers report what their links cost, so the trees they get are those of the bulk form there too.
+    """
+    given = content_topics(seed, cost="length" if seed % 2 else "unit")
+    workload = small_workload(nodes, 8, seed, None if seed % 2 else 2 * nodes) if nodes > 8 else given
     parameters = ContentParameters(unit=unit, groups_max=6 * (seed % 3))
     design = SYSTEM.plan(workload, parameters, seed)
     latency = Latency.matrix(np.random.default_rng(seed).integers(1, 200, (7, 7)).astype(float))
@@ -47,6 +53,7 @@ def test_simulated_and_priced_bill_agree(seed: int, unit: str, nodes: int) -> No
     priced = price(design, workload, latency, control)
     outcome = simulate(SYSTEM, parameters, design, workload, seed, latency)
     assert not outcome.missing
+    assert outcome.ledger.dissemination.link_cost == pytest.approx(priced.dissemination.link_cost)
     assert without_link_cost(outcome.ledger) == without_link_cost(priced)
 
 
@@ -126,6 +133,31 @@ def test_documents_published_while_groups_are_replaced_all_arrive(unit: str, gro
     assert version(simulation) >= first + 2, "the test must see replacements"
     assert not simulation.book.missing()
     assert simulation.book.tally.owed > 3000
+
+
+def test_large_documents_weigh_more() -> None:
+    """Section III: a document costs its size. On a ring the tree leaves out a link on the way of the small ones."""
+    ring = {node: {(node - 1) % 6: 1.0, (node + 1) % 6: 1.0} for node in range(6)}
+    wanted: dict[int, list[int]] = {node: [0] if node == 3 else [] for node in range(6)}
+    for large, small in ((1, 5), (5, 1)):
+        samples = [(large, 0, {}, 5000), (small, 0, {}, 0), (large, 0, {}, 5000), (small, 0, {}, 0)] * 20
+        outlook = Outlook.of(ring, wanted, samples, "keyword")
+        assert sorted(set(outlook.demand.weight.tolist())) == [1.0, (64 + 5000) / 64]
+        [tree] = learn(outlook.terrain, outlook.demand, ContentParameters(algorithm="single"), 0).trees
+        used = {frozenset((node, int(tree.parent[node]))) for node in range(6)}
+        middle = 2 if large == 1 else 4
+        assert {frozenset((large, middle)), frozenset((middle, 3))} <= used
+
+
+def test_brokers_tell_what_links_cost() -> None:
+    simulation = running(content_topics(5, cost="length"), ContentParameters())
+    graph = content_topics(5, cost="length").graph
+    desk = coordinator(simulation)._desk
+    assert graph is not None
+    assert desk is not None
+    assert desk.active is not None
+    assert np.allclose(desk.active.outlook.terrain.graph.cost, graph.cost)
+    assert link_costs((1, 2), (0.0, 3.0)) == link_costs((1, 2), (1.0,)) == {1: 1.0, 2: 1.0}, "nonsense counts as 1"
 
 
 def test_a_strategy_that_saves_too_little_is_not_installed() -> None:

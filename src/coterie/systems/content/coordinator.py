@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 
 from coterie.model import Topic
 from coterie.model.ledger import INTERVAL_S
@@ -42,13 +43,19 @@ SILENCE_S = 3.5 * INTERVAL_S
 Table = dict[tuple[int, Topic], Entry]
 
 
+def link_costs(neighbours: tuple[int, ...], costs: tuple[float, ...]) -> dict[int, float]:
+    """As reported, or 1 each if that makes no sense."""
+    is_sound = len(costs) == len(neighbours) and all(0 < cost < inf for cost in costs)
+    return dict(zip(neighbours, costs if is_sound else [1.0] * len(neighbours), strict=True))
+
+
 @dataclass
 class Broker:
     """One broker as the coordinator knows it."""
 
     life: int
     number: int
-    neighbours: tuple[int, ...]
+    neighbours: dict[int, float]  # with the cost of the link
     topics: dict[Topic, None]
     heard_s: float
     is_up: bool = True
@@ -92,7 +99,7 @@ class Coordinator:
         elif isinstance(message, Suspect):
             self.lose(message.peer)
         elif isinstance(message, Sample) and source in self.brokers:
-            self._samples.append((now_s, (source, message.topic, message.attributes)))
+            self._samples.append((now_s, (source, message.topic, message.attributes, message.size_bytes)))
 
     def _report(self, source: int, report: Report, now_s: float) -> None:
         self._send(source, Known(report.number))
@@ -102,7 +109,7 @@ class Coordinator:
             return
         self._newest = max(self._newest, report.version)
         topics = dict.fromkeys(topic_order(report.topics))
-        fresh = Broker(report.life, report.number, report.neighbours, topics, now_s)
+        fresh = Broker(report.life, report.number, link_costs(report.neighbours, report.costs), topics, now_s)
         self.brokers[source] = fresh
         if known is None or not known.is_up or known.neighbours != fresh.neighbours:
             self._rebuild_soon()

@@ -54,6 +54,7 @@ class Report(Message, frozen=True):
     version: int
     neighbours: tuple[int, ...]
     topics: tuple[Topic, ...]
+    costs: tuple[float, ...] = ()  # of the links to the neighbours; without them, 1 each
 
 
 class Known(Message, frozen=True):
@@ -124,6 +125,7 @@ class Sample(Message, frozen=True):
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
     topic: Topic
     attributes: dict[str, float | str] = msgspec.field(default_factory=dict)
+    size_bytes: int = 0
 
 
 class Alive(Message, frozen=True):

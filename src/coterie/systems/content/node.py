@@ -89,6 +89,7 @@ class ContentNode(OverlayNode):
         self._life = random.getrandbits(31)
         self._number = 0  # of the last report
         self._neighbours: tuple[int, ...] = ()
+        self._costs: tuple[float, ...] = ()  # of the links to them, where they are not all 1
         self._topics: dict[Topic, None] = {}
         self._filters: dict[Topic, Filter] = {}  # those of the topics that are filters
         self._tables: dict[int, Tables] = {}  # the version in force, the one before, the one to come
@@ -109,6 +110,8 @@ class ContentNode(OverlayNode):
 
     def on_start(self, slice: Slice) -> None:
         self._neighbours = tuple(neighbour.node for neighbour in slice.neighbours)
+        costs = tuple(neighbour.cost for neighbour in slice.neighbours)
+        self._costs = () if all(cost == 1.0 for cost in costs) else costs
         self.set_timer("report", REPORT_S)
         self.set_timer("alive", self._heartbeat_s)
         self.set_timer("here", INTERVAL_S)
@@ -166,7 +169,8 @@ class ContentNode(OverlayNode):
     def _report(self) -> None:
         newest = max(self._tables, default=-1)
         self.set_timer("report again", RETRY_S)
-        self._tell_coordinator(Report(self._life, self._number, newest, self._neighbours, tuple(self._topics)))
+        topics = tuple(self._topics)
+        self._tell_coordinator(Report(self._life, self._number, newest, self._neighbours, topics, self._costs))
 
     def on_receive(self, source: int, message: Message) -> None:
         if isinstance(message, Document):
@@ -219,7 +223,7 @@ class ContentNode(OverlayNode):
         tables = self._tables.get(self._active)
         if self.random.random() < self._parameters.sampling:
             attributes = attributes_of(event) if tables is not None and tables.gates else {}
-            self._tell_coordinator(Sample(event.topic, dict(attributes)))
+            self._tell_coordinator(Sample(event.topic, dict(attributes), len(event.payload)))
         if tables is None:
             self._waiting.append(event)
         else:

@@ -100,7 +100,8 @@ def group_subscriptions(workload: Workload, placement: Placement, parameters: Co
 def given_network(
     workload: Workload, placement: Placement, channels: Channels, parameters: ContentParameters, seed: int
 ) -> Overlay:
-    return Overlay(network_of(workload, parameters, seed).neighbours)
+    graph = network_of(workload, parameters, seed)
+    return Overlay(graph.neighbours, costs=None if np.all(graph.cost == 1.0) else graph.neighbour_costs)
 
 
 def route_documents(

@@ -18,7 +18,9 @@ from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import learn
 from coterie.systems.content.strategy import Strategy, cheapest_group
 
-Sampled = tuple[int, Topic, Document]  # publisher's broker, topic, attributes
+Sampled = tuple[int, Topic, Document, int]  # publisher's broker, topic, attributes, bytes
+SIZE_BYTES_MAX = 1 << 24
+HEAD_BYTES = 64  # what a document costs beside its payload: a document without any weighs 1
 
 SAMPLES_MIN = 30  # with fewer documents in the window, what subscriptions say is the better guide
 
@@ -40,23 +42,28 @@ class Outlook:
     @classmethod
     def of(
         cls,
-        neighbours: Mapping[int, Sequence[int]],
+        neighbours: Mapping[int, Mapping[int, float]],
         wanted: Mapping[int, Iterable[Topic]],
         samples: Sequence[Sampled],
         unit: str,
     ) -> Outlook:
         addresses = tuple(sorted(neighbours))
         place = {address: index for index, address in enumerate(addresses)}
-        ends = [(place[one], place[other]) for one in addresses for other in neighbours[one] if other in place]
-        graph = BrokerGraph.of(len(addresses), [one for one, _ in ends], [other for _, other in ends])
+        ends = [
+            (place[one], place[other], cost)
+            for one in addresses
+            for other, cost in neighbours[one].items()
+            if other in place
+        ]
+        graph = BrokerGraph.of(len(addresses), *(np.array([end[at] for end in ends]) for at in range(3)))
         topics = tuple(topic_order({topic for address in addresses for topic in wanted[address]}))
         number = {topic: index for index, topic in enumerate(topics)}
         pairs = [(number[topic], place[address]) for address in addresses for topic in wanted[address]]
         hosts = Relation.from_pairs(*_columns(pairs), len(topics), len(addresses))
         filters = {index: one for topic, index in number.items() if (one := filter_of(topic)) is not None}
         useful = [
-            (place[node], classes)
-            for node, topic, attributes in samples
+            (place[node], classes, HEAD_BYTES + min(max(size_bytes, 0), SIZE_BYTES_MAX))
+            for node, topic, attributes, size_bytes in samples
             if node in place and (classes := _matching(number, filters, topic, attributes))
         ]
         return cls(addresses, Terrain(graph), topics, _demand(hosts, useful, unit))
@@ -77,16 +84,17 @@ def _matching(
     return plain + [index for index, wanted in filters.items() if wanted.matches(attributes)]
 
 
-def _demand(hosts: Relation, samples: Sequence[tuple[int, Sequence[int]]], unit: str) -> Demand:
+def _demand(hosts: Relation, samples: Sequence[tuple[int, Sequence[int], int]], unit: str) -> Demand:
     """Sampled documents, or each topic once from an unknown publisher while there are too few samples."""
     if len(samples) >= SAMPLES_MIN:
-        publisher = np.array([node for node, _ in samples], np.int32)
-        classes = [classes for _, classes in samples]
+        publisher = np.array([node for node, _, _ in samples], np.int32)
+        classes = [classes for _, classes, _ in samples]
+        weight = np.array([size_bytes for _, _, size_bytes in samples], np.float64) / HEAD_BYTES
     else:
         publisher = np.full(hosts.row_count, -1, np.int32)
         classes = [[one] for one in range(hosts.row_count)]
+        weight = np.ones(len(classes))
     matches = Relation.from_rows(classes, hosts.row_count)
-    weight = np.ones(len(classes))
     if unit == "node":
         nodes = [np.unique(np.concatenate([hosts.row(one) for one in row])) for row in classes]
         matches = Relation.from_rows(nodes, hosts.column_count)
