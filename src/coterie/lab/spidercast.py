@@ -171,6 +171,7 @@ FIGURE_12_13 = experiment(
         ),
     ],
     [Plot("Degree by overlay", "nodes", "degree", "links"), Plot("Components", "nodes", "components", "links")],
+    full_seeds=3,
 )
 
 KEPT = ("spidercast", "lean", "two-connected", "greedy-merge")
@@ -265,7 +266,6 @@ BEYOND = experiment(
         ),
     ],
     [Plot("Degree", "nodes", "degree", "links")],
-    full_seeds=2,
 )
 
 

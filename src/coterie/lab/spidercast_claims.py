@@ -76,7 +76,7 @@ def experiment(
     full: Sequence[Point],
     claims: Sequence[Claim],
     plots: Sequence[Plot] = (),
-    full_seeds: int = 3,
+    full_seeds: int = 2,
 ) -> Experiment:
     return Experiment(
         f"spidercast/{name}",
