@@ -53,11 +53,17 @@ def protocol_s(nodes: int) -> float:
     return process_time() - start_s
 
 
+def peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def measure(is_full: bool) -> dict[str, float]:
     compiled, _ = bulk_s(INTERPRETED_NODES)
     small, _ = bulk_s(PROTOCOL_NODES)
     thousand, _ = bulk_s(1000)
+    before_mb = peak_mb()
     ten_thousand, degree = bulk_s(10_000)
+    ten_thousand_mb = peak_mb() - before_mb
     rows = {
         "interpreted over compiled, 60 nodes": interpreted_s() / compiled,
         "protocol over bulk, 300 nodes": protocol_s(PROTOCOL_NODES) / small,
@@ -70,7 +76,8 @@ def measure(is_full: bool) -> dict[str, float]:
         rows["100,000 nodes x 1,000 topics over 10,000 x 100"] = seconds / ten_thousand
         rows["100,000 nodes x 1,000 topics, CPU s"] = seconds
         rows["100,000 nodes x 1,000 topics, degree"] = degree
-        rows["peak memory, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        rows["peak memory, MB"] = peak_mb()
+        rows["memory added by 100,000 over by 10,000 nodes"] = (peak_mb() - before_mb) / max(ten_thousand_mb, 1.0)
     return rows
 
 
