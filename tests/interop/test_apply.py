@@ -24,6 +24,8 @@ from coterie.model.store import save_design
 from coterie.pipeline.plans import PlanStore
 from coterie.runtime import planes
 from coterie.runtime.client import MqttClient
+from coterie.runtime.config import load_config
+from coterie.runtime.node import LiveNode
 from coterie.systems import SYSTEMS, system_named
 from tests.interop.fleet import Network, run, until
 from tests.interop.test_placement import PlacedNetwork
@@ -190,5 +192,71 @@ def test_no_message_is_lost_or_doubled_while_switching(
             recovered = sum(node.network.recovery.recovered_count for node in network.nodes)
             deliveries = sum(len(one) for one in load.got)
             assert recovered <= deliveries // 50
+
+    run(main)
+
+
+def test_who_was_down_during_the_switch_follows_when_it_is_back(tmp_path: Path) -> None:
+    """Loaded plans survive a restart, the word that one is in force is passed on, and so is a plan that is in force."""
+    store = PlanStore(tmp_path / "plans")
+    version = publish_plan(store, "flooding", [0, 1, 2], 3)
+
+    async def main() -> None:
+        async with Network(tmp_path / "net", "scribe", 3) as network:
+
+            async def again(node: int) -> LiveNode:
+                await network.nodes[node].stop()
+                config = load_config(network.paths[node])
+                fresh = LiveNode(config, system_named("scribe"), system_named=system_named)
+                network.nodes[node] = fresh
+                return fresh
+
+            live = switching.LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes])
+            plan = await asyncio.to_thread(switching.fit, store, version, live)
+            for node, slice_ in zip(network.nodes, plan.slices, strict=True):
+                node.network.planes.load(planes.PlanPart(generation=1, slice=slice_, settings=plan.settings))
+            sleeper = await again(2)
+            for node in network.nodes[:2]:
+                node.network.planes.start(1)
+            network.nodes[0].network.switch_plan(1)
+            await until(lambda: network.nodes[1].network.planes.generation == 1)
+            await sleeper.start()
+            await until(lambda: sleeper.network.planes.generation == 1)
+            back = await again(1)
+            await back.start()
+            assert back.network.overlay.system.name == "flooding"
+            got: list[Any] = []
+            reader = await network.client(2, "reader", got)
+            await reader.subscribe("a", qos=1)
+            writer = await network.client(1, "writer")
+            await until(lambda: back.network.links.is_connected(2))
+            await writer.publish("a", b"x", qos=1)
+            await until(lambda: len(got) == 1)
+            await reader.stop()
+            await writer.stop()
+
+    run(main)
+
+
+def test_orders_out_of_order_are_refused(tmp_path: Path) -> None:
+    store = PlanStore(tmp_path / "plans")
+    version = publish_plan(store, "scribe", [0, 1, 1], 2)
+
+    async def main() -> None:
+        async with Network(tmp_path / "net", "flooding", 2) as network:
+            live = switching.LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes])
+            plan = await asyncio.to_thread(switching.fit, store, version, live)
+            one = network.nodes[0].network.planes
+            with pytest.raises(ConfigError, match="the one that was loaded last"):
+                one.switch(1)
+            with pytest.raises(ConfigError, match="the part of node 0"):
+                one.load(planes.PlanPart(generation=1, slice=plan.slices[1]))
+            with pytest.raises(ConfigError, match="more than 0"):
+                one.load(planes.PlanPart(generation=0, slice=plan.slices[0]))
+            one.load(planes.PlanPart(generation=4, slice=plan.slices[0]))
+            one.drop()
+            assert one.document()["next"] is None
+            assert not one.hear(7)
+            assert one.outdated_by == 7
 
     run(main)

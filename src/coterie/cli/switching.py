@@ -16,7 +16,7 @@ from coterie.cli.adminclient import ask
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.model import Ledger
 from coterie.model.ledger import INTERVAL_S
-from coterie.model.plan import Neighbour, Slice, slices
+from coterie.model.plan import Slice, slices
 from coterie.pipeline.plans import PlanStore
 from coterie.runtime.planes import PlanPart
 
@@ -107,7 +107,7 @@ def _renamed(part: Slice, numbers: list[int], topics: list[str]) -> Slice:
         msgspec.structs.replace(one, topics=tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
         for one in part.channels
     )
-    neighbours = tuple(Neighbour(numbers[one.node], one.position, one.cost) for one in part.neighbours)
+    neighbours = tuple(msgspec.structs.replace(one, node=numbers[one.node]) for one in part.neighbours)
     return msgspec.structs.replace(part, node=numbers[part.node], neighbours=neighbours, channels=channels)
 
 

@@ -1,0 +1,75 @@
+"""Coterie's columns: users of one taste together, topics in one piece, and not a single copy to nobody."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from coterie.accounting.price import price
+from coterie.errors import ConfigError
+from coterie.model import Publications, Relation, Workload
+from coterie.model.graph import BrokerGraph
+from coterie.systems import content
+from coterie.systems.coterie import SYSTEM, CoterieParameters, interest_graph, place_together
+from coterie.systems.spidercast.measures import connectivity
+
+NODES, MODES, PER_MODE = 8, 4, 10
+
+
+def crowd(seed: int) -> Workload:
+    """Users in modes of interest, scattered over the nodes; everybody publishes on what they want."""
+    draw = np.random.default_rng(seed)
+    count = NODES * PER_MODE
+    rows = [
+        sorted({*(user % MODES * 5 + draw.choice(5, 3, replace=False)), int(draw.integers(MODES * 5))})
+        for user in range(count)
+    ]
+    publications = Publications.of(range(count), [row[0] for row in rows], [1.0] * count)
+    home = draw.permutation(np.arange(count) % NODES).astype(np.int32)
+    return Workload("crowd", Relation.from_rows(rows, MODES * 5), publications, home, NODES)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("placement", ["given", "hypergraph"])
+def test_every_copy_is_wanted(seed: int, placement: str) -> None:
+    workload = crowd(seed)
+    design = SYSTEM.plan(workload, CoterieParameters(placement=placement), seed)
+    bill = price(design, workload)
+    assert bill.loss.lost == 0
+    assert bill.dissemination.copies == bill.dissemination.wanted
+    interests = workload.node_interests(design.placement.node_of)
+    assert connectivity(design.overlay.undirected, interests).partitioned_count == 0
+
+
+def test_placing_saves_copies_and_keeps_the_balance() -> None:
+    workload = crowd(1)
+    given, placed = (
+        price(SYSTEM.plan(workload, CoterieParameters(placement=how), 1), workload) for how in ("given", "hypergraph")
+    )
+    assert placed.dissemination.copies < 0.7 * given.dissemination.copies
+    pairs = np.bincount(place_together(workload, CoterieParameters(), 1).node_of, workload.interests.lengths, NODES)
+    assert pairs.max() <= 1.03 * pairs.mean() + workload.interests.lengths.max()
+
+
+def test_nodes_without_interest_are_linked_too() -> None:
+    workload = Workload("few", Relation.from_rows([[0], [0], [], [1]], 2), Publications.of([0], [0], [1.0]),
+                        np.arange(4, dtype=np.int32), 6)  # fmt: skip
+    placement = place_together(workload, CoterieParameters(placement="given"), 0)
+    graph = interest_graph(workload, placement, CoterieParameters(), 0)
+    assert graph.link_count == 5
+    assert price(SYSTEM.plan(workload, CoterieParameters(placement="given"), 0), workload).loss.lost == 0
+
+
+def test_a_given_network_is_kept_and_so_is_content_trees_on_it() -> None:
+    workload = crowd(2)
+    ring = BrokerGraph.of(NODES, range(NODES), [(node + 1) % NODES for node in range(NODES)])
+    given = Workload(workload.name, workload.interests, workload.publications, workload.attachment, NODES, graph=ring)
+    ours = SYSTEM.plan(given, CoterieParameters(placement="given"), 2)
+    theirs = content.SYSTEM.plan(given, None, 2)
+    assert price(ours, given).columns() == price(theirs, given).columns()
+
+
+@pytest.mark.parametrize(("key", "value"), [("placement", "best"), ("imbalance", -0.1), ("coverage", -1)])
+def test_parameters_are_checked(key: str, value: object) -> None:
+    with pytest.raises(ConfigError, match=key):
+        CoterieParameters(**{key: value})  # type: ignore[arg-type]
