@@ -20,7 +20,7 @@ from coterie.cli.up import ADMIN_OFFSET
 from coterie.runtime.client import MqttClient, connect_packet
 from tests.interop.test_up import free_base
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(600)]
 NODES, MODES, PER_MODE, TOPICS_PER_MODE = 4, 4, 6, 5
 LIMIT_S = 240.0
 
@@ -93,7 +93,7 @@ def test_nodes_journal_the_planner_plans_and_the_nodes_switch(tmp_path: Path) ->
     log = open(tmp_path / "watch.log", "w")  # noqa: SIM115
     watch = subprocess.Popen(
         coterie("watch", str(data / "journal"), "--out", plans, "--window", "5", "--period", "10", "--late", "1",
-                "--every", "2", "--spark", "local[1]"),
+                "--every", "2", "--spark", "local[1]", "-s", "scribe", "-s", "coterie"),
         stdout=log, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
@@ -125,6 +125,7 @@ def test_nodes_journal_the_planner_plans_and_the_nodes_switch(tmp_path: Path) ->
         sys.stdout.write(f"{plans_in_force(base)}\n{sum(one.redirects for one in crowd.clients)} redirects\n")
         assert "Traceback" not in (tmp_path / "watch.log").read_text()
         assert crowd.missing() == 0
+        assert max(max(one.values()) for one in crowd.got) == 1
         foretold, counted = status["bill"]["copies per delivery"]
         assert counted == pytest.approx(foretold, rel=0.5)
     finally:
