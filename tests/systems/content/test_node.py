@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import msgspec
@@ -16,6 +17,7 @@ from coterie.model import Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import INTERVAL_S, Control, Ledger
 from coterie.model.plan import slices
+from coterie.model.store import load_design, save_design
 from coterie.protocol.events import Received
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash, FaultPlan, Restart
@@ -147,6 +149,18 @@ def test_large_documents_weigh_more() -> None:
         used = {frozenset((node, int(tree.parent[node]))) for node in range(6)}
         middle = 2 if large == 1 else 4
         assert {frozenset((large, middle)), frozenset((middle, 3))} <= used
+
+
+def test_plans_carry_what_links_cost(tmp_path: Path) -> None:
+    workload = content_topics(5, cost="length")
+    design = SYSTEM.plan(workload, ContentParameters(), 0)
+    save_design(design, tmp_path / "design")
+    assert workload.graph is not None
+    for kept in (design, load_design(tmp_path / "design")):
+        told = [neighbour.cost for part in slices(kept) for neighbour in part.neighbours]
+        assert told == workload.graph.neighbour_costs.tolist()
+    plain = SYSTEM.plan(content_topics(5), ContentParameters(), 0)
+    assert {neighbour.cost for part in slices(plain) for neighbour in part.neighbours} == {1.0}
 
 
 def test_brokers_tell_what_links_cost() -> None:
