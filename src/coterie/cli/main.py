@@ -31,6 +31,7 @@ COMMANDS = {
     "sub": "pubsub:sub_command",
     "bench": "bench:bench_command",
     "top": "top:top_command",
+    "dashboard": "dashboard:dashboard_command",
     "doctor": "doctor:doctor_command",
 }
 

@@ -13,7 +13,8 @@ from rich.table import Table
 from coterie.cli.adminclient import ask
 from coterie.cli.console import number, out, print_json, table
 from coterie.cli.up import ADMIN_OFFSET
-from coterie.errors import RunError
+from coterie.dashboard.rates import rates
+from coterie.errors import ConfigError, RunError
 
 HEADER = [
     *("node", "clients", "links", "in/s", "out/s", "copies/s", "control/s"),
@@ -37,7 +38,7 @@ def top_command(
 
     Example: coterie top --nodes 5 --base-port 1883
     """
-    places = [_place(one) for one in admin or ()] or [(host, base_port + ADMIN_OFFSET + node) for node in range(nodes)]
+    places = places_of(admin, host, base_port, nodes)
     with ThreadPoolExecutor(min(32, len(places))) as pool:
 
         def look() -> list[dict[str, float] | None]:
@@ -61,8 +62,15 @@ def top_command(
                 before, moment_s = now, now_s
 
 
+def places_of(admin: list[str] | None, host: str, base_port: int, nodes: int) -> list[tuple[str, int]]:
+    """Where the admin interfaces are: as listed, or as `coterie up` lays them out."""
+    return [_place(one) for one in admin or ()] or [(host, base_port + ADMIN_OFFSET + node) for node in range(nodes)]
+
+
 def _place(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
+    if not port.isdigit():
+        raise ConfigError("--admin", text, "HOST:PORT")
     return host or "127.0.0.1", int(port)
 
 
@@ -72,28 +80,16 @@ def _rows(before: list[Any], now: list[Any], span_s: float) -> Table:
         if new is None:
             rows.append([str(node), *["-"] * (len(HEADER) - 2), "down"])
             continue
-        old = old or new
-
-        def rate(*names: str, old: dict[str, float] = old, new: dict[str, float] = new) -> float:
-            return round(max(0.0, sum(new[name] - old[name] for name in names) / span_s), 1)
-
-        copies = [f"copies_{kind}_total" for kind in ("inbound", "wanted", "relayed", "filtered", "duplicate")]
-        control = [name for name in new if name.startswith("sent_") and name.removeprefix("sent_")[:5] not in _EVENTS]
+        passed = rates(old or new, new, span_s)
         figures = [
             new["clients"],
             new["links"],
-            rate("messages_in_total"),
-            rate("messages_out_total"),
-            rate(*copies),
-            rate(*control, "driver_messages_total"),
+            *(passed[name] for name in ("in", "out", "copies", "control")),
             new["queued_messages"],
             new["shed_messages"] + new["link_shed_total"],
             new["behind"],
-            round(100 * (new["cpu_seconds_total"] - old["cpu_seconds_total"]) / span_s),
+            round(passed["cpu_percent"]),
             round(new["memory_bytes_max"] / 1e6),
         ]
         rows.append([str(node), *map(number, figures), f"{new['uptime_seconds']:,.0f} s"])
     return table("nodes", HEADER, rows)
-
-
-_EVENTS = ("event", "inbou")

@@ -1,0 +1,84 @@
+"""The web page over real HTTP, and in a real browser where there is one."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from coterie.dashboard.server import Picture, serve
+from coterie.dashboard.view import picture
+from tests.dashboard.test_view import says
+
+
+@contextmanager
+def served(look) -> Iterator[int]:
+    server = serve(Picture(look, 0.0), "127.0.0.1", 0)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def get(port: int, path: str) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def network() -> dict:
+    now = [says(0, peers=[1], memberships=["news"]), says(1, peers=[0], parents=[["news", 0]], memberships=["news"])]
+    return picture(now, [*now], 1.0, {"overall": (120.0, 118.5)})
+
+
+def test_page_and_picture_are_all_there_is():
+    with served(network) as port:
+        status, body = get(port, "/")
+        assert status == 200
+        assert b"<title>Coterie</title>" in body
+        assert b"http://" not in body.replace(b"http://www.w3.org/2000/svg", b"")  # nothing comes from elsewhere
+        assert json.loads(get(port, "/picture")[1])["system"] == "x"
+        assert get(port, "/secret")[0] == 404
+
+
+def test_many_browsers_cost_one_look_per_interval():
+    looked, now_s = [], [0.0]
+    one = Picture(lambda: looked.append(1) or {}, 1.0, lambda: now_s[0])
+    for _ in range(5):
+        one.latest()
+    now_s[0] = 1.0
+    one.latest()
+    assert len(looked) == 2
+
+
+@pytest.mark.interop
+def test_a_browser_shows_nodes_channels_and_bill(tmp_path):
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("no Chromium on this machine")
+    with served(network) as port:
+        shown = subprocess.run(
+            [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",
+             "--virtual-time-budget=3000", "--dump-dom", f"http://127.0.0.1:{port}/#news"],
+            capture_output=True, text=True, timeout=120, check=True,
+        ).stdout  # fmt: skip
+    assert "2 of 2" in shown
+    assert "x, plan 1, 1 links, 1 channels" in shown
+    assert 'class="edge"' in shown
+    assert "tree and members of news" in shown
+    assert "118.5" in shown or "119" in shown
+    assert "no news: " not in shown.replace("no news: ${", "")

@@ -1,0 +1,83 @@
+"""The picture behind the web page, from documents that nodes would give."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.dashboard.rates import rates
+from coterie.dashboard.view import NodeSays, picture
+
+
+def totals(**values: float) -> dict[str, float]:
+    names = ("inbound", "wanted", "relayed", "filtered", "duplicate")
+    zero = {f"copies_{kind}_total": 0.0 for kind in names}
+    zero |= {f"{name}_total": 0.0 for name in ("messages_in", "messages_out", "driver_messages", "cpu_seconds")}
+    zero |= {"sent_event_total": 0.0, "sent_inbound_total": 0.0, "sent_overlay_total": 0.0, "link_shed_total": 0.0}
+    gauges = ("clients", "subscriptions", "links", "queued_messages", "shed_messages", "behind")
+    zero |= dict.fromkeys((*gauges, "memory_bytes_max", "uptime_seconds"), 0.0)
+    return zero | values
+
+
+def says(node: int, peers=(), parents=(), memberships=(), version=1, **values: float) -> NodeSays:
+    health = {
+        "node": node,
+        "name": f"node-{node}",
+        "status": "ok",
+        "ready": True,
+        "system": "x",
+        "plan_version": version,
+    }
+    topology = {"node": node, "position": None, "neighbours": list(peers), "connected": list(peers), "parents": parents}
+    return NodeSays(health, topology, {"memberships": list(memberships)}, totals(**values))
+
+
+def test_rates_are_differences_per_second_and_events_are_no_control():
+    old = totals(messages_in_total=10, copies_wanted_total=5, sent_event_total=100, cpu_seconds_total=1.0)
+    new = totals(messages_in_total=30, copies_wanted_total=6, copies_relayed_total=3, sent_event_total=900)
+    new |= {"sent_overlay_total": 8.0, "driver_messages_total": 2.0, "cpu_seconds_total": 2.0}
+    assert rates(old, new, 2.0) == {"in": 10.0, "out": 0.0, "copies": 2.0, "control": 5.0, "cpu_percent": 50.0}
+
+
+def test_a_restarted_node_shows_no_negative_rate():
+    assert rates(totals(messages_in_total=500), totals(messages_in_total=3), 1.0)["in"] == 0.0
+
+
+def test_links_and_trees_of_all_nodes_make_one_picture():
+    now = [
+        says(0, peers=[1, 2], memberships=["a"]),
+        says(1, peers=[0], parents=[["a", 0], ["b", 0]], memberships=["a", "b"]),
+        says(2, parents=[["a", 0]]),
+    ]
+    made = picture(now, now, 1.0)
+    assert made["links"] == [
+        {"ends": [0, 1], "is_connected": True, "trees": 2},
+        {"ends": [0, 2], "is_connected": True, "trees": 1},
+    ]
+    assert made["channels"] == [
+        {"name": "a", "members": [0, 1], "edges": [[1, 0], [2, 0]]},
+        {"name": "b", "members": [1], "edges": [[1, 0]]},
+    ]
+    assert (made["system"], made["plan"], made["bill"]) == ("x", 1, [])
+
+
+def test_a_node_that_does_not_answer_is_down_and_its_links_are_broken():
+    before = [says(0, peers=[1]), says(1, peers=[0])]
+    cut = NodeSays(before[0].health, {**before[0].topology, "connected": []}, before[0].channels, before[0].totals)
+    made = picture(before, [cut, None], 1.0)
+    assert [node["status"] for node in made["nodes"]] == ["ok", "down"]
+    assert made["nodes"][1]["name"] == "node-1"
+    assert made["links"] == [{"ends": [0, 1], "is_connected": False, "trees": 0}]
+    assert picture([None], [None], 1.0)["nodes"] == [{"node": 0, "name": "node-0", "status": "down"}]
+
+
+def test_while_nodes_change_over_both_plans_are_named():
+    now = [says(0, version=1), says(1, version=2)]
+    assert picture(now, now, 1.0)["plan"] == "1 and 2"
+    assert picture(now, now, 1.0, {"overall": (3.0, 4.0)})["bill"] == [["overall", 3.0, 4.0]]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_node_whose_links_are_not_up_is_joining(ready):
+    one = says(0)
+    made = picture([None], [NodeSays({**one.health, "ready": ready}, one.topology, one.channels, one.totals)], 1.0)
+    assert made["nodes"][0]["status"] == ("ok" if ready else "joining")
