@@ -199,6 +199,32 @@ def test_a_design_serves_a_later_window_with_new_keywords() -> None:
     assert price(later, workload).loss.lost == 0
 
 
+@given(st.integers(0, 10_000), st.sampled_from(["low-stretch", "best"]))
+@settings(max_examples=10, deadline=None)
+def test_groups_that_merged_have_the_trees_of_their_union(seed: int, shape: str) -> None:
+    """Steiner trees are kept from group to group; the same trees come out if each group starts from nothing."""
+    terrain, demand = demand_of(content_workload(seed))
+    merges = Merges.start(terrain, demand, shape)
+    merge_by_overlap(merges)
+    for number in range(0, len(merges.groups), 5):
+        group = merges.groups[number]
+        label = np.full(demand.class_count, -1, np.int32)
+        label[group.classes] = 0
+        fresh = compute_tree(terrain, demand, label, 0, group.documents, shape)
+        assert merges.tree(number).parent.tolist() == fresh.tree.parent.tolist()
+        assert merges.cost(number) == pytest.approx(fresh.cost)
+
+
+def test_of_many_classes_those_are_grouped_that_most_copies_go_to() -> None:
+    terrain, demand = demand_of(content_workload(11))
+    strategy = learn(terrain, demand, ContentParameters(classes_max=3, held_out=0.0, prior=0.0), 0)
+    assert strategy.group_count <= 3
+    assert np.all((strategy.label >= 0) == (demand.hosts.lengths > 0)), "the others join them"
+    copies = demand.documents_of.lengths * demand.hosts.lengths
+    merges = Merges.start(terrain, demand, "low-stretch", 3)
+    assert sorted(copies[merges.leaves].tolist()) == sorted(copies.tolist())[-3:]
+
+
 def test_document_size_weighs() -> None:
     terrain, demand = demand_of(content_workload(8))
     heavy = replace(demand, weight=demand.weight * 3)
@@ -218,9 +244,11 @@ def test_order_of_the_baselines() -> None:
     assert semcast_filtered <= semcast
 
 
-def test_semcast_reaches_everybody_who_wants_a_document() -> None:
+@pytest.mark.parametrize("is_splitting", [True, False])
+def test_semcast_reaches_everybody_who_wants_a_document(is_splitting: bool) -> None:
     terrain, demand = demand_of(content_workload(10))
-    built = SemCast(terrain, demand.sampled(0.3, np.random.default_rng(0)), demand).build()
+    built = SemCast(terrain, demand.sampled(0.3, np.random.default_rng(0)), demand, is_splitting).build()
+    assert len(built.channels) <= 25
     label = one_group(demand)
     for document in range(demand.document_count):
         reached = {
