@@ -181,7 +181,7 @@ KEYWORDS = Experiment(
             because="3 % of 10,000 documents leave most of 1,000 keywords unseen",
         ),
     ],
-    full_seeds=3,
+    full_seeds=2,
 )
 
 SAMPLING = Experiment(
@@ -222,7 +222,7 @@ SAMPLING = Experiment(
         for network in (STUB, FLAT)
     ],
     plots=[Plot("Cost against the sample", "sampling", "mult", "network", log_x=True)],
-    full_seeds=3,
+    full_seeds=2,
 )
 
 TREES = Experiment(

@@ -67,7 +67,7 @@ BOUND = Experiment(
         ),
     ],
     plots=[Plot("Average stretch", "nodes", "stretch", "network", log_x=True)],
-    full_seeds=3,
+    full_seeds=2,
 )
 
 REAL_POINTS: list[Point] = [{"network": network, "locality": 15.0, "nodes": 1, "documents": 5000} for network in REAL]
@@ -198,7 +198,7 @@ WEIGHTS = Experiment(
             ratio("all", "costs"),
         ),
     ],
-    full_seeds=3,
+    full_seeds=2,
 )
 
 BEYOND: tuple[Experiment, ...] = (BOUND, NETWORKS, HELD_OUT, WEIGHTS)
