@@ -36,7 +36,9 @@ class Crowd:
         draw = Random(5)
         for number in range(MODES * PER_MODE):
             mode = number % MODES
-            self.wanted.append([f"mode{mode}/{one}" for one in draw.sample(range(TOPICS_PER_MODE), 4)])
+            other = draw.choice([one for one in range(MODES) if one != mode])
+            own = [f"mode{mode}/{one}" for one in draw.sample(range(TOPICS_PER_MODE), 3)]
+            self.wanted.append([*own, f"mode{other}/{draw.randrange(TOPICS_PER_MODE)}"])
             count: Counter[bytes] = Counter()
             self.got.append(count)
             packet = connect_packet(f"client{number}", keep_alive_s=10)

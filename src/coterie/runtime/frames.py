@@ -139,9 +139,10 @@ class Retained(Said, frozen=True):
 
 
 class Moved(Said, frozen=True):
-    """This client is on its way to you; I keep what comes for it."""
+    """This client left me then and is on its way to you; I keep what comes for it."""
 
     client: str
+    left_us: int
 
 
 class Seek(Said, frozen=True):

@@ -17,7 +17,7 @@ from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.session import Session
 from coterie.mqtt.topics import filter_matches, split_shared
 from coterie.protocol.seen import Seen
-from coterie.runtime.carried import decode_carried, encode_carried
+from coterie.runtime.carried import decode_carried, encode_carried, microseconds
 from coterie.runtime.frames import Claim, Handed, Moved, Moves, Seek, Taken
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LINGER_S = 60  # how long there waits for here, and here for the client
 SETTLE_S = 0.5  # after the last SUBACK; clients may subscribe in several packets
 ASK_AGAIN_S = 3.0
+LOOK_S = 3.0  # after the last arrival: trees should be complete by then
 RECENT_MAX = 200_000
 HANDED_BYTES = 256 << 10
 
@@ -36,6 +37,7 @@ class Arrival:
 
     def __init__(self, there: int, until_s: float) -> None:
         self.there = there
+        self.left_us = 0  # when it was last served there; 0: not known
         self.until_s = until_s
         self.since_s: dict[str, float] = {}  # filter -> when it was subscribed to here
         self.claim_s: float | None = None
@@ -51,6 +53,8 @@ class Moving:
         self._arriving: dict[str, Arrival] = {}
         self._recent: dict[int, float] = {}  # event -> when it was delivered here, while somebody is arriving
         self._asked = Seen(4096)
+        self._look_us = 0  # since when logs should be compared, and when to ask for it
+        self._look_s = 0.0
         self._broker, self._network, self._now_s = broker, network, now_s
 
     def hear(self, source: int, said: Moves) -> bool:
@@ -75,7 +79,7 @@ class Moving:
         session.expiry_s = max(session.expiry_s, LINGER_S)
         self.leaving[session.client_id] = self._now_s() + LINGER_S
         self.moved_count += 1
-        self._network.tell(to, Moved(session.client_id))
+        self._network.tell(to, Moved(session.client_id, microseconds(self._now_s())))
 
     def returned(self, client: str) -> None:
         """It came back, or another node has it: nothing is to be claimed any more."""
@@ -118,8 +122,9 @@ class Moving:
 
     def expect(self, source: int, said: Moved) -> None:
         arrival = self._arriving.setdefault(said.client, Arrival(source, self._now_s() + LINGER_S))
-        arrival.there = source
+        arrival.there, arrival.left_us = source, said.left_us
         if arrival.since_s:
+            self._network.want_since(arrival.since_s, arrival.left_us)
             arrival.claim_s = self._now_s() + SETTLE_S
 
     def is_arriving(self, client: str) -> bool:
@@ -139,6 +144,8 @@ class Moving:
         if arrival is not None:
             granted = [one for one, (reason, _) in zip(packet.subscriptions, results, strict=True) if reason < 0x80]
             arrival.since_s.update(dict.fromkeys([one.filter for one in granted], self._now_s()))
+            if arrival.left_us:
+                self._network.want_since(arrival.since_s, arrival.left_us)
 
     def subscribed(self, client: str) -> None:
         """SUBACK: from now on everything comes here as well."""
@@ -174,6 +181,10 @@ class Moving:
             if not self._arriving:
                 self._recent.clear()
             self._network.tell(source, Taken(said.client))
+            # Where trees are still being changed for the client's sake something may go astray: look at the logs, once
+            # for all who come about now, and once for all nodes they come to.
+            self._look_us = min(self._look_us or arrival.left_us, arrival.left_us)
+            self._look_s = self._now_s() + LOOK_S + 0.1 * (self._network.node % 32)
 
     def _was_delivered(self, identifier: int, topic: str, arrival: Arrival) -> bool:
         when_s = self._recent.get(identifier)
@@ -191,9 +202,12 @@ class Moving:
 
     def on_time(self) -> None:
         """Claim what is due, ask again where no answer came, forget who did not come."""
+        now_s = self._now_s()
+        if self._look_us and self._look_s <= now_s:
+            self._network.recovery.look_again(self._look_us, LOOK_S)
+            self._look_us = 0
         if not self._arriving and not self.leaving:
             return
-        now_s = self._now_s()
         for client, arrival in list(self._arriving.items()):
             if arrival.until_s <= now_s:
                 del self._arriving[client]

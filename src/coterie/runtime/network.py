@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 
 import msgspec
@@ -12,7 +12,7 @@ from coterie.accounting.tally import Tally
 from coterie.errors import ConfigError, RemoteProtocolError
 from coterie.model.plan import Slice
 from coterie.mqtt.publish import Message
-from coterie.mqtt.topics import filter_matches, has_wildcard
+from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
 from coterie.protocol.events import Event
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import System
@@ -283,6 +283,13 @@ class Network:
         if has_wildcard(topic_filter):
             self._own[topic_filter] = None
             self._announce()
+
+    def want_since(self, filters: Iterable[str], since_us: int) -> None:
+        """A client wanted these before it came here."""
+        for one in filters:
+            bare = split_shared(one)[1]
+            if bare in self._since_us:
+                self._since_us[bare] = min(self._since_us[bare], since_us)
 
     def unwant(self, topic_filter: str) -> None:
         if self.is_alone or is_local(topic_filter):

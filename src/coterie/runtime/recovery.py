@@ -86,6 +86,7 @@ class Recovery:
         self._number = 0
         self._since_us: int | None = None  # of the disturbance that is being dealt with
         self._round = 0
+        self._began_s = 0.0
         self._handle: asyncio.TimerHandle | None = None
         self._digested_us = 0
         self._told_us: list[int] = []  # up to when each round of the present disturbance told
@@ -120,6 +121,12 @@ class Recovery:
         self._around.flood(Disturbed(number, since_us))
         self._begin(since_us)
 
+    def look_again(self, since_us: int, recent_s: float) -> None:
+        """Compare logs since then, unless a disturbance of the last moments makes everybody do so anyway."""
+        is_done = self._since_us is not None and self._since_us <= since_us
+        if not is_done or self._loop.time() - self._began_s > recent_s:
+            self.disturb(since_us)
+
     def on_disturbed(self, source: int, said: Disturbed) -> None:
         if self._numbers.add(said.number):
             self._around.flood(said, but=source)
@@ -136,6 +143,7 @@ class Recovery:
             self.behind[origin] = min(self._since_us, self.behind.get(origin, self._since_us))
         self._round = 0
         self._told_us = []
+        self._began_s = self._loop.time()
         self._schedule()
 
     def _schedule(self) -> None:

@@ -256,10 +256,10 @@ class Server:
         def change() -> None:
             broker.watched.on_first = first.append
             results.extend(broker.subscribe(connection, packet))
-            if connection.session is not None:
-                self.moving.subscribing(connection.session.client_id, packet, results)
             for topic_filter in first:
                 network.want(topic_filter)
+            if connection.session is not None:
+                self.moving.subscribing(connection.session.client_id, packet, results)
 
         def confirm() -> None:
             broker.confirm(connection, packet, tuple(results), self.wall_s())
