@@ -10,13 +10,14 @@ import pytest
 
 from coterie.model import Publications, Relation, Workload
 from coterie.model.plan import slices
+from coterie.protocol.events import Received
 from coterie.protocol.system import System
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash
-from coterie.substrate.identifiers import MASK, clockwise
+from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.systems.magnet.node import PLACES_MAX, another_of_crowd, place_behind
 from coterie.systems.magnet.system import INTEREST_RING, SYSTEM
-from coterie.systems.magnet.wire import TellPlace
+from coterie.systems.magnet.wire import Graft, TellPlace
 from coterie.trace import Traffic
 from tests.systems.magnet.trees_of_nodes import assert_rings_agree, assert_trees_are_greedy_paths
 
@@ -130,10 +131,28 @@ def test_many_move_at_once_and_some_crash() -> None:
         for topic in list(simulation.book.wanting[node]):
             simulation.unsubscribe(node, topic)
         simulation.inject(Crash(simulation.now_s + 6.0, node))
+    before = simulation.book.sent.copy()
     simulation.run_until(simulation.now_s + 900)
     simulation.settle(65.0, 10_000.0)
     assert_rings_agree(simulation)
     assert_trees_are_greedy_paths(simulation)
+    spent = simulation.book.sent - before
+    assert spent[Traffic.SUBSCRIPTION] < 60 * 3 * 20, "grafts do not go round in circles"
+    assert spent[Traffic.LINK_KEEPALIVE] < 60 * 30 * 20, "nor do movers tell each other for ever where they sit"
+
+
+def test_a_graft_to_who_has_moved_before_its_sender_is_refused() -> None:
+    simulation = running(20)
+    node = simulation.nodes[7]
+    node.now_s = simulation.now_s
+    own = node.ring.position
+    topic = next(topic for topic in range(TOPICS) if node.root_hop(topic_key(topic)) is not None)
+    before = node.state().parents
+    graft = Graft(topic, (own - 100) & MASK, MASK, 9, (own + 50) & MASK, (own + 10) & MASK, 77)
+    told = node.step(Received(8, graft), simulation.now_s)
+    assert [type(effect.message).__name__ for effect in told] == ["Leave", "Ping"]
+    assert all(effect.to == (8,) for effect in told)
+    assert node.state().parents == before
 
 
 def test_a_silent_contact_is_left_out_and_the_next_one_asked() -> None:

@@ -134,6 +134,7 @@ class TreeNode(WalkingNode[RangedBranch]):
             closer = self.in_between(source, message.position, message.rings)
             if closer:
                 self.send(source, TellState(tuple(closer)))
+                self.send(source, Ping(self.router.position))  # or it does not know that we have moved
         elif isinstance(message, AskState):
             self._hear(source, message.position)
             known = (contact for contact in self.state_of(source, message.position) if contact[0] != source)
@@ -230,7 +231,8 @@ class TreeNode(WalkingNode[RangedBranch]):
         reach = self._reach_of(topic, branch, place)
         self._stamp += 1
         branch.children[towards] = Child(branch.root, reach, self.now_s, self._stamp)
-        self.send(towards, Graft(topic, branch.root, reach, member, position, self._stamp, self._is_first(topic)))
+        is_first = self._is_first(topic)
+        self.send(towards, Graft(topic, branch.root, reach, member, position, own, self._stamp, is_first))
 
     def _is_first(self, topic: Topic) -> bool:
         """Whether the child that we graft now is the one that the tree begins with."""
@@ -266,6 +268,11 @@ class TreeNode(WalkingNode[RangedBranch]):
         topic = message.topic
         if self.root_hop(topic_key(topic)) is None:
             self.send(source, Leave(topic, message.stamp))  # whoever sent this does not know that the home is here
+            return
+        if clockwise(message.root, self.ring.position) <= clockwise(message.root, message.place):
+            # Nor where we are: a child before its parent, and grafts could go round in circles.
+            self.send(source, Leave(topic, message.stamp))
+            self.send(source, Ping(self.router.position))
             return
         branch = self._groups.get(topic)
         if branch is None:

@@ -47,6 +47,7 @@ class Graft(Message, frozen=True):
     reach: int
     member: int
     position: int
+    place: int  # the sender's, who may not know that the receiver has moved to somewhere before it
     stamp: int  # rises with every graft of the sender
     is_first: bool = False  # from the home to the subscriber that its tree begins with (interest-ring)
 
