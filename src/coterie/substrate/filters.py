@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
-from itertools import product
+from itertools import islice, product
 
 from coterie.errors import InputError
 
@@ -24,6 +24,7 @@ Document = Mapping[str, Value]
 
 CONJUNCTIONS_MAX = 1000
 DEPTH_MAX = 50
+COMPARED_MAX = 100  # conjunctions over the same attributes that a new one is compared with when filters merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,23 +178,69 @@ class Filter:
 
 
 def merge(filters: Iterable[Filter]) -> Filter:
-    """One filter that matches exactly what any of these match, with what is covered left out and neighbours joined."""
-    waiting = [parts for one in filters for parts in one.conjunctions]
-    kept: list[Conjunction] = []
+    """One filter that matches exactly what any of these match, with what is covered left out and neighbours joined.
+
+    Of many conjunctions over the same attributes only the last few are compared, so a part may stay that could go.
+    """
+    waiting = list(dict.fromkeys(parts for one in filters for parts in one.conjunctions))
+    kept = _Kept()
     while waiting:
         fresh = waiting.pop()
-        if any(conjunction_covers(parts, fresh) for parts in kept):
+        if kept.covers(fresh):
             continue
-        kept = [parts for parts in kept if not conjunction_covers(fresh, parts)]
-        for at, parts in enumerate(kept):
+        kept.drop_covered(fresh)
+        joined = kept.join(fresh)
+        if joined is None:
+            kept.add(fresh)
+        else:
+            waiting.append(joined)
+    return Filter(tuple(sorted(kept, key=_order)))
+
+
+class _Kept:
+    """Conjunctions by the attributes they are about: only those with some in common have to do with each other."""
+
+    def __init__(self) -> None:
+        self._of: dict[tuple[str, ...], dict[Conjunction, None]] = {}
+        self._about: dict[str, dict[tuple[str, ...], None]] = {}  # attribute -> keys of `_of` that have it
+
+    def __iter__(self) -> Iterator[Conjunction]:
+        return (parts for some in self._of.values() for parts in some)
+
+    def add(self, parts: Conjunction) -> None:
+        key = tuple(attribute for attribute, _ in parts)
+        self._of.setdefault(key, {})[parts] = None
+        for attribute in key:
+            self._about.setdefault(attribute, {})[key] = None
+
+    def _near(self, parts: Conjunction, is_wider: bool) -> Iterator[Conjunction]:
+        """The last few about a part of the same attributes (they may cover it), or about more than those."""
+        mine = {attribute for attribute, _ in parts}
+        keys = dict.fromkeys(key for attribute, _ in parts for key in self._about.get(attribute, ()))
+        for key in keys:
+            if mine.issuperset(key) if is_wider else mine.issubset(key):
+                yield from islice(reversed(self._of[key]), COMPARED_MAX)
+
+    def covers(self, fresh: Conjunction) -> bool:
+        return any(conjunction_covers(parts, fresh) for parts in self._near(fresh, is_wider=True))
+
+    def drop_covered(self, fresh: Conjunction) -> None:
+        gone = [parts for parts in self._near(fresh, is_wider=False) if conjunction_covers(fresh, parts)]
+        for parts in gone:
+            self._remove(parts)
+
+    def join(self, fresh: Conjunction) -> Conjunction | None:
+        """The union with one of those kept, which is taken out, where there is an exact one."""
+        key = tuple(attribute for attribute, _ in fresh)
+        for parts in islice(reversed(self._of.get(key, {})), COMPARED_MAX):
             joined = _join(parts, fresh)
             if joined is not None:
-                del kept[at]
-                waiting.append(joined)
-                break
-        else:
-            kept.append(fresh)
-    return Filter(tuple(sorted(kept, key=_order)))
+                self._remove(parts)
+                return joined
+        return None
+
+    def _remove(self, parts: Conjunction) -> None:
+        del self._of[tuple(attribute for attribute, _ in parts)][parts]
 
 
 def _order(parts: Conjunction) -> list[tuple[str, str]]:

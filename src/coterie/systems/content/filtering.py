@@ -69,12 +69,26 @@ def selects(topic: Topic, event: Event) -> bool:
     return topic == event.topic if wanted is None else wanted.matches(attributes_of(event))
 
 
+class Matcher:
+    """Which of some filters match a document: by an index if there are many."""
+
+    def __init__(self, filters: Sequence[Filter]) -> None:
+        self._filters = filters
+        self._index = FilterIndex(filters) if len(filters) >= INDEXED_MIN else None
+
+    def matching(self, document: Document) -> list[int]:
+        """Their places, ascending."""
+        if self._index is None:
+            return [at for at, wanted in enumerate(self._filters) if wanted.matches(document)]
+        return self._index.match(document).tolist()  # type: ignore[no-any-return]
+
+
 class Gates:
     """What a broker passes on by filters: for every conjunction wanted beyond links of a group's tree, those links."""
 
     def __init__(self) -> None:
         self._entries: dict[tuple[int, Topic], Entry] = {}
-        self._index: FilterIndex | None = None
+        self._known: tuple[Matcher, list[Entry]] | None = None  # made when it is asked for
 
     def __bool__(self) -> bool:
         return bool(self._entries)
@@ -83,7 +97,7 @@ class Gates:
         return iter(self._entries.values())
 
     def apply(self, entry: Entry) -> None:
-        self._index = None
+        self._known = None
         if entry.is_empty:
             self._entries.pop((entry.group, entry.topic), None)
         else:
@@ -91,19 +105,14 @@ class Gates:
 
     def links(self, document: Document) -> dict[int, dict[int, None]]:
         """Group -> links beyond which somebody wants the document."""
+        if self._known is None:
+            entries = list(self)
+            self._known = Matcher([filter_of(entry.topic) or NOTHING for entry in entries]), entries
+        matcher, entries = self._known
         found: dict[int, dict[int, None]] = {}
-        for entry in self._matching(document):
-            found.setdefault(entry.group, {}).update(dict.fromkeys(entry.links))
+        for at in matcher.matching(document):
+            found.setdefault(entries[at].group, {}).update(dict.fromkeys(entries[at].links))
         return found
-
-    def _matching(self, document: Document) -> list[Entry]:
-        entries = list(self._entries.values())
-        wanted = [filter_of(entry.topic) or NOTHING for entry in entries]
-        if len(entries) < INDEXED_MIN:
-            return [entry for entry, one in zip(entries, wanted, strict=True) if one.matches(document)]
-        if self._index is None:
-            self._index = FilterIndex(wanted)
-        return [entries[number] for number in self._index.match(document).tolist()]
 
 
 class FilteredTree:

@@ -12,7 +12,7 @@ from coterie.model.graph import BrokerGraph
 from coterie.substrate.filters import Document, Filter
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import Demand
-from coterie.systems.content.filtering import FilteredTree, filter_of, topic_of
+from coterie.systems.content.filtering import FilteredTree, Matcher, filter_of, topic_of
 from coterie.systems.content.messages import Branch, Entry
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import learn
@@ -60,11 +60,10 @@ class Outlook:
         number = {topic: index for index, topic in enumerate(topics)}
         pairs = [(number[topic], place[address]) for address in addresses for topic in wanted[address]]
         hosts = Relation.from_pairs(*_columns(pairs), len(topics), len(addresses))
-        filters = {index: one for topic, index in number.items() if (one := filter_of(topic)) is not None}
         useful = [
             (place[node], classes, HEAD_BYTES + min(max(size_bytes, 0), SIZE_BYTES_MAX))
-            for node, topic, attributes, size_bytes in samples
-            if node in place and (classes := _matching(number, filters, topic, attributes))
+            for (node, _, _, size_bytes), classes in zip(samples, _classes(samples, number), strict=True)
+            if node in place and classes
         ]
         return cls(addresses, Terrain(graph), topics, _demand(hosts, useful, unit))
 
@@ -76,12 +75,16 @@ def _columns(pairs: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
     return [one for one, _ in pairs], [other for _, other in pairs]
 
 
-def _matching(
-    number: Mapping[Topic, int], filters: Mapping[int, Filter], topic: Topic, attributes: Document
-) -> list[int]:
-    """Topics and filters that a sampled document is wanted by."""
-    plain = [number[topic]] if topic in number and number[topic] not in filters else []
-    return plain + [index for index, wanted in filters.items() if wanted.matches(attributes)]
+def _classes(samples: Sequence[Sampled], number: Mapping[Topic, int]) -> list[list[int]]:
+    """For every sampled document the topics and filters it is wanted by."""
+    filters = {index: one for topic, index in number.items() if (one := filter_of(topic)) is not None}
+    matcher, numbers = Matcher(list(filters.values())), list(filters)
+    found = []
+    for _, topic, attributes, _ in samples:
+        index = number.get(topic, -1)
+        plain = [] if index < 0 or index in filters else [index]
+        found.append(plain + [numbers[at] for at in matcher.matching(attributes)])
+    return found
 
 
 def _demand(hosts: Relation, samples: Sequence[tuple[int, Sequence[int], int]], unit: str) -> Demand:
