@@ -149,11 +149,13 @@ def _arrival_history(rates: str, count: int, is_uniform: bool, seed: int) -> His
 
 
 @lru_cache(maxsize=8)
-def _shift_histories(rates: str, count: int, shift_to: str, seed: int) -> tuple[History, History]:
+def _shift_histories(rates: str, count: int, shift_to: str, seed: int) -> tuple[float, History, History]:
+    """OC with the given clusters before anything changes, then with clusters that adapt and with those that do not."""
     parameters = users.Clustered(nodes=count, rates=rates, shift_to=shift_to)
     timeline, start = users.shift(parameters, seed), natural_clusters(parameters)
     adaptive = _shifted(timeline, start, seed, SAMPLES)[1]
-    return adaptive, _shifted(timeline, start, seed, SAMPLES, is_adaptive=False)[1]
+    still = _shifted(timeline, start, seed, SAMPLES, is_adaptive=False)[1]
+    return _shifted(_first(timeline, 0), start, seed)[0].overall, adaptive, still
 
 
 def _at(history: History, share: float) -> int:
@@ -179,7 +181,7 @@ def run_arrivals(point: Point, seed: int) -> Mapping[str, float]:
 
 def run_shift(point: Point, seed: int) -> Mapping[str, float]:
     """One moment of Figures 8 and 7(b)."""
-    adaptive, still = _shift_histories(
+    start_cost, adaptive, still = _shift_histories(
         str(point["rates"]), int(point["users"]), str(point.get("shift_to", "clustered")), seed
     )
     overhead = adaptive.overhead(60.0 * INTERVALS_PER_DAY)
@@ -191,7 +193,7 @@ def run_shift(point: Point, seed: int) -> Mapping[str, float]:
         "static": float(still.overall[at]),
         "oc": percent(adaptive.overall[at], adaptive.plain[at]),
         "static_oc": percent(still.overall[at], still.plain[at]),
-        "peak_after_start": percent(float(adaptive.overall.max()), float(adaptive.overall[0])),
+        "peak_after_start": percent(float(adaptive.overall.max()), start_cost),
         "end_after_peak": percent(float(adaptive.overall[-1]), float(adaptive.overall.max())),
     }
 
@@ -289,10 +291,15 @@ def _planner_timeline(point: Point, seed: int) -> tuple[Timeline, Relation | Non
     return users.shift(parameters, seed), natural_clusters(parameters)
 
 
-def _until(timeline: Timeline, cut: int, start: Relation | None, seed: int) -> TopicClusters:
-    part = Timeline(
-        timeline.start, timeline.time_s[:cut], timeline.change[:cut], timeline.who[:cut], timeline.what[:cut]
+def _first(timeline: Timeline, count: int) -> Timeline:
+    some = slice(count)
+    return Timeline(
+        timeline.start, timeline.time_s[some], timeline.change[some], timeline.who[some], timeline.what[some]
     )
+
+
+def _until(timeline: Timeline, cut: int, start: Relation | None, seed: int) -> TopicClusters:
+    part = _first(timeline, cut)
     return _follow(part, seed)[0] if start is None else _shifted(part, start, seed)[0]
 
 
