@@ -54,7 +54,16 @@ def publish_plan(store: PlanStore, system_name: str, homes: list[int], nodes: in
 
 async def apply(plans: Path, network: Network, version: int | None = None, **options: Any) -> None:
     places = [f"127.0.0.1:{node.ports['admin']}" for node in network.nodes]
-    chosen = {"nodes": 0, "base_port": 1, "token": "", "host": "", "dry_run": False, "follow": False, "status": False}
+    chosen = {
+        "nodes": 0,
+        "base_port": 1,
+        "token": "",
+        "host": "",
+        "dry_run": False,
+        "follow": False,
+        "status": False,
+        "over": 0.0,
+    }
     await asyncio.to_thread(apply_command, plans, version, admin=places, as_json=True, **(chosen | options))
 
 

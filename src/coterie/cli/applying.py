@@ -36,6 +36,9 @@ def apply_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change and what it saves.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Apply every plan that is published from now on.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show the predicted and the measured bill.")] = False,
+    over: Annotated[
+        float, typer.Option(min=0.0, help="Seconds to measure for --status; 0: all since the plan is in force.")
+    ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Switch a running network to a plan, of whatever system, without losing a message.
@@ -57,7 +60,7 @@ def apply_command(
         raise InputError(str(plan), "holds no plan yet; `coterie plan` makes one")
     network = LiveNetwork(places or _places(host, base_port, nodes or store.design(chosen).node_count), token)
     if status:
-        _show_bill(store, network, version, as_json)
+        _show_bill(store, network, version, over, as_json)
         return
     fitted = fit(store, chosen, network)
     summary = _changes(network, fitted)
@@ -96,12 +99,12 @@ def _try(store: PlanStore, network: LiveNetwork, version: int, applied: int | No
     return version
 
 
-def _show_bill(store: PlanStore, network: LiveNetwork, version: int | None, as_json: bool) -> None:
+def _show_bill(store: PlanStore, network: LiveNetwork, version: int | None, over_s: float, as_json: bool) -> None:
     answers = network.ask("/plan")
     running = version if version is not None else int(answers[0]["version"])
     if not answers[0]["generation"] and version is None:
         raise InputError(str(store.root), "no plan has been applied yet")
-    bill = side_by_side(store, running, network)
+    bill = side_by_side(store, running, network, over_s)
     age_s = max(one["in_force_s"] for one in answers)
     if as_json:
         print_json({"version": running, "in_force_s": age_s, "bill": bill})

@@ -181,17 +181,27 @@ def predicted(store: PlanStore, version: int) -> tuple[dict[str, float], float] 
     return columns, float((about or {}).get("interval_s", INTERVAL_S))
 
 
-def measured(network: LiveNetwork) -> tuple[dict[str, float], float, float]:
-    """(what was counted since the plan is in force, for how many seconds, deliveries)."""
+def measured(network: LiveNetwork, over_s: float = 0.0) -> tuple[dict[str, float], float, float]:
+    """(what was counted, in how many seconds, deliveries): since the plan is in force, or in the coming seconds."""
+    counted, span_s, deliveries = _counted(network)
+    if not over_s:
+        return counted, span_s, deliveries
+    time.sleep(over_s)
+    later, later_s, more = _counted(network)
+    return {name: later[name] - counted[name] for name in later}, later_s - span_s, more - deliveries
+
+
+def _counted(network: LiveNetwork) -> tuple[dict[str, float], float, float]:
     books = network.ask("/ledger")
-    names = books[0]["columns"]
-    total = {name: sum(one["columns"][name] for one in books) for name in names}
+    total = {name: sum(one["columns"][name] for one in books) for name in books[0]["columns"]}
     return total, max(one["in_force_s"] for one in books), float(sum(one["deliveries"] for one in books))
 
 
-def side_by_side(store: PlanStore, version: int, network: LiveNetwork) -> dict[str, tuple[float | None, float]]:
+def side_by_side(
+    store: PlanStore, version: int, network: LiveNetwork, over_s: float = 0.0
+) -> dict[str, tuple[float | None, float]]:
     """Predicted and measured, per interval of the plan (heartbeats per 60 s); copies per delivered message last."""
-    counted, span_s, deliveries = measured(network)
+    counted, span_s, deliveries = measured(network, over_s)
     foretold = predicted(store, version)
     columns, interval_s = foretold if foretold is not None else ({}, INTERVAL_S)
     span_s = max(span_s, 1e-9)
