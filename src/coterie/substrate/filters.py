@@ -24,7 +24,7 @@ Document = Mapping[str, Value]
 
 CONJUNCTIONS_MAX = 1000
 DEPTH_MAX = 50
-COMPARED_MAX = 100  # conjunctions over the same attributes that a new one is compared with when filters merge
+COMPARED_MAX = 16  # conjunctions over the same attributes that a new one is compared with when filters merge
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,20 +198,25 @@ def merge(filters: Iterable[Filter]) -> Filter:
 
 
 class _Kept:
-    """Conjunctions by the attributes they are about: only those with some in common have to do with each other."""
+    """Conjunctions by the attributes they are about, and by all of their parts but one."""
 
     def __init__(self) -> None:
         self._of: dict[tuple[str, ...], dict[Conjunction, None]] = {}
         self._about: dict[str, dict[tuple[str, ...], None]] = {}  # attribute -> keys of `_of` that have it
+        self._but_one: dict[tuple[str, Conjunction], Conjunction] = {}  # (attribute, other parts) -> the one like that
 
     def __iter__(self) -> Iterator[Conjunction]:
         return (parts for some in self._of.values() for parts in some)
 
     def add(self, parts: Conjunction) -> None:
         key = tuple(attribute for attribute, _ in parts)
-        self._of.setdefault(key, {})[parts] = None
-        for attribute in key:
-            self._about.setdefault(attribute, {})[key] = None
+        if key not in self._of:
+            self._of[key] = {}
+            for attribute in key:
+                self._about.setdefault(attribute, {})[key] = None
+        self._of[key][parts] = None
+        for attribute, rest in _but_one(parts):
+            self._but_one[attribute, rest] = parts
 
     def _near(self, parts: Conjunction, is_wider: bool) -> Iterator[Conjunction]:
         """The last few about a part of the same attributes (they may cover it), or about more than those."""
@@ -231,16 +236,23 @@ class _Kept:
 
     def join(self, fresh: Conjunction) -> Conjunction | None:
         """The union with one of those kept, which is taken out, where there is an exact one."""
-        key = tuple(attribute for attribute, _ in fresh)
-        for parts in islice(reversed(self._of.get(key, {})), COMPARED_MAX):
-            joined = _join(parts, fresh)
-            if joined is not None:
+        for attribute, rest in _but_one(fresh):
+            parts = self._but_one.get((attribute, rest))
+            joined = None if parts is None else _join(parts, fresh)
+            if parts is not None and joined is not None:
                 self._remove(parts)
                 return joined
         return None
 
     def _remove(self, parts: Conjunction) -> None:
         del self._of[tuple(attribute for attribute, _ in parts)][parts]
+        for key in _but_one(parts):
+            if self._but_one.get(key) == parts:
+                del self._but_one[key]
+
+
+def _but_one(parts: Conjunction) -> list[tuple[str, Conjunction]]:
+    return [(parts[at][0], (*parts[:at], *parts[at + 1 :])) for at in range(len(parts))]
 
 
 def _order(parts: Conjunction) -> list[tuple[str, str]]:
