@@ -42,6 +42,22 @@ def orders(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
     return lambda rows: [float(np.log10(value)) for value in plain(rows)]
 
 
+def growing(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+    """1 where value over value rises with the number of nodes."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
+        verdicts = []
+        for seed in sorted({row.seed for row in chosen}):
+            curve = sorted(
+                (row.point["nodes"], row.values[top] / row.values[bottom]) for row in chosen if row.seed == seed
+            )
+            verdicts.append(float(np.all(np.diff([value for _, value in curve]) > 0)))
+        return verdicts
+
+    return measure
+
+
 def worst(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
     """The largest value over value among a seed's rows."""
 
