@@ -91,12 +91,12 @@ def joining_costs(
     score[:] = 0.0
     saved = 0.0
     for i in range(crowd.indptr[user], crowd.indptr[user + 1]):
-        row = counts[crowd.topics[i]]
-        value = rate[crowd.topics[i]] * (1.0 - table[min(crowd.pins[i], POWERS)])
+        topic, pins = crowd.topics[i], crowd.pins[i]
+        value = rate[topic] * (1.0 - table[min(pins, POWERS)])
         if here >= 0:
-            saved += value * table[min(row[here] - crowd.pins[i], POWERS)]
+            saved += value * table[min(counts[topic, here] - pins, POWERS)]
         for broker in range(len(score)):
-            score[broker] += value * table[min(row[broker], POWERS)]
+            score[broker] += value * table[min(counts[topic, broker], POWERS)]
     return saved
 
 
