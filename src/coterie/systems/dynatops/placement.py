@@ -21,6 +21,8 @@ POLICIES = {
     "fanout": joining.FANOUT,
 }
 
+LOOK_PARTS = 4  # fan-out policy: a part of the users is looked over in each update
+
 
 @dataclass(frozen=True, eq=False)
 class Clusters:
@@ -130,10 +132,11 @@ class Follower:
     policy: str
     load_weight: float
     update_s: float
-    handover_price: float = 0.5  # fan-out policy: smoothed events per interval that a handover must save
+    handover_price: float = 0.25  # fan-out policy: smoothed events per interval that a handover must save
     room: float = 1.03  # fan-out policy: the largest load as a multiple of the mean
     _next: int = 0
     _updated_s: float = field(default=0.0)
+    _turn: int = 0
 
     def advance(self, until_s: float) -> Step:
         """Everything up to and including this moment."""
@@ -172,7 +175,7 @@ class Follower:
         return step
 
     def _look_over(self, step: Step) -> Step:
-        """Everybody in turn once more, alone and by exchange, where that saves the price of a handover."""
+        """A part of the users once more, alone and by exchange, where that saves the price of a handover."""
         users, rates = self.users, self.timeline.start.rates
         held = users.held >= 0
         indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)
@@ -180,7 +183,9 @@ class Follower:
         seats = Seats(users.node_of.copy(), np.ascontiguousarray(users.counts.T), users.load.copy())
         largest = int(crowd.weight.max(initial=0))
         capacity = fanout.capacity_of(int(indptr[-1]), largest, len(users.load), self.room - 1)
-        table, order = fanout.powers(joining.SMOOTHING), np.arange(len(users.node_of), dtype=np.int32)
+        table = fanout.powers(joining.SMOOTHING)
+        order = np.arange(self._turn, len(users.node_of), LOOK_PARTS, dtype=np.int32)
+        self._turn = (self._turn + 1) % LOOK_PARTS
         price = self.handover_price * (1 - joining.SMOOTHING)  # as `choose_by_fanout` counts, without that factor
         for sweep in (fanout.sweep, swap_sweep):
             sweep(crowd, rates, seats, capacity, table, order, price)
