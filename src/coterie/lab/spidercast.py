@@ -319,7 +319,7 @@ CHURN = experiment(
     [{"nodes": 100, "topics": 20, "subscriptions": 5, "life_s": 100, "duration_s": 70, "snapshot_s": 20}],
     [
         *(
-            {"nodes": 400, "life_s": life_s, "duration_s": 330, "snapshot_s": 50, "crash_share": 0.25}
+            {"nodes": 400, "life_s": life_s, "duration_s": 230, "snapshot_s": 50, "crash_share": 0.25}
             for life_s in LIVES
         ),
         {"nodes": 1250, "life_s": 100, "duration_s": 130, "snapshot_s": 50, "crash_share": 0.25},
