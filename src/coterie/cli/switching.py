@@ -22,7 +22,8 @@ from coterie.runtime.planes import PlanPart
 
 READY_S = 60.0  # how long a new plan may take to be built
 SWITCH_S = 5.0  # how long the word to switch may take to reach everybody
-POLL_S = 0.1
+MOVING_S = 3.0  # clients that have not gone after so long are not going to
+POLL_S = 0.2
 BILL = (
     *("dissemination.wanted", "dissemination.inbound", "dissemination.relayed", "dissemination.filtered"),
     *("dissemination.duplicate", "dissemination.copies", "maintenance.tree_keepalives"),
@@ -120,12 +121,17 @@ def _names(path: Path, column: str) -> list[str]:
 
 
 def change_over(network: LiveNetwork, plan: PlanForNetwork, told: Callable[[str], None] = lambda text: None) -> None:
-    """Load, start, wait until it is ready everywhere, switch, then say where clients should be.
+    """Send clients where they should be, then load, start, wait until it is ready everywhere, and switch.
 
-    Whatever goes wrong before the switch is undone: the network stays with the plan it has.
+    Clients go first, so that structures which nodes learn from what they see are made for where everybody is. If the
+    plan cannot be built it is dropped: the network stays with the one it has.
     """
     before = network.ask("/plan")
     started_s = time.monotonic()
+    body = msgspec.json.encode({"version": plan.version, "clients": plan.clients})
+    network.ask("/placement", "POST", [body] * len(network.places))
+    moved = _wait_moved(network, plan)
+    told(f"{moved} clients went to where plan {plan.version} wants them ({time.monotonic() - started_s:.1f} s)")
     generation = 1 + max(max(one["generation"], (one["next"] or one)["generation"]) for one in before)
     parts = [PlanPart(generation=generation, slice=one, settings=plan.settings) for one in plan.slices]
     try:
@@ -143,9 +149,26 @@ def change_over(network: LiveNetwork, plan: PlanForNetwork, told: Callable[[str]
     except RunError:
         network.order("switch", generation)  # whoever the flood did not reach
         _wait(network, lambda one: one["generation"] == generation, "switch")
-    body = msgspec.json.encode({"version": plan.version, "clients": plan.clients})
-    network.ask("/placement", "POST", [body] * len(network.places))
     told(f"plan {plan.version} is in force at all {len(before)} nodes ({time.monotonic() - started_s:.1f} s)")
+
+
+def _wait_moved(network: LiveNetwork, plan: PlanForNetwork) -> int:
+    """Until nobody has moved for a while: some do not follow, and nobody is waited for. Returns how many have moved."""
+    first = left = _misplaced(network, plan)
+    changed_s = time.monotonic()
+    while left and time.monotonic() - changed_s < MOVING_S:
+        time.sleep(POLL_S)
+        found = _misplaced(network, plan)
+        if found != left:
+            left, changed_s = found, time.monotonic()
+    return len(first - left)
+
+
+def _misplaced(network: LiveNetwork, plan: PlanForNetwork) -> set[str]:
+    nodes = [one["node"] for one in network.ask("/health")]
+    homes = network.ask("/placement")
+    at = {client: node for node, home in zip(nodes, homes, strict=True) for client in home["clients"]}
+    return {client for client, node in at.items() if plan.clients.get(client, node) != node}
 
 
 def _wait(

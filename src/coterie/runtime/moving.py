@@ -41,6 +41,7 @@ class Arrival:
         self.until_s = until_s
         self.since_s: dict[str, float] = {}  # filter -> when it was subscribed to here
         self.claim_s: float | None = None
+        self.handed: set[int] = set()  # what came from there already
 
 
 class Moving:
@@ -109,7 +110,9 @@ class Moving:
                 if size > HANDED_BYTES:
                     self._network.tell(source, Handed(said.client, tuple(messages), False))
                     messages, size = [], 0
-        self._network.tell(source, Handed(said.client, tuple(messages), True))
+        # While logs are being compared more may come for it: here asks again.
+        is_last = not self._network.recovery.is_catching_up or said.client not in self.leaving
+        self._network.tell(source, Handed(said.client, tuple(messages), is_last))
 
     def on_taken(self, said: Taken) -> None:
         session = self._broker.sessions.get(said.client)
@@ -168,7 +171,7 @@ class Moving:
         for qos, body in said.messages:
             carried = decode_carried(body)
             is_wanted = any(filter_matches(split_shared(one)[1], carried.topic) for one in session.subscriptions)
-            if not is_wanted or self._was_delivered(carried.id, carried.topic, arrival):
+            if not is_wanted or carried.id in arrival.handed or self._was_delivered(carried.id, carried.topic, arrival):
                 continue
             self.handed_count += 1
             if self._network.misses(carried.topic, carried.id):
@@ -176,6 +179,7 @@ class Moving:
             else:
                 self._network.seen.add(carried.id)  # so that recovery does not bring it once more
                 self._hand_on(session, carried.message(), qos)
+            arrival.handed.add(carried.id)
         if said.is_last:
             del self._arriving[said.client]
             if not self._arriving:

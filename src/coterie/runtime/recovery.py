@@ -23,6 +23,7 @@ from coterie.runtime.store import Store
 EVENTS_PER_DIGEST = 4000
 COPIES_BYTES = 512 << 10
 ASK_AGAIN_S = 5.0
+CATCHING_UP_S = 5.0
 SEEN_CAPACITY = 200_000
 IN_FLIGHT_US = 200_000  # younger events are most likely still on their way
 AUDIT_DELAY_US = 2_000_000
@@ -120,6 +121,11 @@ class Recovery:
         self._numbers.add(number)
         self._around.flood(Disturbed(number, since_us))
         self._begin(since_us)
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether something of the last moments may still be on its way by comparison of logs."""
+        return self._since_us is not None and self._loop.time() - self._began_s < CATCHING_UP_S
 
     def look_again(self, since_us: int, recent_s: float) -> None:
         """Compare logs since then, unless a disturbance of the last moments makes everybody do so anyway."""
