@@ -56,12 +56,12 @@ class TwoRings(RingRouter):
     def move(self, position: int, contacts: Iterable[Contact]) -> None:
         """Sit at another place of the skewed ring, knowing these there."""
         self.position = position
-        known = {**self._place, **dict(contacts)}
-        known.pop(self.peer, None)
+        self._place.update((peer, at) for peer, at in contacts if peer != self.peer and self._lost.get(peer) != at)
         self.skewed = OscarRouter(self.peer, position, self._shape)
-        ahead = sorted(known.items(), key=lambda contact: clockwise(position, contact[1]))
+        ahead = sorted(self._place.items(), key=lambda contact: clockwise(position, contact[1]))
         self.skewed.learn_all(ahead[: self.near] + ahead[-self.near :])
-        self.learn_all(ahead, is_hearsay=True)
+        self.skewed.learn_all(ahead)
+        self._keep()
 
     def relink(self, contacts: list[Contact]) -> list[Peer]:
         """Make these the long links of the skewed ring; who is new."""
@@ -89,7 +89,7 @@ class TwoRings(RingRouter):
         is_known = peer in self._place
         if is_known:
             self._lost.pop(peer, None)
-            self._lost[peer] = self._place[peer]
+            self._lost[peer] = self._place.pop(peer)
             if len(self._lost) > LOST_MAX:
                 del self._lost[next(iter(self._lost))]
         self.control.forget(peer)
@@ -127,7 +127,14 @@ class TwoRings(RingRouter):
         self.skewed.learn(peer, position, is_hearsay=is_hearsay)
 
     def _keep(self) -> None:
-        """Remember those alone whom a ring has kept."""
+        """Offer each ring whom the other one knows, then remember those alone whom a ring has kept.
+
+        A ring that has lost a neighbour may have turned down the next one before, and will not hear of it again:
+        whoever pings us is known already. The skewed ring takes neighbours alone, for others would fill its long links.
+        """
+        ahead = sorted(self._place.items(), key=lambda contact: clockwise(self.position, contact[1]))
+        self.skewed.learn_all(ahead[: self.near] + ahead[-self.near :])
+        self.control.learn_all((peer, control_position(peer)) for peer in self._place)
         self._place = {
             peer: place
             for peer, place in self._place.items()
