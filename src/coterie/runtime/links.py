@@ -17,7 +17,7 @@ from coterie.errors import ConfigError
 from coterie.protocol.wire import FRAME_BYTES_MAX
 from coterie.runtime.channel import Channel
 from coterie.runtime.config import LinkSection, Peer
-from coterie.runtime.frames import BEAT, BEAT_FRAME, BYE
+from coterie.runtime.frames import BEAT, BEAT_FRAME, BYE, CONTROL, TRACKED_CONTROL
 
 DIAL_TIMEOUT_S = 5.0
 PENDING_BYTES_MAX = 4 << 20
@@ -128,8 +128,11 @@ class Links:
 
     # --- sending ---
 
-    def send(self, peer: int, data: bytes, is_event: bool = False) -> bool:
-        """Queue a frame; False if it was given up (shed, or the peer cannot be reached at present)."""
+    def send(self, peer: int, data: bytes, is_event: bool = False, is_use: bool = True) -> bool:
+        """Queue a frame; False if it was given up (shed, or the peer cannot be reached at present).
+
+        What drivers say to all neighbours is no use of a link: else none would ever be idle.
+        """
         target = self._targets.get(peer)
         if target is None:
             return False
@@ -142,7 +145,8 @@ class Links:
                     self.on_shed(peer)
                     return False
             channel.put(data)
-            channel.used_s = channel.sent_s
+            if is_use:
+                channel.used_s = channel.sent_s
             self._dirty[channel] = None
             return True
         return self._send_later(target, data)
@@ -271,7 +275,8 @@ class Links:
             channel.is_leaving = True
         said = [one for one in frames if one[0] not in (BEAT, BYE)]
         if said:
-            channel.used_s = channel.heard_s
+            if any(kind not in (CONTROL, TRACKED_CONTROL) for kind, _ in said):
+                channel.used_s = channel.heard_s
             self.on_frames(channel.peer, said)
 
     # --- time ---
@@ -292,12 +297,13 @@ class Links:
                     channel.flush(now_s)
         self._loop.call_later(settings.heartbeat_s, self._tick)
 
-    def release_idle(self, wanted: set[int]) -> None:
+    def release_idle(self, wanted: set[int], idle_s: float | None = None) -> None:
         """Close links that nobody wants and nothing uses."""
         now_s = self.now()
+        idle_s = self.settings.idle_s if idle_s is None else idle_s
         for peer, target in self._targets.items():
             for channel in list(target.channels):
-                if peer not in wanted and now_s - channel.used_s > self.settings.idle_s:
+                if peer not in wanted and now_s - channel.used_s > idle_s:
                     channel.close()
 
     def block(self, peers: Iterable[int]) -> None:

@@ -58,7 +58,7 @@ from coterie.runtime.frames import (
 from coterie.runtime.interest import RemoteFilters, is_local
 from coterie.runtime.links import Links
 from coterie.runtime.overlay import Overlay
-from coterie.runtime.planes import TAGS, Planes, PlanPart
+from coterie.runtime.planes import DRAIN_S, TAGS, Planes, PlanPart
 from coterie.runtime.recovery import Recovery, SeenEvents
 from coterie.runtime.store import Store
 
@@ -112,6 +112,10 @@ class Network:
         self._has_asked_retained = False
         self._loop = asyncio.get_running_loop()
 
+    def _on_retired(self) -> None:
+        """Links that only the plan before needed are not kept."""
+        self.links.release_idle(self.planes.links(), DRAIN_S / 2)
+
     @property
     def overlay(self) -> Overlay:
         """The one by which this node publishes."""
@@ -163,6 +167,7 @@ class Network:
             self._on_frames, self._on_up, self._on_lost, self._on_shed,
         )  # fmt: skip
         links.log = self.log
+        self.planes.on_retired = self._on_retired
         self.recovery.on_turn = self._turn
         port = 0 if self.is_alone else await links.listen()
         self.overlay.start()
@@ -329,7 +334,7 @@ class Network:
     def _put(self, peer: int, body: bytes) -> bool:
         number = self.cascades.number_for(peer)
         data = frame(CONTROL, body) if number is None else frame(TRACKED_CONTROL, body, number)
-        is_sent = self.links.send(peer, data)
+        is_sent = self.links.send(peer, data, is_use=False)
         if number is not None and not is_sent:
             self.cascades.done(peer, number)
         self.control_sent += is_sent

@@ -63,6 +63,7 @@ class Planes:
         self.next_part: PlanPart | None = None if kept is None else kept.next
         self.next: Overlay | None = None if self.next_part is None else make(self.next_part)
         self.on_switch: Callable[[], None] = lambda: None
+        self.on_retired: Callable[[], None] = lambda: None
         self.outdated_by = 0  # a generation in force elsewhere that this node was never given
         self.dropped_count = 0  # messages of plans that are not known here
         self.retired_sent: Counter[Traffic] = Counter()
@@ -198,6 +199,7 @@ class Planes:
             self._old.remove(overlay)
             overlay.stop()
             self._book(overlay)
+            self.on_retired()
 
     def _book(self, overlay: Overlay) -> None:
         self.retired_sent.update(overlay.sent)
