@@ -444,7 +444,7 @@ REPAIR = Experiment(
         {**_CRASH, "nodes": 500, "topics": 100, "subscriptions": 8, "system": name}
         for name in ("magnet", "interest-ring", "magnet-uniform")
     ],
-    full_seeds=3,
+    full_seeds=2,
     claims=(
         Claim(
             "repair/heals",
