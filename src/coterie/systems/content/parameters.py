@@ -23,6 +23,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
     sampling: float = 0.03  # p, the share of documents the coordinator sees (section VI; Figure 4)
     prior: float = 0.1  # weight of an assumed document per keyword, so that unsampled ones get trees; the paper: 0
     held_out: float = 0.25  # of the sample, to choose the number of groups by; 0: by the documents learned from
+    gain_min: float = 0.02  # what several trees must save of one tree's cost on held-out documents to be chosen
     groups_max: int = 0  # k: trees at most (0: any number)
     classes_max: int = 2500  # keywords or topics that are grouped, those that cost most; others join what is most alike
     hybrid_groups: int = 200  # where the hybrid of section V hands over from Algorithm 3 to Algorithm 2
@@ -58,7 +59,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
                 raise ConfigError(key, getattr(self, key), f"at least {low}")
         if not 0 < self.sampling <= 1:
             raise ConfigError("sampling", self.sampling, "a probability above 0, at most 1")
-        for key in ("held_out", "threshold"):
+        for key in ("held_out", "threshold", "gain_min"):
             if not 0 <= getattr(self, key) < 1:
                 raise ConfigError(key, getattr(self, key), "a share from 0 to below 1")
         if not 0 <= self.prior < 1e6:

@@ -61,8 +61,17 @@ def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed:
         return strategy
     # The documents held out are a quarter of all we know: use them too, unless they themselves fare worse by it.
     refined = fit(terrain, demand.with_prior(parameters.prior), strategy.label, parameters.shape)
-    one = single(terrain, demand, parameters.shape)
-    return min((one, refined, strategy), key=lambda known: known.cost(terrain, held_out))
+    return _prefer(
+        terrain, held_out, (single(terrain, demand, parameters.shape), refined, strategy), parameters.gain_min
+    )
+
+
+def _prefer(terrain: Terrain, held_out: Demand, found: tuple[Strategy, ...], gain_min: float) -> Strategy:
+    """The cheapest; but one tree, unless several save enough to do so on other documents as well."""
+    costs = {at: strategy.cost(terrain, held_out) for at, strategy in enumerate(found)}
+    plain = min((at for at in costs if found[at].group_count == 1), key=costs.__getitem__)
+    best = min(costs, key=costs.__getitem__)
+    return found[best] if costs[best] < (1 - gain_min) * costs[plain] else found[plain]
 
 
 def split_sample(demand: Demand, parameters: ContentParameters, seed: int) -> tuple[Demand, Demand | None]:
