@@ -374,7 +374,7 @@ SENSITIVITY = Experiment(
         *_varied({"workload": "multimodal", "nodes": 5000, "modes": 10, "modes_per_peer": 1}, _CHANGES),
         *_varied({"workload": "multimodal", "nodes": 5000, "modes": 25, "modes_per_peer": 5}, _CHANGES),
     ],
-    full_seeds=2,
+    full_seeds=1,
     claims=(
         Claim(
             "sensitivity/few-samples",

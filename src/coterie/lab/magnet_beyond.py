@@ -122,7 +122,7 @@ BEYOND = Experiment(
         {"workload": "uncorrelated"},
         {"workload": "wiki", "links": 12, "rates": "constant"},
     ],
-    full_seeds=3,
+    full_seeds=2,
     claims=(
         Claim(
             "interest-ring/fewer-relays",

@@ -124,7 +124,7 @@ TIMELINE = Experiment(
         }
         for j in (0, 8)
     ],
-    full=[{**_SIZES, "nodes": 400, "epochs": 12, "drift": 0.75, "rejoin_every": j} for j in (0, 1, 4, 8, 16)],
+    full=[{**_SIZES, "nodes": 200, "epochs": 12, "drift": 0.75, "rejoin_every": j} for j in (0, 1, 4, 8, 16)],
     full_seeds=2,
     claims=(
         Claim(
