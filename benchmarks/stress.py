@@ -209,7 +209,7 @@ async def one(base: int, name: str, attack: Callable[[], Awaitable[str]], pid: i
     ]
 
 
-async def run(fleet: Fleet, base: int, scale: float) -> None:
+async def run(fleet: Fleet, base: int, scale: float, only: str) -> None:
     pid = next(pid for pid, node in fleet.pids.items() if node == 0)
     attacks = Attacks(base, scale)
     attacks.pid = pid
@@ -227,6 +227,8 @@ async def run(fleet: Fleet, base: int, scale: float) -> None:
         ("connections", attacks.connections),
         ("distinct topics", attacks.topics),
     ):
+        if not name.startswith(only):
+            continue
         row = await one(base, name, attack, pid)
         print(" ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)), flush=True)
 
@@ -234,6 +236,7 @@ async def run(fleet: Fleet, base: int, scale: float) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--scale", type=float, default=1.0)
+    arguments.add_argument("--only", default="", help="the first word of the one to run")
     chosen = arguments.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -245,7 +248,7 @@ def main() -> None:
         try:
             fleet.start()
             fleet.wait_healthy(60.0)
-            asyncio.run(run(fleet, base, chosen.scale))
+            asyncio.run(run(fleet, base, chosen.scale, chosen.only))
         finally:
             fleet.stop()
     sys.stdout.flush()

@@ -118,6 +118,11 @@ class Links:
     def queue_bytes(self) -> int:
         return sum(channel.backlog_bytes for target in self._targets.values() for channel in target.channels)
 
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so much waits that whoever sends much should wait too, long before anything is shed."""
+        return self.queue_bytes() > self.settings.queue_bytes_max >> 3
+
     def traffic_bytes(self) -> tuple[int, int]:
         """(received, sent) since the start."""
         channels = [channel for target in self._targets.values() for channel in target.channels]

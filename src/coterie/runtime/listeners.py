@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from coterie.runtime.server import Server
 
 LINGER_S = 2.0
+MUCH_BYTES = 16_384  # who sends so much at once can wait for the links
+WAIT_S, LOOK_S = 0.2, 0.01
 
 
 class ClientLink(asyncio.Protocol):
@@ -38,6 +40,7 @@ class ClientLink(asyncio.Protocol):
         self.host = ""
         self.is_closing = False
         self.is_deciding = False  # a password is being checked
+        self._holds: set[str] = set()  # why nothing is read at present
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -49,16 +52,44 @@ class ClientLink(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self.is_closing:
             self.server.serve(self, data)
+            if len(data) >= MUCH_BYTES and not self.server.network.is_alone:
+                self._take_turns()
+
+    def _take_turns(self) -> None:
+        """A client that sends much at once lets the others have their turn, and the links catch up, before it goes on.
+
+        Not for long: a peer that is stuck must not stop everybody.
+        """
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + WAIT_S
+
+        def look() -> None:
+            if self.server.network.links.is_crowded and loop.time() < deadline_s:
+                loop.call_later(LOOK_S, look)
+            else:
+                self._release("links")
+
+        if "links" not in self._holds:
+            self._hold("links")
+            loop.call_soon(look)
+
+    def _hold(self, reason: str) -> None:
+        if not self._holds and self.transport is not None and not self.is_closing:
+            self.transport.pause_reading()
+        self._holds.add(reason)
+
+    def _release(self, reason: str) -> None:
+        self._holds.discard(reason)
+        if not self._holds and self.transport is not None and not self.transport.is_closing():
+            self.transport.resume_reading()
 
     def pause_writing(self) -> None:
         """The client does not read: keep its answers bounded too, by not reading its questions."""
-        if self.transport is not None and not self.is_closing:
-            self.transport.pause_reading()
+        self._hold("client")
         self.server.congested(self, True)
 
     def resume_writing(self) -> None:
-        if self.transport is not None and not self.is_closing:
-            self.transport.resume_reading()
+        self._release("client")
         self.server.congested(self, False)
 
     def connection_lost(self, error: Exception | None) -> None:
