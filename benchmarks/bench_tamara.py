@@ -158,7 +158,7 @@ def plan_task(rate: np.ndarray) -> Callable[[str], pa.Table]:
     return work
 
 
-def rows(is_full: bool) -> list[dict[str, float | str]]:
+def rows(large: tuple[int, int] | None) -> list[dict[str, float | str]]:
     operations_per_s(INTERPRETED_USERS)  # compile
     compiled = operations_per_s(3000)
     slow = interpreted_operations_per_s()
@@ -183,19 +183,21 @@ def rows(is_full: bool) -> list[dict[str, float | str]]:
         },
         planner_row(20_000, 6_000),
     ]
-    return [*table, pipeline_row(1_000_000, 100_000)] if is_full else table
+    return table if large is None else [*table, pipeline_row(*large)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--full", action="store_true")
+    parser.add_argument("--users", type=int, default=1_000_000, help="of the run through Spark")
+    parser.add_argument("--topics", type=int, default=100_000, help="of the run through Spark")
     parser.add_argument("--interpreted", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.interpreted:
         sys.stdout.write(str(operations_per_s(INTERPRETED_USERS)))
         return
-    table = rows(chosen.full)
+    table = rows((chosen.users, chosen.topics) if chosen.full else None)
     if chosen.json:
         sys.stdout.write(json.dumps(table) + "\n")
         return
