@@ -103,7 +103,7 @@ def kept_by_sparing(rows: Sequence[Row]) -> list[float]:
     return [some / max(always, 1e-9) for some, always in zip(eighth, every, strict=False)]
 
 
-_SIZES: Point = {"topics": 100, "modes": 10, "subscriptions": 8, "samples": 10}
+_SIZES: Point = {"topics": 60, "modes": 6, "subscriptions": 8, "samples": 10}
 _SMALL: Point = {**_SIZES, "nodes": 80, "topics": 40, "modes": 5, "subscriptions": 4}
 TIMELINE = Experiment(
     id="magnet/rejoin",
@@ -124,7 +124,7 @@ TIMELINE = Experiment(
         }
         for j in (0, 8)
     ],
-    full=[{**_SIZES, "nodes": 200, "epochs": 12, "drift": 0.75, "rejoin_every": j} for j in (0, 1, 4, 8, 16)],
+    full=[{**_SIZES, "nodes": 100, "epochs": 9, "drift": 1.0, "rejoin_every": j} for j in (0, 1, 4, 8, 16)],
     full_seeds=2,
     claims=(
         Claim(
