@@ -336,12 +336,16 @@ def _monotone(name: str, sign: int) -> Measure:
     def measure(rows: Sequence[Row]) -> list[float]:
         periods = sorted({float(row.point["free_h"]) for row in rows})
         series = [per_seed(rows, name, free_h=period) for period in periods]
-        return [1.0 if sign * (last - first) >= 0 else 0.0 for first, last in zip(series[0], series[-1], strict=True)]
+        return [1.0 if sign * (last - first) > 0 else 0.0 for first, last in zip(series[0], series[-1], strict=True)]
 
     return measure
 
 
 FREE_H = (5, 10, 20, 50)
+FIGURE_9_BECAUSE = (
+    "one reconfiguration pays, at the start; placement then keeps the brokers' subscriptions so still that none pays "
+    "again, however short the free period is"
+)
 
 FIGURE_9 = Experiment(
     id=f"{PAPER}/fig9",
@@ -360,10 +364,11 @@ FIGURE_9 = Experiment(
         Claim(
             id="fig9/overhead",
             where="Figure 9",
-            statement="the overhead does not shrink as T_free grows",
+            statement="the overhead rises as T_free grows",
             expected=1.0,
             tolerance=0.25,
             measure=_monotone("dynatops_overhead", 1),
+            because=FIGURE_9_BECAUSE,
         ),
         Claim(
             id="fig9/messages",
@@ -372,7 +377,7 @@ FIGURE_9 = Experiment(
             expected=1.0,
             tolerance=0.25,
             measure=_monotone("dynatops_reconfiguration", -1),
-            because="with rates per period that grow with T_free a reconfiguration pays for more brokers at once",
+            because=FIGURE_9_BECAUSE,
         ),
     ],
     plots=[Plot("Messages per event", "free_h", "dynatops_overhead")],
