@@ -140,7 +140,7 @@ def _changes(network: LiveNetwork, plan: PlanForNetwork) -> dict[str, Any]:
         ),
         "links_to_add": sum(len(after - had) for had, after in zip(old, new, strict=True)),
         "links_to_drop": sum(len(had - after) for had, after in zip(old, new, strict=True)),
-        "clusters_to_join": sum(len(part.channels) for part in plan.slices),
+        "clusters_to_join": sum(one.is_member for part in plan.slices for one in part.channels),
     }
 
 
