@@ -132,6 +132,8 @@ TIMELINE = Experiment(
             1.0,
             0.1,
             kept_by_sparing,
+            because="all interests change completely within nine steps here; whoever moves rarely moves together with "
+            "many others, and the samples name places that are left at the same time",
         ),
     ),
     plots=(Plot("Saving in the end by policy", "rejoin_every", "saving_end"),),
