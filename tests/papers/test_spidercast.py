@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from coterie.lab.experiment import Row, Verdict
 from coterie.lab.spidercast import EXPERIMENTS
 from coterie.lab.spidercast_churn import run_protocol_churn
 from coterie.lab.spidercast_runs import run_churn, run_overlay
+from coterie.model import Relation
+from coterie.systems.spidercast import measures
+from coterie.workloads import make_workload
 
 
 @pytest.mark.parametrize("workload", ["uniform", "rss", "zipf", "nyse"])
@@ -63,3 +67,21 @@ def test_the_protocol_keeps_topics_connected_while_nodes_come_go_and_crash() -> 
     assert values["partitioned"] == 0
     assert values["snapshots"] == 6
     assert 10 < values["messages"] < values["messages_with_refused"] < 100
+
+
+@pytest.mark.parametrize(("links_each", "diameter"), [(4, 9), (5, 7), (6, 6)])
+def test_a_topic_of_1000_members_needs_six_links_each_for_the_diameter_of_section_3_4(
+    links_each: int, diameter: int
+) -> None:
+    """Uniform popularity at 10,000 nodes; regular random graphs, which the paper argues with."""
+    ends = np.random.default_rng(1).permutation(np.repeat(np.arange(1000), links_each))
+    one, other = ends[::2], ends[1::2]
+    links = Relation.from_pairs(np.concatenate([one, other]), np.concatenate([other, one]), 1000, 1000)
+    everybody = Relation.from_rows([[0]] * 1000, 1)
+    assert measures.topic_diameter(links, everybody) == diameter
+
+
+def test_nine_links_cannot_give_six_links_per_topic() -> None:
+    """Figure 12's degree at 10,000 nodes, if all of them went to the nodes that share most."""
+    interests = make_workload("rss", {"nodes": 10000}, 1).interests
+    assert 9 * measures.top_intersection(interests, 9) / 100 < 5
