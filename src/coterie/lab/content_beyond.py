@@ -115,6 +115,9 @@ NETWORKS = Experiment(
     full_seeds=2,
 )
 
+HELD_OUT_REAL: list[Point] = [
+    {"network": network, "locality": 15.0, "nodes": 1, "documents": 10_000} for network in REAL
+]
 HELD_OUT = Experiment(
     id="content/held-out",
     paper=PAPER,
@@ -124,7 +127,7 @@ HELD_OUT = Experiment(
     quick=[{**point, "keywords": 100, "sampling": 0.1} for point in grid(FAMILIES, (2.0, 100.0), (150,), 600)],
     full=[
         *grid(FAMILIES, (2.0, 15.0, 100.0), (500, 1000), 10_000),
-        *({"network": network, "locality": 15.0, "nodes": 1, "documents": 10_000} for network in REAL),
+        *HELD_OUT_REAL,
         *({**point, "unit": "node"} for point in grid((STUB, FLAT), (2.0,), (500,), 10_000)),
     ],
     claims=[
