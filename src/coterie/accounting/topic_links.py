@@ -20,9 +20,8 @@ from coterie.model import Relation
 Offers = NDArray[np.float64]
 
 STEPS = 60  # of the climb; five times as many raise the bounds by less than 1 %
-STRIDE = 0.1  # of the first steps, as a share of the bound
-PATIENCE = 3  # steps without a better bound before they become shorter
-BETTER = 1e-4  # smaller gains count as none
+FIRST_STRIDE, LAST_STRIDE = 0.1, 0.002  # lengths of the steps, as shares of the bound
+MOMENTUM = 0.7  # of a step's direction that goes on into the next
 
 
 def connected_degree(interests: Relation, steps: int = STEPS) -> float:
@@ -83,24 +82,19 @@ class _Pairs:
 
 
 def _climb(pairs: _Pairs, kind: int, wanted: Offers, offer: Offers, steps: int) -> float:
-    """The best bound on links along the ascent."""
-    built = np.zeros(len(offer))
-    best, best_offer, idle, stride = 0.0, offer, 0, STRIDE
-    for _ in range(steps + 1):
-        bound = float((wanted * offer).sum()) - _surplus(pairs, kind, offer, built)
-        if bound > best * (1 + BETTER):
-            best, best_offer, idle = bound, offer, 0
-        else:
-            idle += 1
-        if idle == PATIENCE:
-            offer, idle, stride = best_offer, 0, stride / 2
-            continue
+    """The best bound on links along the ascent, whose steps become shorter."""
+    built, direction = np.zeros(len(offer)), np.zeros(len(offer))
+    best = 0.0
+    for step in range(steps + 1):
+        best = max(best, float((wanted * offer).sum()) - _surplus(pairs, kind, offer, built))
         slope = wanted - built
         slope[(offer <= 0) & (slope < 0)] = 0.0
-        length = float((slope**2).sum())
+        direction = slope + MOMENTUM * direction
+        length = float((direction**2).sum())
         if length == 0:
             break
-        offer = np.maximum(offer + stride * best / length * slope, 0.0)
+        stride = FIRST_STRIDE * (LAST_STRIDE / FIRST_STRIDE) ** (step / max(steps, 1))
+        offer = np.maximum(offer + stride * best / length * direction, 0.0)
     return best
 
 
