@@ -323,7 +323,7 @@ CHURN = experiment(
             {"nodes": 400, "life_s": life_s, "duration_s": 230, "snapshot_s": 50, "crash_share": 0.25}
             for life_s in LIVES
         ),
-        {"nodes": 1250, "life_s": 100, "duration_s": 130, "snapshot_s": 50, "crash_share": 0.25},
+        {"nodes": 1250, "life_s": 100, "duration_s": 90, "snapshot_s": 20, "crash_share": 0.25},
     ],
     [
         Claim(
