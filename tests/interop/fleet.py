@@ -40,7 +40,7 @@ def free_ports(count: int) -> list[int]:
 def run(main: Callable[[], Any]) -> Any:
     """An async test body on the loop that nodes use."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(asyncio.wait_for(main(), 60))
+        return runner.run(asyncio.wait_for(main(), 120))
 
 
 def write_configs(

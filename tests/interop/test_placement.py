@@ -155,7 +155,7 @@ def test_nothing_is_missed_or_doubled_on_the_way(tmp_path: Path) -> None:
             expected = [
                 sorted(payload for kind, payload in sent if number == 0 or kind == number % 2) for number in range(4)
             ]
-            await until(lambda: [sorted(one) for one in got] == expected)
+            await until(lambda: [sorted(one) for one in got] == expected, 50)
             await until(lambda: not network.nodes[0].server.moving.leaving)
             assert sum(node.server.moving.handed_count for node in network.nodes) > 0
             assert all("mover0" not in network.nodes[node].broker.sessions for node in (0, 1))
