@@ -92,6 +92,7 @@ def test_a_killed_sweep_is_finished_by_the_next_with_the_same_results(spark, tmp
     before = ran(tmp_path)
     assert (4, 2) not in before
     assert {(0, 1), (0, 2), (1, 1), (1, 2), (2, 1)} <= set(before)
+    kept = {path.stem for path in (tmp_path / "results").glob("*.json")}
     resumed = sweep(spark, deadly(tmp_path), tmp_path / "results")
     again = ran(tmp_path)[:]
     for one in before:
@@ -99,6 +100,7 @@ def test_a_killed_sweep_is_finished_by_the_next_with_the_same_results(spark, tmp
     assert {resumed[one.key]["values"]["y"] for one in deadly(tmp_path)} == {
         x * 10 + seed for x in range(5) for seed in (1, 2)
     }
+    assert len(again) <= 10 - len(kept)
     assert not {(0, 1), (0, 2), (1, 1), (1, 2)} & set(again)
 
 
