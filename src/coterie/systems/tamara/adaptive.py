@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from random import Random
 
-from coterie.model import Topic
+from coterie.model import Topic, Workload
 from coterie.model.design import Upkeep
 from coterie.protocol.events import Timer
 from coterie.protocol.system import System
@@ -19,7 +19,7 @@ from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import topic_key
 from coterie.systems import scribe
 from coterie.systems.scribe import pastry_overlay
-from coterie.systems.tamara.bulk import CELLS_MAX
+from coterie.systems.tamara.bulk import CELLS_MAX, PAIRS_MAX
 from coterie.systems.tamara.costs import toss_probability
 from coterie.systems.tamara.decisions import absorb_change, add_change, merge_change, needed_shared, pair_change
 from coterie.systems.tamara.messages import (
@@ -304,6 +304,12 @@ def _is_first(message: Propose) -> bool:
     return str(message.proposer) < str(message.channel)
 
 
+def fits(workload: Workload) -> bool:
+    """Whether the bulk form has room for it and would end in minutes; the planner takes what is larger."""
+    cells = workload.node_count * workload.topic_count
+    return cells <= CELLS_MAX and workload.interests.pair_count <= PAIRS_MAX
+
+
 SYSTEM = System(
     name="tamara",
     title="Tamara: topic-clusters that adapt by themselves, over Scribe",
@@ -317,5 +323,5 @@ SYSTEM = System(
     ),
     node=TamaraNode,
     messages=(*scribe.SYSTEM.messages, *CLUSTER_MESSAGES, *ADAPTATION_MESSAGES),
-    fits=lambda workload: workload.node_count * workload.topic_count <= CELLS_MAX,
+    fits=fits,
 )

@@ -15,6 +15,7 @@ from coterie.systems.tamara.costs import SIMPLE, CostFunctions
 from coterie.systems.tamara.parameters import TamaraParameters
 
 CELLS_MAX = 250_000_000  # users x topics: what the arrays of the bulk form may span; what is touched is far less
+PAIRS_MAX = 2_000_000  # subscriptions: where everybody wants nearly everything, time grows with their square
 _TOPICS_WITH_ROOM = 10_000  # up to here clusters may be twice as many as topics, beyond half as many
 
 

@@ -23,7 +23,9 @@ from coterie.systems.tamara.names import planned_name
 from coterie.systems.tamara.parameters import TamaraParameters
 from coterie.systems.tamara.planner import cover_with, plan_clusters
 
-_CELLS_TO_GROW = 10_000_000  # users x topics: so small that the distributed algorithm's clusters are one more start
+# So small a workload that the distributed algorithm's clusters are one more start: users x topics, and subscriptions,
+# with whose square its time grows where everybody wants nearly everything.
+_CELLS_TO_GROW, _PAIRS_TO_GROW = 10_000_000, 200_000
 
 
 def adaptive_channels(workload: Workload, placement: Placement, parameters: TamaraParameters, seed: int) -> Channels:
@@ -42,7 +44,8 @@ def planned_channels(workload: Workload, placement: Placement, parameters: Scrib
     """Topics, and the clusters that the central planner chooses."""
     interests = workload.node_interests(placement.node_of)
     starts = []
-    if interests.row_count * interests.column_count <= _CELLS_TO_GROW:
+    cells = interests.row_count * interests.column_count
+    if cells <= _CELLS_TO_GROW and interests.pair_count <= _PAIRS_TO_GROW:
         starts.append(_grown(interests, workload.rates, TamaraParameters(), seed))
     return with_clusters(plan_clusters(interests, workload.rates, starts=starts, seed=seed).topics)
 
