@@ -122,6 +122,13 @@ def meet(needs: Needs, one: int, other: int, is_counting: bool) -> int:
 
 
 @kernel
+def add_links(needs: Needs, web: Web, ends: Int32) -> None:
+    for at in range(len(ends)):
+        add_link(web, ends[at, 0], ends[at, 1])
+        meet(needs, ends[at, 0], ends[at, 1], False)
+
+
+@kernel
 def settle_pair(needs: Needs, topic: int, one: int, other: int, own: int, its: int) -> None:
     needs.cover[own] += 1
     needs.cover[its] += 1
@@ -198,8 +205,11 @@ def scan(needs: Needs, web: Web, board: Board, node: int) -> int:
 
 
 @kernel
-def take(needs: Needs, web: Web, board: Board, node: int, level: int, draw: Words) -> None:
-    """Add the node's links of this gain (at least), in random order; remember the best gain left."""
+def take(needs: Needs, web: Web, board: Board, node: int, level: int, enough: int, draw: Words) -> int:
+    """Add the node's links of this gain (at least), in random order, until enough is gained; returns what was.
+
+    Remembers the best gain left.
+    """
     count = scan(needs, web, board, node)
     best, good = 0, 0
     for at in range(count):
@@ -210,19 +220,25 @@ def take(needs: Needs, web: Web, board: Board, node: int, level: int, draw: Word
             board.touched[good] = other
             good += 1
         best = max(best, gain)
+    gained = 0
     for at in range(good):
+        if gained >= enough:
+            break
         swap = at + int(random_share(draw) * (good - at))
         board.touched[at], board.touched[swap] = board.touched[swap], board.touched[at]
         other = board.touched[at]
-        if meet(needs, node, other, True) >= level:
+        gain = meet(needs, node, other, True)
+        if gain >= level:
             add_link(web, node, other)
             meet(needs, node, other, False)
+            gained += gain
     board.bound[node] = min(best, level - 1)
+    return gained
 
 
 @kernel
-def serve(needs: Needs, web: Web, board: Board, draw: Words) -> None:
-    """Links of the highest gain first until no link meets any need."""
+def serve(needs: Needs, web: Web, board: Board, enough: int, draw: Words) -> None:
+    """Links of the highest gain first until so many needs are met, or no link meets any."""
     count = len(needs.interest_indptr) - 1
     order = np.arange(count)
     highest = 0
@@ -237,8 +253,8 @@ def serve(needs: Needs, web: Web, board: Board, draw: Words) -> None:
             order[at], order[swap] = order[swap], order[at]
         for at in range(count):
             node = order[at]
-            if board.bound[node] >= level and has_needs(needs, node):
-                take(needs, web, board, node, level, draw)
+            if enough > 0 and board.bound[node] >= level and has_needs(needs, node):
+                enough -= take(needs, web, board, node, level, enough, draw)
 
 
 @kernel

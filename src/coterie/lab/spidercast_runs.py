@@ -24,6 +24,8 @@ from coterie.workloads import make_timeline, make_workload
 Times = NDArray[np.float64]
 
 LOOK_AHEAD_S = 20.0
+CRASHED_PERCENT = (5, 10, 20)
+CRASH_SAMPLES = 20
 WORKLOAD_KEYS = ("nodes", "topics", "subscriptions", "subscriptions_max", "exponent")
 BULK_KEYS = ("links", "k_greedy", "k_random", "is_adaptive", "ties", "disconnects", "view_share")
 
@@ -99,12 +101,13 @@ def crash_values(links: Relation, interests: Relation, seed: int) -> dict[str, f
     """Members cut off from the largest part of their topic when a share of the nodes crashes, per 1,000 memberships."""
     draw = np.random.default_rng([seed, 9])
     values = {"cut_vertices": float(measures.cut_vertices(links, interests).sum())}
-    for percent in (5, 10, 20):
+    for percent in CRASHED_PERCENT:
         lost = []
-        for _ in range(5):
+        for _ in range(CRASH_SAMPLES):
             crashed = draw.choice(interests.row_count, interests.row_count * percent // 100, replace=False)
-            lost.append(measures.after_crashes(links, interests, crashed).cut_off.sum())
-        values[f"cut_off_{percent}"] = float(np.mean(lost)) * 1000 / interests.pair_count
+            lost.append(measures.after_crashes(links, interests, crashed).cut_off.sum() * 1000 / interests.pair_count)
+        values[f"cut_off_{percent}"] = float(np.mean(lost))
+        values[f"cut_off_{percent}_error"] = float(np.std(lost, ddof=1)) / CRASH_SAMPLES**0.5
     return values
 
 

@@ -75,16 +75,26 @@ def top_intersection(interests: Relation, depth: int) -> float:
     return sum(means) / len(means)
 
 
-def covers(interests: Relation, links: Relation, coverage: int) -> bool:
-    """Every node has `coverage` neighbours for each of its topics, or all other members."""
+def neighbour_counts(interests: Relation, links: Relation) -> list[tuple[int, int]]:
+    """For every interest of every node: how many neighbours share it, and how many others there are who do."""
     by_topic = interests.transposed
+    counts = []
     for node in range(interests.row_count):
         near = set(links.row(node).tolist())
         for topic in interests.row(node).tolist():
             members = set(by_topic.row(topic).tolist()) - {node}
-            if len(near & members) < min(coverage, len(members)):
-                return False
-    return True
+            counts.append((len(near & members), len(members)))
+    return counts
+
+
+def covers(interests: Relation, links: Relation, coverage: int) -> bool:
+    """Every node has `coverage` neighbours for each of its topics, or all other members."""
+    return all(near >= min(coverage, others) for near, others in neighbour_counts(interests, links))
+
+
+def bare_count(interests: Relation, links: Relation, coverage: int) -> int:
+    """Interests with `coverage` neighbours at most although there are more who share them."""
+    return sum(near <= coverage < others for near, others in neighbour_counts(interests, links))
 
 
 def fewest_links(interests: Relation, is_enough: Callable[[Relation], bool]) -> int:

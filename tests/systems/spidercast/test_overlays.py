@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from coterie.errors import ConfigError
 from coterie.model import Relation
-from coterie.systems.spidercast import baselines, coverage, greedy, measures
+from coterie.systems.spidercast import baselines, coverage, greedy, measures, search
 from coterie.systems.spidercast.parameters import SpiderCastParameters
+from coterie.systems.spidercast.system import links_of
 from coterie.workloads import make_workload
 from tests.systems.spidercast import oracles
 
@@ -64,14 +65,31 @@ def test_greedy_merge_connects_every_topic(nodes: int, topics: int, seed: int) -
     assert links.pair_count <= 2 * max(interests.pair_count - topics, 0) + 2 * topics
 
 
-@settings(max_examples=30)
-@given(wanted=st.integers(1, 3), **instances)
-def test_lean_covers_and_connects(wanted: int, nodes: int, topics: int, seed: int) -> None:
+@settings(max_examples=40)
+@given(wanted=st.integers(1, 3), bare_share=st.sampled_from([0.0, 0.3, 1.0]), **instances)
+def test_lean_covers_and_connects(wanted: int, bare_share: float, nodes: int, topics: int, seed: int) -> None:
     interests = oracles.random_interests(nodes, topics, seed)
-    links = greedy.lean(interests, wanted, seed)
+    links = greedy.lean(interests, wanted, seed, bare_share)
     assert is_symmetric(links)
     assert oracles.covers(interests, links, wanted)
+    assert oracles.bare_count(interests, links, wanted) <= bare_share * interests.pair_count
     assert measures.connectivity(links, interests).partitioned_count == 0
+
+
+@settings(max_examples=40)
+@given(wanted=st.integers(1, 3), bare_share=st.sampled_from([0.0, 0.3, 1.0]), **instances)
+def test_the_search_keeps_cover_and_never_adds_links(
+    wanted: int, bare_share: float, nodes: int, topics: int, seed: int
+) -> None:
+    interests = oracles.random_interests(nodes, topics, seed)
+    links = oracles.random_links(nodes, seed, share=0.5)
+    fewer = search.fewer_links(interests, links, wanted, bare_share, 5, seed)
+    assert is_symmetric(fewer)
+    assert fewer.pair_count <= links.pair_count
+    if oracles.covers(interests, links, wanted):
+        assert oracles.covers(interests, fewer, wanted)
+    bare_before, bare_after = (oracles.bare_count(interests, each, wanted) for each in (links, fewer))
+    assert bare_after <= max(bare_before, bare_share * interests.pair_count)
 
 
 @settings(max_examples=40)
@@ -84,10 +102,16 @@ def test_two_connected_survives_any_single_crash(nodes: int, topics: int, seed: 
         assert measures.after_crashes(links, interests, np.array([node])).partitioned_count == 0
 
 
-def test_lean_needs_clearly_fewer_links_than_spidercast() -> None:
+def test_lean_needs_clearly_fewer_links_than_spidercast_and_loses_no_more_in_mass_crashes() -> None:
     interests = make_workload("rss", {"nodes": 400}, 1).interests
-    ours = greedy.lean(interests, 3, 1).pair_count
-    assert ours < 0.92 * coverage.build(interests, SpiderCastParameters(), 1).links().pair_count
+    theirs, ours = (links_of(interests, SpiderCastParameters(links=kind), 1) for kind in ("spidercast", "lean"))
+    assert ours.pair_count < 0.93 * theirs.pair_count
+    for crashed_share in (0.05, 0.1, 0.2):  # all neighbours who share an interest crash
+        their_loss, our_loss = (
+            sum(crashed_share**near for near, _ in oracles.neighbour_counts(interests, links))
+            for links in (theirs, ours)
+        )
+        assert our_loss < their_loss
 
 
 def test_joining_repairs_a_partitioned_topic_and_leaves_connected_ones_alone() -> None:
@@ -113,7 +137,9 @@ def test_partial_views_limit_whom_a_node_asks() -> None:
     assert partial > full
 
 
-@pytest.mark.parametrize("settings", [{"links": "star"}, {"k_greedy": -1}, {"k_greedy": 0}, {"view_share": 0.0}])
+@pytest.mark.parametrize(
+    "settings", [{"links": "star"}, {"k_greedy": -1}, {"k_greedy": 0}, {"view_share": 0.0}, {"bare_share": 1.5}]
+)
 def test_bad_parameters_are_named(settings: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(settings))):
         SpiderCastParameters(**settings)

@@ -8,8 +8,10 @@ from numpy.typing import NDArray
 from coterie.kernels import spidercast_blocks, spidercast_greedy
 from coterie.model import Relation
 from coterie.systems.spidercast.measures import connectivity
+from coterie.systems.spidercast.search import fewer_links
 
 ROUNDS_MAX = 200
+EVERYTHING = 2**62  # needs to meet before it is enough
 
 
 def greedy_merge(interests: Relation, seed: int) -> Relation:
@@ -17,16 +19,19 @@ def greedy_merge(interests: Relation, seed: int) -> Relation:
     return _Builder(interests, seed).serve(wanted=0).links()
 
 
-def lean(interests: Relation, coverage: int, seed: int) -> Relation:
+def lean(interests: Relation, coverage: int, seed: int, bare_share: float = 1.0, rounds: int = 30) -> Relation:
     """Our overlay: every topic connected and every interest covered `coverage` times, with clearly fewer links.
 
     SpiderCast's nodes choose alone, so a link is chosen for what it does for one end. Here a link counts for both
-    ends and for every topic it connects; what the greedy order made superfluous goes again, and a last pass joins
-    what the removal cut.
+    ends and for every topic it connects; what the greedy order made superfluous goes again, rounds of local search
+    find what greed overlooked, and a last pass joins what the removal cut. When many nodes crash at once, those are
+    cut off who had `coverage` neighbours and no more; so links are added until at most this share is that bare.
     """
-    builder = _Builder(interests, seed).serve(wanted=coverage)
-    pruned = builder.prune(coverage)
-    return pruned.serve(wanted=coverage).links()
+    covered = _Builder(interests, seed).serve(wanted=coverage).prune(coverage).serve(wanted=coverage)
+    if bare_share < 1:
+        covered.serve(wanted=coverage + 1, left_share=bare_share)
+    links = fewer_links(interests, covered.links(), coverage, bare_share, rounds, seed)
+    return joined(interests, links, seed)
 
 
 def two_connected(interests: Relation, seed: int) -> Relation:
@@ -71,10 +76,7 @@ class _Builder:
         )
         self._draw = np.random.default_rng([seed, 6]).integers(2**63, size=1, dtype=np.uint64)
         if links is not None:
-            needs = self._needs(spidercast_greedy.COVERAGE, 0, 0)
-            for one, other in links:
-                spidercast_greedy.add_link(self._web, one, other)
-                spidercast_greedy.meet(needs, one, other, False)
+            spidercast_greedy.add_links(self._needs(spidercast_greedy.COVERAGE, 0, 0), self._web, links)
 
     def _needs(self, kind: int, wanted: int, leaves: int) -> spidercast_greedy.Needs:
         return spidercast_greedy.Needs(
@@ -94,9 +96,13 @@ class _Builder:
             np.ones(leaves, np.uint8),
         )
 
-    def serve(self, wanted: int) -> _Builder:
+    def serve(self, wanted: int, left_share: float = 0.0) -> _Builder:
+        """Until every pair is covered so often, but for this share of them, and every topic connected."""
         needs = self._needs(spidercast_greedy.COVERAGE, wanted, 0)
-        spidercast_greedy.serve(needs, self._web, self._board, self._draw)
+        enough = EVERYTHING
+        if left_share > 0:
+            enough = max(int((self._cover < wanted).sum()) - int(left_share * self._interests.pair_count), 0)
+        spidercast_greedy.serve(needs, self._web, self._board, enough, self._draw)
         return self
 
     def serve_leaf_blocks(self) -> bool:
@@ -114,7 +120,7 @@ class _Builder:
         )
         needs = self._needs(spidercast_greedy.BLOCKS, 0, leaves)
         if leaves:
-            spidercast_greedy.serve(needs, self._web, self._board, self._draw)
+            spidercast_greedy.serve(needs, self._web, self._board, EVERYTHING, self._draw)
         self._leaf[:] = -1
         return bool(self._web.size[0] > before)
 

@@ -18,6 +18,8 @@ class SpiderCastParameters(Parameters, frozen=True, kw_only=True, forbid_unknown
     k_random: int = 0  # K_r, section 2.1
     is_adaptive: bool = False  # section 3.3.1: nodes raise their own K_r
     margin: int = 5  # Margin, Figure 1
+    bare_share: float = 0.42  # lean links: how many of the interests may have K_g neighbours and no more
+    search_rounds: int = 30  # lean links: rounds of local search for links to save
     ties: str = "random"  # Figure 5, line 8
     disconnects: str = "at-target"  # candidates have degree >= target (section 2.3.1); Figure 3, line 11 prints >
     view_share: float = 1.0  # p / 100, section 3.7: share of the others each node knows (bulk form)
@@ -35,7 +37,7 @@ class SpiderCastParameters(Parameters, frozen=True, kw_only=True, forbid_unknown
         for key, allowed in (("links", LINKS), ("ties", TIES), ("disconnects", DISCONNECTS)):
             if getattr(self, key) not in allowed:
                 raise ConfigError(key, getattr(self, key), f"one of {', '.join(allowed)}")
-        for key in ("k_greedy", "k_random", "margin"):
+        for key in ("k_greedy", "k_random", "margin", "search_rounds"):
             if getattr(self, key) < 0:
                 raise ConfigError(key, getattr(self, key), "at least 0")
         if self.k_greedy + self.k_random == 0:
@@ -47,6 +49,8 @@ class SpiderCastParameters(Parameters, frozen=True, kw_only=True, forbid_unknown
             raise ConfigError("exchange_size", self.exchange_size, f"at most view_capacity, {self.view_capacity}")
         if not 0 < self.view_share <= 1:
             raise ConfigError("view_share", self.view_share, "a share above 0, at most 1")
+        if not 0 <= self.bare_share <= 1:
+            raise ConfigError("bare_share", self.bare_share, "a share from 0 to 1")
         for key in ("gossip_s", "connect_timeout_s"):
             if not getattr(self, key) > 0:
                 raise ConfigError(key, getattr(self, key), "seconds, more than 0")

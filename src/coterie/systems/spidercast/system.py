@@ -21,7 +21,7 @@ from coterie.systems.spidercast.parameters import SpiderCastParameters
 def links_of(interests: Relation, parameters: SpiderCastParameters, seed: int) -> Relation:
     """The overlay by name, links in both directions."""
     if parameters.links == "lean":
-        return greedy.lean(interests, parameters.k_greedy, seed)
+        return greedy.lean(interests, parameters.k_greedy, seed, parameters.bare_share, parameters.search_rounds)
     if parameters.links == "two-connected":
         return greedy.two_connected(interests, seed)
     if parameters.links == "greedy-merge":
