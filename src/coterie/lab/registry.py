@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 
 from coterie.errors import ConfigError
 from coterie.lab.experiment import Experiment
@@ -17,6 +16,5 @@ def experiments(paper: str | None = None) -> list[Experiment]:
         raise ConfigError("paper", paper, f"one of {', '.join(PAPERS)}")
     found: list[Experiment] = []
     for name in PAPERS if paper is None else (paper,):
-        if find_spec(f"coterie.lab.{name}") is not None:
-            found += import_module(f"coterie.lab.{name}").EXPERIMENTS
+        found += import_module(f"coterie.lab.{name}").EXPERIMENTS
     return found

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import coterie
 from coterie.errors import ConfigError
+from coterie.lab.code import code_of
 from coterie.lab.experiment import Experiment, Judgement, Plot, Point, Row, Verdict
 from coterie.pipeline import charts
 from coterie.pipeline.page import Report, ReportTable, Section, TableRow
@@ -62,7 +62,7 @@ def reproduce(
         count = seeds or (experiment.full_seeds if is_full else experiment.quick_seeds)
         for point in points:
             for seed in range(1, count + 1):
-                one = Measurement(experiment.id, point, seed, experiment.run, coterie.__version__)
+                one = Measurement(experiment.id, point, seed, experiment.run, code_of(experiment.run))
                 runs.append((experiment, point, seed, one))
     results = sweep(spark, [one for *_, one in runs], folder / "runs", progress)
     findings = []

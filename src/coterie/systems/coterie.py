@@ -10,13 +10,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
 from coterie.model.design import Upkeep
 from coterie.model.graph import BrokerGraph
-from coterie.model.relation import Index
 from coterie.protocol.system import Stages, System
 from coterie.systems import content
 from coterie.systems.content.messages import MESSAGES
@@ -25,6 +22,7 @@ from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import group_subscriptions, network_of, route_documents
 from coterie.systems.dynatops.hypergraph import partitioned
 from coterie.systems.spidercast.greedy import greedy_merge, lean
+from coterie.systems.spidercast.system import with_contacts
 
 PLACEMENTS = ("hypergraph", "given")
 PAIRS_MAX = 2_000_000  # subscriptions: placing more takes too long for a plan
@@ -59,22 +57,8 @@ def interest_graph(workload: Workload, placement: Placement, parameters: Coterie
     if workload.graph is not None or not interests.pair_count:
         return network_of(workload, parameters, seed)
     links = lean(interests, parameters.coverage, seed) if parameters.coverage else greedy_merge(interests, seed)
-    rows, columns = _in_one_piece(links.rows, links.columns, workload.node_count, seed)
-    return BrokerGraph.of(workload.node_count, rows, columns)
-
-
-def _in_one_piece(rows: Index, columns: Index, count: int, seed: int) -> tuple[Index, Index]:
-    """Each piece that hangs loose gets a link to somebody in the largest one."""
-    piece = np.arange(count)
-    for one, other in zip(rows.tolist(), columns.tolist(), strict=True):
-        if piece[one] != piece[other]:
-            piece[piece == piece[other]] = piece[one]
-    names, sizes = np.unique(piece, return_counts=True)
-    largest = names[sizes.argmax()]
-    main = np.flatnonzero(piece == largest).astype(np.int32)
-    loose = np.array([int(np.flatnonzero(piece == name)[0]) for name in names if name != largest], np.int32)
-    onto = main[np.random.default_rng([seed, count]).integers(len(main), size=len(loose))]
-    return np.concatenate([rows, loose]), np.concatenate([columns, onto])
+    whole = with_contacts(links, seed)
+    return BrokerGraph.of(workload.node_count, whole.rows, whole.columns)
 
 
 def group_on_graph(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> Channels:
