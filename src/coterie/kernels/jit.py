@@ -11,3 +11,6 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 # Compiled code is cached beside the module, so only the first process on a machine pays for compilation.
 kernel = cast(Callable[[Function], Function], numba.njit(cache=True))
+
+# For kernels that yield: numba fails on generators that it finds in its cache. Kernels that use them are cached.
+generator = cast(Callable[[Function], Function], numba.njit)

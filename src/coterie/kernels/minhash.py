@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.shared import shared
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
@@ -52,15 +53,11 @@ def band_hashes(indptr: I64, columns: I32, seeds: U64, size_min: int) -> U64:
 @kernel
 def jaccard(indptr: I64, columns: I32, row: int, other: int) -> float:
     """Shared columns over all columns of two rows; rows ascend. O(length of both)."""
-    i, j, shared = indptr[row], indptr[other], 0
-    i_end, j_end = indptr[row + 1], indptr[other + 1]
-    total = (i_end - i) + (j_end - j)
-    while i < i_end and j < j_end:
-        a, b = columns[i], columns[j]
-        shared += a == b
-        i += a <= b
-        j += b <= a
-    return shared / (total - shared) if total else 0.0
+    total = indptr[row + 1] - indptr[row] + indptr[other + 1] - indptr[other]
+    common = 0
+    for _ in shared(indptr, columns, row, other):
+        common += 1
+    return common / (total - common) if total else 0.0
 
 
 @kernel

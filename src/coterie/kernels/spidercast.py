@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.shared import shared
 
 GREEDY, RANDOM, SIMILAR, ANY = 0, 1, 2, 3  # how the next neighbour is chosen
 TIES_RANDOM, TIES_FIRST = 0, 1
@@ -102,34 +103,16 @@ def is_known(nodes: Nodes, viewer: int, other: int) -> bool:
 @kernel
 def overlap(nodes: Nodes, one: int, other: int) -> int:
     """How many topics both want. O(length of both lists)."""
-    left, right = nodes.interest_indptr[one], nodes.interest_indptr[other]
-    left_end, right_end = nodes.interest_indptr[one + 1], nodes.interest_indptr[other + 1]
-    shared = 0
-    while left < left_end and right < right_end:
-        if nodes.interest[left] < nodes.interest[right]:
-            left += 1
-        elif nodes.interest[left] > nodes.interest[right]:
-            right += 1
-        else:
-            shared += 1
-            left += 1
-            right += 1
-    return shared
+    count = 0
+    for _ in shared(nodes.interest_indptr, nodes.interest, one, other):
+        count += 1
+    return count
 
 
 @kernel
 def change_cover(nodes: Nodes, task: Task, node: int, peer: int, by: int) -> None:
-    left, right = nodes.interest_indptr[node], nodes.interest_indptr[peer]
-    left_end, right_end = nodes.interest_indptr[node + 1], nodes.interest_indptr[peer + 1]
-    while left < left_end and right < right_end:
-        if nodes.interest[left] < nodes.interest[right]:
-            left += 1
-        elif nodes.interest[left] > nodes.interest[right]:
-            right += 1
-        else:
-            task.cover[left] += by
-            left += 1
-            right += 1
+    for own, _ in shared(nodes.interest_indptr, nodes.interest, node, peer):
+        task.cover[own] += by
 
 
 @kernel
@@ -137,19 +120,10 @@ def needed(nodes: Nodes, task: Task, node: int, peer: int) -> int:
     """Topics that would fall below K if `node` lost this neighbour; for plain link counts, missing links."""
     if task.choice >= SIMILAR:
         return int(max(task.wanted[node] - (task.degree[node] - 1), 0))
-    left, right = nodes.interest_indptr[node], nodes.interest_indptr[peer]
-    left_end, right_end = nodes.interest_indptr[node + 1], nodes.interest_indptr[peer + 1]
     count = 0
-    while left < left_end and right < right_end:
-        if nodes.interest[left] < nodes.interest[right]:
-            left += 1
-        elif nodes.interest[left] > nodes.interest[right]:
-            right += 1
-        else:
-            if task.cover[left] <= task.wanted[node]:
-                count += 1
-            left += 1
-            right += 1
+    for own, _ in shared(nodes.interest_indptr, nodes.interest, node, peer):
+        if task.cover[own] <= task.wanted[node]:
+            count += 1
     return count
 
 
@@ -287,10 +261,10 @@ def redirect(nodes: Nodes, task: Task, refuser: int, asker: int, draw: Words) ->
         peer = task.peer[at]
         if peer == asker or task.degree[peer] >= task.target[peer] + task.margin:
             continue
-        shared = overlap(nodes, peer, asker)
-        if shared > best:
-            best, ties, chosen = shared, 1, peer
-        elif shared == best:
+        common = overlap(nodes, peer, asker)
+        if common > best:
+            best, ties, chosen = common, 1, peer
+        elif common == best:
             ties += 1
             if random_share(draw) * ties < 1.0:
                 chosen = peer

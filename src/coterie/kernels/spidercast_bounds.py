@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.shared import shared
 
 CONNECT, COVER = 0, 1  # what a link does: be the way up a topic's tree for one of its ends, or cover both
 
@@ -72,20 +73,12 @@ def serve(
     other: int,
 ) -> None:
     """Counts a built link for both ends (COVER) or, topic by topic, for the end that offers more (CONNECT)."""
-    left, right = interest_indptr[one], interest_indptr[other]
-    while left < interest_indptr[one + 1] and right < interest_indptr[other + 1]:
-        if interest[left] < interest[right]:
-            left += 1
-        elif interest[left] > interest[right]:
-            right += 1
+    for left, right in shared(interest_indptr, interest, one, other):
+        own, its = place[left], place[right]
+        if kind == COVER:
+            built[own] += 1.0
+            built[its] += 1.0
         else:
-            own, its = place[left], place[right]
-            if kind == COVER:
-                built[own] += 1.0
-                built[its] += 1.0
-            else:
-                share = 0.5 if offer[own] == offer[its] else (1.0 if offer[own] > offer[its] else 0.0)
-                built[own] += share
-                built[its] += 1.0 - share
-            left += 1
-            right += 1
+            share = 0.5 if offer[own] == offer[its] else (1.0 if offer[own] > offer[its] else 0.0)
+            built[own] += share
+            built[its] += 1.0 - share

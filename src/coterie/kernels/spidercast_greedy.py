@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.shared import shared
 from coterie.kernels.spidercast import random_share
 
 COVERAGE, BLOCKS = 0, 1  # which needs are served
@@ -103,21 +104,12 @@ def met(needs: Needs, topic: int, one: int, other: int, own: int, its: int) -> i
 @kernel
 def meet(needs: Needs, one: int, other: int, is_counting: bool) -> int:
     """The gain of a link, or, if not counting, what follows from adding it. O(length of both lists)."""
-    left, right = needs.interest_indptr[one], needs.interest_indptr[other]
-    left_end, right_end = needs.interest_indptr[one + 1], needs.interest_indptr[other + 1]
     gain = 0
-    while left < left_end and right < right_end:
-        if needs.interest[left] < needs.interest[right]:
-            left += 1
-        elif needs.interest[left] > needs.interest[right]:
-            right += 1
+    for own, its in shared(needs.interest_indptr, needs.interest, one, other):
+        if is_counting:
+            gain += met(needs, needs.interest[own], one, other, own, its)
         else:
-            if is_counting:
-                gain += met(needs, needs.interest[left], one, other, left, right)
-            else:
-                settle_pair(needs, needs.interest[left], one, other, left, right)
-            left += 1
-            right += 1
+            settle_pair(needs, needs.interest[own], one, other, own, its)
     return gain
 
 
@@ -262,24 +254,12 @@ def prune(needs: Needs, one: Int32, other: Int32, order: Int64) -> Bytes:
     """Reverse deletion: 1 for every link that is still needed for coverage when those before it in order are gone."""
     keep = np.ones(len(one), np.uint8)
     for at in order:
-        left, right = needs.interest_indptr[one[at]], needs.interest_indptr[other[at]]
-        left_end, right_end = needs.interest_indptr[one[at] + 1], needs.interest_indptr[other[at] + 1]
-        for is_removing in (False, True):
-            if is_removing and keep[at]:
-                break
-            keep[at] = 0
-            p, q = left, right
-            while p < left_end and q < right_end:
-                if needs.interest[p] < needs.interest[q]:
-                    p += 1
-                elif needs.interest[p] > needs.interest[q]:
-                    q += 1
-                else:
-                    if is_removing:
-                        needs.cover[p] -= 1
-                        needs.cover[q] -= 1
-                    elif needs.cover[p] <= needs.wanted or needs.cover[q] <= needs.wanted:
-                        keep[at] = 1
-                    p += 1
-                    q += 1
+        keep[at] = 0
+        for own, its in shared(needs.interest_indptr, needs.interest, one[at], other[at]):
+            if needs.cover[own] <= needs.wanted or needs.cover[its] <= needs.wanted:
+                keep[at] = 1
+        if not keep[at]:
+            for own, its in shared(needs.interest_indptr, needs.interest, one[at], other[at]):
+                needs.cover[own] -= 1
+                needs.cover[its] -= 1
     return keep

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.shared import shared
 from coterie.kernels.spidercast import random_share
 
 RUIN_MAX = 3  # links taken away at once
@@ -83,18 +84,9 @@ def change_pair(cover: Cover, pair: int, step: int) -> None:
 @kernel
 def change(cover: Cover, one: int, other: int, step: int) -> None:
     """Cover of both ends' shared topics after a link came (+1) or went (-1)."""
-    left, right = cover.interest_indptr[one], cover.interest_indptr[other]
-    left_end, right_end = cover.interest_indptr[one + 1], cover.interest_indptr[other + 1]
-    while left < left_end and right < right_end:
-        if cover.interest[left] < cover.interest[right]:
-            left += 1
-        elif cover.interest[left] > cover.interest[right]:
-            right += 1
-        else:
-            change_pair(cover, left, step)
-            change_pair(cover, right, step)
-            left += 1
-            right += 1
+    for own, its in shared(cover.interest_indptr, cover.interest, one, other):
+        change_pair(cover, own, step)
+        change_pair(cover, its, step)
     cover.tally[LINKS] += step
 
 
@@ -107,21 +99,12 @@ def add_all(cover: Cover, one: Int32, other: Int32) -> None:
 @kernel
 def worth(cover: Cover, one: int, other: int) -> tuple[int, int, int]:
     """Of a link: lacking pairs it helps, bare pairs it helps, and shared pairs that could not spare it."""
-    left, right = cover.interest_indptr[one], cover.interest_indptr[other]
-    left_end, right_end = cover.interest_indptr[one + 1], cover.interest_indptr[other + 1]
     lacking, bare, tight = 0, 0, 0
-    while left < left_end and right < right_end:
-        if cover.interest[left] < cover.interest[right]:
-            left += 1
-        elif cover.interest[left] > cover.interest[right]:
-            right += 1
-        else:
-            for pair in (left, right):
-                lacking += cover.near[pair] < cover.wanted[pair]
-                bare += is_bare(cover, pair)
-                tight += cover.near[pair] <= cover.wanted[pair]
-            left += 1
-            right += 1
+    for both in shared(cover.interest_indptr, cover.interest, one, other):
+        for pair in both:
+            lacking += cover.near[pair] < cover.wanted[pair]
+            bare += is_bare(cover, pair)
+            tight += cover.near[pair] <= cover.wanted[pair]
     return lacking, bare, tight
 
 
