@@ -25,7 +25,6 @@ from coterie.systems.spidercast.greedy import greedy_merge, lean
 from coterie.systems.spidercast.system import with_contacts
 
 PLACEMENTS = ("hypergraph", "given")
-PAIRS_MAX = 2_000_000  # subscriptions: placing more takes too long for a plan
 
 
 class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,10 +79,6 @@ def trees_on_links(
     return route_documents(replace(workload, graph=graph), placement, channels, overlay, parameters, seed)
 
 
-def fits(workload: Workload) -> bool:
-    return content.fits(workload) and workload.interests.pair_count <= PAIRS_MAX
-
-
 SYSTEM = System(
     name="coterie",
     title="Coterie: placed by interest, linked by interest, content trees on top",
@@ -94,9 +89,10 @@ SYSTEM = System(
         channels=group_on_graph,
         overlay=link_by_interest,
         trees=trees_on_links,
+        imbalance=lambda parameters: parameters.imbalance if parameters.placement == "hypergraph" else None,
         upkeep=lambda parameters: Upkeep(tree=0.0, link=float(parameters.link_heartbeats)),
     ),
     node=ContentNode,
     messages=MESSAGES,
-    fits=fits,
+    fits=content.fits,
 )

@@ -66,6 +66,25 @@ def test_greedy_merge_connects_every_topic(nodes: int, topics: int, seed: int) -
 
 
 @settings(max_examples=40)
+@given(nodes=st.integers(1, 12), topics=st.integers(1, 40), seed=st.integers(0, 10**6))
+def test_a_table_of_all_links_keeps_the_same_promises(nodes: int, topics: int, seed: int) -> None:
+    """Few nodes with many topics take another way to the same end; here both go it."""
+    interests = oracles.random_interests(nodes, topics, seed)
+    counts = []
+    for is_dense in (True, False):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(greedy, "is_dense", lambda interests, answer=is_dense: answer)
+            merged, twice = greedy.greedy_merge(interests, seed), greedy.two_connected(interests, seed)
+            lean = greedy.lean(interests, 2, seed, 0.5)
+        assert measures.connectivity(merged, interests).partitioned_count == 0
+        assert oracles.covers(interests, lean, 2)
+        for node in range(nodes):
+            assert measures.after_crashes(twice, interests, np.array([node])).partitioned_count == 0
+        counts.append(merged.pair_count)
+    assert abs(counts[0] - counts[1]) <= 2 * max(2, 0.2 * max(counts))
+
+
+@settings(max_examples=40)
 @given(wanted=st.integers(1, 3), bare_share=st.sampled_from([0.0, 0.3, 1.0]), **instances)
 def test_lean_covers_and_connects(wanted: int, bare_share: float, nodes: int, topics: int, seed: int) -> None:
     interests = oracles.random_interests(nodes, topics, seed)

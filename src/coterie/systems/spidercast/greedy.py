@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import spidercast_blocks, spidercast_greedy
+from coterie.kernels import spidercast_blocks, spidercast_dense, spidercast_greedy
 from coterie.model import Relation
 from coterie.systems.spidercast.measures import connectivity
 from coterie.systems.spidercast.search import fewer_links
@@ -50,6 +50,11 @@ def joined(interests: Relation, links: Relation, seed: int) -> Relation:
     once = links.rows < links.columns
     ends = np.stack([links.rows[once], links.columns[once]], axis=1).astype(np.int32)
     return _Builder(interests, seed, ends).serve(wanted=0).links()
+
+
+def is_dense(interests: Relation) -> bool:
+    """Whether there are fewer possible links than interests, so that a table of all of them takes no more memory."""
+    return interests.row_count * (interests.row_count - 1) // 2 < interests.pair_count
 
 
 class _Builder:
@@ -102,7 +107,10 @@ class _Builder:
         enough = EVERYTHING
         if left_share > 0:
             enough = max(int((self._cover < wanted).sum()) - int(left_share * self._interests.pair_count), 0)
-        spidercast_greedy.serve(needs, self._web, self._board, enough, self._draw)
+        if is_dense(self._interests):
+            spidercast_dense.serve_dense(needs, self._web, self._interests.rows, enough, self._draw)
+        else:
+            spidercast_greedy.serve(needs, self._web, self._board, enough, self._draw)
         return self
 
     def serve_leaf_blocks(self) -> bool:
