@@ -9,6 +9,7 @@ import pytest
 
 from coterie.errors import ConfigError
 from coterie.pipeline import session as sessions
+from coterie.pipeline import sparkd
 
 
 def test_a_master_nobody_knows_is_refused():
@@ -60,3 +61,11 @@ def test_workers_start_with_kernels_compiled_and_one_thread(spark):
 
     assert spark.range(1).mapInArrow(look, "seen string").toArrow()["seen"].to_pylist() == ["True 1"]
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+
+
+def test_a_worker_that_spark_left_ends_without_a_word():
+    def left(connection, is_authenticated):
+        raise BrokenPipeError
+
+    assert sparkd.served(left)(None, True) == 1
+    assert sparkd.served(lambda connection, is_authenticated: 0)(None, True) == 0

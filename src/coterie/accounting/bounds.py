@@ -14,7 +14,7 @@ from coterie.model.ledger import Delay, Dissemination, Distribution, Loss, Maint
 from coterie.model.relation import Index
 
 LINK_STEPS_MAX = 2e8
-LINK_CLIMB = 10  # steps; a few seconds at most
+LINK_CLIMB, CLIMB_STEPS_MAX = 10, 1e7  # steps; a few seconds at most
 
 
 def lower_bounds(workload: Workload, node_of: Index | None = None) -> Ledger:
@@ -48,9 +48,10 @@ def lower_bounds(workload: Workload, node_of: Index | None = None) -> Ledger:
 
 def _connecting_links(audience: Relation) -> float:
     """For overlays in which every topic's nodes are connected among themselves; 0 where it takes too long to tell."""
-    if float((audience.lengths**2).sum()) > LINK_STEPS_MAX:
+    step = float((audience.lengths**2).sum())
+    if step > LINK_STEPS_MAX:
         return 0.0
-    degree = topic_links.connected_degree(audience.transposed, LINK_CLIMB)
+    degree = topic_links.connected_degree(audience.transposed, LINK_CLIMB if step < CLIMB_STEPS_MAX else 0)
     return float(np.ceil(degree * audience.column_count / 2 - 1e-6))
 
 

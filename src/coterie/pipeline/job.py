@@ -177,6 +177,9 @@ def _tables(spark: SparkSession, request: Request) -> Run:
 def _check_kept(request: Request, accounts: Mapping[str, Account]) -> None:
     """Tables of nothing but bad rows are a mistake in the mapping more often than in the data: say so at once."""
     for table, account in accounts.items():
+        if table == "subscriptions" and not account.rows_in:
+            files = ", ".join(path for source in request.sources if source.table == table for path in source.paths)
+            raise InputError(files or request.name, "holds no subscriptions: not one row was found")
         if account.rows_in and not account.kept:
             reason = max(account.reasons, key=lambda name: account.reasons[name], default="they are bad")
             wanted = ", ".join(table_schema(table).names)

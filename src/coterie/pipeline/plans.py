@@ -43,6 +43,8 @@ class PlanStore:
             return int((self._plans / CURRENT).read_text())
         except FileNotFoundError:
             return None
+        except NotADirectoryError:
+            raise InputError(str(self.root), "is not a folder of plans") from None
         except ValueError:
             raise InputError(str(self._plans / CURRENT), "does not hold a version number") from None
 
@@ -56,8 +58,12 @@ class PlanStore:
         except FileNotFoundError:
             known = ", ".join(map(str, self.versions())) or "none"
             raise InputError(str(path), f"there is no plan {version}; there are: {known}") from None
+        except NotADirectoryError:
+            raise InputError(str(self.root), "is not a folder of plans") from None
         except ValueError:
-            raise InputError(str(path), "is damaged") from None
+            raise InputError(str(path), "is damaged: it is not JSON") from None
+        if not isinstance(read, dict) or not {"key", "design_digest"} <= set(read):
+            raise InputError(str(path), "is damaged: it has no key and no digest of a design")
         return read
 
     def design(self, version: int) -> Design:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import importlib
+import socket
 import sys
+from collections.abc import Callable
 
 PRELOADED = ("numpy", "pandas", "pyarrow.compute", "pyarrow.parquet", "pyspark.worker", "coterie.pipeline.journal")
 KERNEL_MODULES = (
@@ -28,9 +30,22 @@ def preload(worker: str) -> None:
             importlib.import_module(name).warm()
 
 
+def served(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.socket, bool], int]:
+    """The worker, ending without a word where Spark has hung up: it has what it wanted, or has failed the task."""
+
+    def serve(connection: socket.socket, is_authenticated: bool) -> int:
+        try:
+            return worker(connection, is_authenticated)
+        except BrokenPipeError:
+            return 1
+
+    return serve
+
+
 if __name__ == "__main__":
     from pyspark import daemon
 
+    daemon.worker = served(daemon.worker)  # type: ignore[assignment,unused-ignore]
     preload(sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker")
     # Workers collect garbage after every task; going through all that was loaded here would take 0.1 s each time.
     gc.freeze()
