@@ -18,7 +18,7 @@ def bench_command(
     ] = None,
     publishers: Annotated[int, typer.Option(min=1, help="Clients that publish.")] = 1,
     subscribers: Annotated[int, typer.Option(min=0, help="Clients that get every message.")] = 1,
-    qos: Annotated[int, typer.Option(min=0, max=1)] = 0,
+    qos: Annotated[int, typer.Option(min=0, max=1, help="0: at most once, 1: at least once.")] = 0,
     size: Annotated[int, typer.Option(min=0, help="Bytes of payload.")] = 64,
     messages: Annotated[int, typer.Option("--messages", "-n", min=100, help="How many to publish.")] = 200_000,
     topic: Annotated[str, typer.Option(help="What is published.")] = "bench/load/x",

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,21 +17,25 @@ import typer
 from coterie.cli.console import err
 from coterie.errors import ConfigError, InputError, RunError
 from coterie.mqtt.packets import MQTT_3, MQTT_5, Publish
+from coterie.mqtt.reasons import MqttError
+from coterie.mqtt.topics import check_filter, check_topic_name
 from coterie.runtime.client import MqttClient, connect_packet
 
+ANSWER_S = 30.0  # what the server has not answered for by then, it will not
+
 Host = Annotated[str, typer.Option("--host", "-h", help="The server to ask first.")]
-Port = Annotated[int, typer.Option("--port", "-p", min=1, max=65_535)]
-Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2)]
+Port = Annotated[int, typer.Option("--port", "-p", min=1, max=65_535, help="Its MQTT port.")]
+Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="0: at most once, 1: at least once, 2: once.")]
 Identifier = Annotated[str, typer.Option("--id", "-i", help="Client identifier; the server gives one if empty.")]
-User = Annotated[str | None, typer.Option("--user", "-u")]
-Password = Annotated[str | None, typer.Option("--password", envvar="COTERIE_PASSWORD")]
+User = Annotated[str | None, typer.Option("--user", "-u", help="Name of the user, if the server asks.")]
+Password = Annotated[str | None, typer.Option("--password", envvar="COTERIE_PASSWORD", help="Better in the variable.")]
 Version = Annotated[str, typer.Option("--mqtt", help="5 or 3.1.1; only 5 can be sent to another server.")]
 Follow = Annotated[bool, typer.Option("--follow/--stay", help="Go where the server says the topics live.")]
 Allow = Annotated[list[str] | None, typer.Option("--allow", help="Another host that may be followed to; repeatable.")]
 
 
 def pub_command(
-    topic: Annotated[str, typer.Argument()],
+    topic: Annotated[str, typer.Argument(help="A topic name, without wildcards.")],
     message: Annotated[str | None, typer.Argument(help="Absent: each line of standard input is a message.")] = None,
     file: Annotated[Path | None, typer.Option(help="Publish the content of a file.")] = None,
     retain: Annotated[bool, typer.Option("--retain", "-r", help="Keep it for those who subscribe later.")] = False,
@@ -46,13 +53,19 @@ def pub_command(
 
     Example: coterie pub news/vienna "it rains" --qos 1
     """
+    _checked(check_topic_name, "topic", topic)
+    given = _given(message, file)
     packet = connect_packet(identifier, version=_version(mqtt), username=user, password=password)
     client = MqttClient(host, port, packet, follow=follow, allowed_hosts=allow or (), give_up_s=10)
 
     async def main() -> None:
         async with client:
-            for payload in _payloads(message, file):
-                reason = await client.publish(topic, payload, qos, retain)
+            async for payload in _lines() if given is None else _once(given):
+                try:
+                    reason = await asyncio.wait_for(client.publish(topic, payload, qos, retain), ANSWER_S)
+                except TimeoutError:
+                    place = "{}:{}".format(*client.server)
+                    raise RunError(f"{place} did not answer for a message on {topic} in {ANSWER_S:g} s") from None
                 if reason >= 0x80:
                     raise RunError(f"the server refused the message on {topic}: reason {reason:#x}")
             await client.drain()
@@ -60,23 +73,53 @@ def pub_command(
     asyncio.run(main())
 
 
-def _payloads(message: str | None, file: Path | None) -> list[bytes]:
+def _given(message: str | None, file: Path | None) -> bytes | None:
+    """What is to be published; None: the lines of standard input."""
+    if file is not None and message is not None:
+        raise ConfigError("--file", str(file), "a file or a message, not both")
     if file is not None:
         try:
-            return [file.read_bytes()]
+            return file.read_bytes()
         except OSError as error:
             raise InputError(str(file), f"cannot be read: {error.strerror}") from None
-    if message is not None:
-        return [message.encode()]
-    return [line.rstrip(b"\n") for line in sys.stdin.buffer]
+    return None if message is None else message.encode()
+
+
+async def _once(payload: bytes) -> AsyncIterator[bytes]:
+    yield payload
+
+
+async def _lines() -> AsyncIterator[bytes]:
+    """Lines as they are written; a thread waits for them, so that the connection is kept alive meanwhile."""
+    loop = asyncio.get_running_loop()
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def read() -> None:
+        with suppress(RuntimeError):  # the loop has ended before the input
+            for line in sys.stdin.buffer:
+                loop.call_soon_threadsafe(lines.put_nowait, line.rstrip(b"\n"))
+            loop.call_soon_threadsafe(lines.put_nowait, None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while (line := await lines.get()) is not None:
+        yield line
+
+
+def _checked(check: Callable[[str], object], what: str, text: str) -> None:
+    try:
+        check(text)
+    except MqttError as error:
+        raise ConfigError(what, text, error.reason) from None
 
 
 def sub_command(
     filters: Annotated[list[str], typer.Argument(help="Topic filters.")],
-    count: Annotated[int, typer.Option("--count", "-c", help="Stop after so many messages; 0: never.")] = 0,
-    wait: Annotated[float, typer.Option("--wait", "-w", help="Stop after so many seconds; 0: never.")] = 0.0,
+    count: Annotated[int, typer.Option("--count", "-c", min=0, help="Stop after so many messages; 0: never.")] = 0,
+    wait: Annotated[float, typer.Option("--wait", "-w", min=0.0, help="Stop after so many seconds; 0: never.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with topic and options.")] = False,
-    keep: Annotated[int, typer.Option(help="Seconds the server keeps the session while we are away.")] = 0,
+    keep: Annotated[
+        int, typer.Option(min=0, max=0xFFFFFFFF, help="Seconds the server keeps the session while we are away.")
+    ] = 0,
     host: Host = "127.0.0.1",
     port: Port = 1883,
     qos: Qos = 1,
@@ -91,6 +134,8 @@ def sub_command(
 
     Example: coterie sub "news/#" --json
     """
+    for one in filters:
+        _checked(check_filter, "filter", one)
     version = _version(mqtt)
     packet = connect_packet(
         identifier, version=version, clean=not keep, username=user, password=password, expiry_s=keep
@@ -99,16 +144,17 @@ def sub_command(
     left = [count]
 
     def show(message: Publish) -> None:
-        if left[0] < 0:
+        if finished.is_set():
             return
         sys.stdout.buffer.write(_json(message) if as_json else message.payload + b"\n")
         sys.stdout.flush()
-        left[0] -= 1
+        left[0] -= 1  # from 0 on it never is 0 again: no end
         if left[0] == 0:
-            left[0] = -1
             finished.set()
 
-    client = MqttClient(host, port, packet, show, follow=follow, allowed_hosts=allow or (), give_up_s=60)
+    client = MqttClient(
+        host, port, packet, show, follow=follow, allowed_hosts=allow or (), give_up_s=60, on_trouble=_Teller()
+    )
 
     async def main() -> None:
         async with client:
@@ -124,6 +170,18 @@ def sub_command(
                 return
 
     asyncio.run(main())
+
+
+class _Teller:
+    """Says what is wrong with the connection, each thing once, so that nobody waits without knowing for what."""
+
+    def __init__(self) -> None:
+        self._told = ""
+
+    def __call__(self, reason: str) -> None:
+        if reason != self._told:
+            self._told = reason
+            err.print(f"{reason} (trying again)", soft_wrap=True, markup=False)
 
 
 def _json(message: Publish) -> bytes:

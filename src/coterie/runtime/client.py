@@ -28,6 +28,7 @@ from coterie.mqtt.properties import NO_PROPERTIES, Properties
 from coterie.mqtt.reasons import MqttError, Reason
 
 RETRY_S, RETRY_S_MAX = 0.1, 2.0
+ANSWER_S = 10.0  # a server that has said nothing to CONNECT for so long is not one
 REDIRECTS = (Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED)
 
 
@@ -37,12 +38,13 @@ class MqttClient:
     def __init__(
         self, host: str, port: int, connect: Connect, on_message: Callable[[Publish], None] = lambda message: None,
         *, follow: bool = True, allowed_hosts: Iterable[str] = (), hops_max: int = 3, give_up_s: float = 30.0,
+        on_trouble: Callable[[str], None] = lambda reason: None,
     ) -> None:  # fmt: skip
         if follow and connect.version >= MQTT_5:
             connect = msgspec.structs.replace(connect, properties=redirect_accepted(connect.properties))
         self.server = (host, port)
         self.redirects = 0
-        self.on_message = on_message
+        self.on_message, self._on_trouble = on_message, on_trouble
         self.subscriptions: dict[str, Subscription] = {}
         self._client = Client(connect)
         self._follow = follow and connect.version >= MQTT_5
@@ -69,6 +71,7 @@ class MqttClient:
         await asyncio.wait({self._task, waiting}, return_when=asyncio.FIRST_COMPLETED)
         if not self._connected.is_set():
             waiting.cancel()
+            self._task.result()  # an error of ours is raised here
             raise self._failure or RunError("the client ended before it was connected")
 
     async def stop(self) -> None:
@@ -129,20 +132,34 @@ class MqttClient:
         loop = asyncio.get_running_loop()
         delay_s, since_s = RETRY_S, loop.time()
         while not self._is_leaving:
+            moves, self._failure = self.redirects, None
             try:
                 await self._converse()
                 delay_s = RETRY_S
-            except (OSError, MqttError, asyncio.IncompleteReadError) as error:
-                self._failure = RunError(f"{self.server[0]}:{self.server[1]} cannot be used: {error}")
+                if self._failure is None and self.redirects == moves:
+                    self._failure = RunError(f"{self._place} closed the connection")
+            except ConnectionRefusedError:
+                self._failure = RunError(f"{self._place} cannot be reached: nobody listens there; is the network up?")
+            except MqttError as error:
+                self._failure = RunError(f"{self._place} does not speak MQTT as it should: {error}")
+            except (OSError, asyncio.IncompleteReadError) as error:
+                reason = getattr(error, "strerror", None) or error
+                self._failure = RunError(f"{self._place} cannot be reached: {reason}")
             if self._client.is_connected or self._was_connected:
                 since_s = loop.time()
             self._client.is_connected = False
+            if self._failure is not None and not self._is_leaving and not self._is_refused:
+                self._on_trouble(str(self._failure))
             if self._is_refused or loop.time() - since_s > self._give_up_s:
                 return
             await asyncio.sleep(delay_s)
             delay_s = min(2 * delay_s, RETRY_S_MAX)
 
     _is_refused = False
+
+    @property
+    def _place(self) -> str:
+        return f"{self.server[0]}:{self.server[1]}"
 
     async def _converse(self) -> None:
         """One connection from CONNECT to its end."""
@@ -168,9 +185,13 @@ class MqttClient:
         while True:
             deadline_s = self._client.deadline_s
             timeout_s = None if deadline_s is None else max(0.0, deadline_s - loop.time())
+            if not self._client.is_connected:
+                timeout_s = ANSWER_S
             try:
                 return await asyncio.wait_for(reader.read(1 << 18), timeout_s)
             except TimeoutError:
+                if not self._client.is_connected:
+                    raise TimeoutError(f"it said nothing for {ANSWER_S:g} s; is this the MQTT port?") from None
                 if not self._client.on_time(loop.time()):
                     return b""
                 self._flush()

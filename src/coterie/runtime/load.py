@@ -18,11 +18,13 @@ import numpy as np
 from coterie.errors import ConfigError, RunError
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.packets import MQTT_3, Connect, Publish, Subscribe, Subscription
-from coterie.mqtt.topics import filter_matches
+from coterie.mqtt.topics import filter_matches, has_wildcard
 
 CHUNK = 1 << 18
 BATCH = 100
 STALL_S = 10.0
+PAYLOAD_BYTES_MAX = 1 << 20
+GONE = "the broker closed the connection in the middle of the run; its log says why"
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,12 @@ class Shape:
             raise ConfigError("qos", self.qos, "0 or 1")
         if self.publishers < 1 or self.subscribers < 0:
             raise ConfigError("publishers", self.publishers, "at least one publisher and no negative number of readers")
+        if not self.topic or has_wildcard(self.topic):
+            raise ConfigError("--topic", self.topic, "a topic name without wildcards")
+        if not 0 <= self.payload_bytes <= PAYLOAD_BYTES_MAX:
+            raise ConfigError("--size", self.payload_bytes, f"0 to {PAYLOAD_BYTES_MAX} bytes")
         if not filter_matches(self.filter, self.topic):
-            raise ConfigError("filter", self.filter, f"a filter that matches {self.topic}")
+            raise ConfigError("--filter", self.filter, f"a filter that matches {self.topic}")
 
 
 @dataclass(frozen=True)
@@ -92,10 +98,12 @@ class Talker:
                 self._pending = self._pending[self.socket.send(self._pending) :]
         except BlockingIOError:
             pass
+        except ConnectionError:
+            raise RunError(GONE) from None
 
     def pull(self) -> None:
         """PUBACKs are four bytes each; nothing else comes."""
-        self.acknowledged_bytes += len(self.socket.recv(CHUNK))
+        self.acknowledged_bytes += len(received(self.socket))
 
 
 class Listener:
@@ -115,7 +123,7 @@ class Listener:
 
     def pull(self) -> int:
         """Take what is there; returns the messages."""
-        data = self._rest + self.socket.recv(CHUNK)
+        data = self._rest + received(self.socket)
         count = len(data) // self.size
         whole = count * self.size
         self._rest = data[whole:]
@@ -134,6 +142,8 @@ class Listener:
                 self._answers = self._answers[self.socket.send(self._answers) :]
         except BlockingIOError:
             pass
+        except ConnectionError:
+            raise RunError(GONE) from None
 
 
 def dial(host: str, port: int, name: str) -> socket.socket:
@@ -150,10 +160,25 @@ def dial(host: str, port: int, name: str) -> socket.socket:
     return connection
 
 
+def received(connection: socket.socket) -> bytes:
+    """What is there; RunError if the broker has gone."""
+    try:
+        data = connection.recv(CHUNK)
+    except ConnectionError:
+        data = b""
+    if not data:
+        raise RunError(GONE)
+    return data
+
+
 def read_exactly(connection: socket.socket, count: int) -> bytes:
     data = b""
     while len(data) < count:
-        piece = connection.recv(count - len(data))
+        try:
+            piece = connection.recv(count - len(data))
+        except TimeoutError:
+            place = "{}:{}".format(*connection.getpeername()[:2])
+            raise RunError(f"{place} says nothing; is this the MQTT port?") from None
         if not piece:
             raise RunError("the broker closed the connection")
         data += piece
@@ -171,11 +196,13 @@ def run_load(host: str, ports: list[int], shape: Shape, messages: int) -> Result
             one.socket.setblocking(False)
             selector.register(one.socket, selectors.EVENT_READ, one)
         start_s = time.perf_counter()
-        delivered = _drive(selector, talkers, listeners, shape, messages)
+        try:
+            delivered = _drive(selector, talkers, listeners, shape, messages)
+        finally:
+            for one in clients:
+                one.socket.close()
         wall_s = time.perf_counter() - start_s
     published = sum(talker.sent for talker in talkers)
-    for one in clients:
-        one.socket.close()
     return Result(published, delivered, wall_s, published * max(1, shape.subscribers) - delivered)
 
 
@@ -216,6 +243,9 @@ def _drive(
 
 def cpu_s(pid: int) -> float:
     """Processor time of a process so far, all threads, user and system."""
-    with open(f"/proc/{pid}/stat") as file:
-        fields = file.read().rpartition(")")[2].split()
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        raise ConfigError("--pid", pid, "a process that runs on this machine") from None
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
