@@ -22,10 +22,15 @@ def ask(
         content = answer.read()
     except OSError:
         return None
+    except http.client.HTTPException:
+        raise RunError(f"{host}:{port} is not the admin interface of a node: it does not speak HTTP") from None
     finally:
         connection.close()
     if answer.status != 200:
         raise RunError(f"node at {host}:{port} answered {answer.status} to {path}: {content.decode(errors='replace')}")
     if (answer.getheader("Content-Type") or "").startswith("text/"):
         return content.decode()
-    return msgspec.json.decode(content)
+    try:
+        return msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        raise RunError(f"{host}:{port} is not the admin interface of a node: {path} is not JSON there") from None

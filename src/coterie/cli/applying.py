@@ -11,9 +11,9 @@ import typer
 
 from coterie.cli.console import err, number, out, print_json, table
 from coterie.cli.switching import LiveNetwork, PlanForNetwork, change_over, fit, side_by_side
-from coterie.cli.up import ADMIN_OFFSET
+from coterie.cli.up import ADMIN_OFFSET, BasePort
 from coterie.errors import ConfigError, CoterieError, InputError
-from coterie.pipeline.plans import PlanStore
+from coterie.pipeline.plans import CURRENT, PlanStore
 
 LOOK_S = 1.0  # between two looks for a new plan
 TRY_AGAIN_S = 10.0
@@ -25,14 +25,14 @@ def apply_command(
         int | None, typer.Option(help="A version; the current one if absent. Older ones roll back.")
     ] = None,
     nodes: Annotated[
-        int, typer.Option("--nodes", "-n", help="How many nodes `coterie up` started; 0: as the plan.")
+        int, typer.Option("--nodes", "-n", min=0, help="How many nodes `coterie up` started; 0: as the plan.")
     ] = 0,
-    base_port: Annotated[int, typer.Option(help="The base port of `coterie up`.")] = 1883,
+    base_port: BasePort = 1883,
     admin: Annotated[
         list[str] | None, typer.Option("--admin", help="HOST:PORT of each node's admin interface, in order.")
     ] = None,
     token: Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token.")] = "",
-    host: Annotated[str, typer.Option()] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change and what it saves.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Apply every plan that is published from now on.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show the predicted and the measured bill.")] = False,
@@ -46,11 +46,11 @@ def apply_command(
     The new plan is built beside the one in use; when it is complete at all nodes, they switch; then clients that follow
     are sent where the plan wants them, twenty a second. If it cannot be built, nothing changes.
 
-    Example: coterie apply ./plans --base-port 1883 --dry-run
+    Example: coterie apply out/journal --base-port 1883 --dry-run
     """
     if follow and (dry_run or status or version is not None):
         raise ConfigError("--follow", True, "alone: it applies what is current")
-    store = PlanStore(plan)
+    store = PlanStore(plan.parent if (plan / CURRENT).is_file() else plan)  # what `plan` prints is as good
     places = [_place(one) for one in admin or ()]
     if follow:
         follow_plans(store, LiveNetwork(places or _places(host, base_port, nodes or _node_count(store)), token))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+if sys.stdout is None:  # closed by whoever started us: what is said is said to nobody
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+if sys.stderr is None:
+    sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 WIDTH = None if sys.stdout.isatty() else 140  # what is piped somewhere is not cut to a screen
 out = Console(highlight=False, width=WIDTH)
 err = Console(stderr=True, highlight=False)

@@ -13,6 +13,7 @@ from coterie.cli.adminclient import ask
 from coterie.cli.console import out
 from coterie.cli.switching import LiveNetwork, side_by_side
 from coterie.cli.top import places_of
+from coterie.cli.up import BasePort
 from coterie.dashboard.server import Picture, serve
 from coterie.dashboard.view import Bill, NodeSays, picture
 from coterie.errors import ConfigError, CoterieError, RunError
@@ -23,26 +24,28 @@ Place = tuple[str, int]
 
 def dashboard_command(
     nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes `coterie up` started.")] = 3,
-    base_port: Annotated[int, typer.Option(help="The base port it was given.")] = 1883,
+    base_port: BasePort = 1883,
     admin: Annotated[
         list[str] | None, typer.Option("--admin", help="HOST:PORT of an admin interface instead; repeatable.")
     ] = None,
     token: Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token.")] = "",
     host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
     plans: Annotated[Path | None, typer.Option(help="Folder of plans: shows the predicted bill beside ours.")] = None,
-    port: Annotated[int, typer.Option(help="Port of the page; 0 takes a free one.")] = 8080,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the page; 0 takes a free one.")] = 8080,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 1.0,
 ) -> None:
     """A web page that shows the overlay, the channels, the rates and the bill of a running network.
 
-    The page is for this machine only and asks nobody else for anything. Example: coterie dashboard --nodes 5
+    The page is for this machine only and asks nobody else for anything.
+
+    Example: coterie dashboard --nodes 5
     """
     watcher = Watcher(places_of(admin, host, base_port, nodes), token, None if plans is None else PlanStore(plans))
     watcher.start()
     try:
         server = serve(Picture(watcher.look, interval), "127.0.0.1", port)
     except OSError as error:
-        raise ConfigError("port", port, f"a free port ({error.strerror})") from None
+        raise ConfigError("--port", port, f"a free port ({error.strerror})") from None
     out.print(f"http://127.0.0.1:{server.server_address[1]} (Ctrl-C stops it)")
     try:
         server.serve_forever()

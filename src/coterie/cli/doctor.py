@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Callable
@@ -11,9 +12,9 @@ import typer
 
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, table
-from coterie.errors import CoterieError
+from coterie.errors import ConfigError, CoterieError
 from coterie.pipeline.java import find_java
-from coterie.workloads.traces import traces_folder
+from coterie.workloads.traces import FOLDER_VARIABLE, traces_folder
 
 PACKAGES = ("numpy", "numba", "scipy", "pyarrow", "pandas", "pyspark", "msgspec", "uvloop")
 
@@ -37,7 +38,7 @@ def _probes() -> list[tuple[str, Callable[[], str]]]:
     return [
         ("python", lambda: f"{platform.python_version()} ({sys.executable})"),
         *packages,
-        ("java", lambda: str(find_java())),
+        ("java", _java),
         ("kernels", _kernels),
         ("traces", _traces),
     ]
@@ -52,6 +53,11 @@ def _check(name: str, probe: Callable[[], str]) -> dict[str, object]:
         return {"name": name, "ok": False, "found": str(error)}
 
 
+def _java() -> str:
+    java = find_java()
+    return f"{java.version} ({java.program}, found by {java.origin})"
+
+
 def _kernels() -> str:
     from coterie.accounting.price import price
     from coterie.systems import SYSTEMS
@@ -64,4 +70,7 @@ def _kernels() -> str:
 
 def _traces() -> str:
     folder = traces_folder()
+    named = os.environ.get(FOLDER_VARIABLE)
+    if folder is None and named:
+        raise ConfigError(FOLDER_VARIABLE, named, "a folder that exists")
     return str(folder) if folder else "none (set COTERIE_TRACES to use the real traces; nothing else needs them)"

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 
 import typer
 
 from coterie import __version__
 from coterie.cli.console import err, out
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, InputError
 
 # Command -> where it is. A module is imported when its command is run (or when help lists them all): nobody who
 # publishes a message should wait for Spark.
@@ -49,7 +51,14 @@ def load_commands(arguments: Sequence[str]) -> None:
     asked = next((argument for argument in arguments if not argument.startswith("-")), None)
     for name in [asked] if asked in COMMANDS else COMMANDS:
         module, _, function = COMMANDS[name].partition(":")
-        app.command(name)(getattr(import_module(f"coterie.cli.{module}"), function))
+        command = getattr(import_module(f"coterie.cli.{module}"), function)
+        app.command(name, help=help_of(command))(command)
+
+
+def help_of(command: Callable[..., None]) -> str:
+    """Its docstring with a line per paragraph: where lines end is for the reader's terminal to say."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
 @app.callback(invoke_without_command=True)
@@ -80,12 +89,28 @@ def run() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        if is_debugging:
+            raise
+        err.print(f"[bold red]error:[/] {plain(environment_says(error))}", soft_wrap=True)
+        sys.exit(InputError.exit_code)
     except Exception as error:
         if is_debugging:
             raise
         err.print(f"[bold red]internal error:[/] {plain(f'{type(error).__name__}: {error}')}", soft_wrap=True)
-        err.print("this is a defect of coterie; run the command again with --debug and report what it prints")
+        hint = "this is a defect of coterie; run the command again with --debug and report what it prints"
+        err.print(hint, soft_wrap=True)
         sys.exit(70)
+
+
+def environment_says(error: OSError) -> str:
+    """A file, a folder or a disk that cannot be used is nobody's defect: say which one, and why."""
+    reason = (error.strerror or str(error) or type(error).__name__).lower()
+    if error.filename is not None:
+        return f"{os.fsdecode(error.filename)}: cannot be used: {reason}"
+    if error.errno == errno.ENOSPC:
+        return f"the output cannot be written: {reason}"
+    return f"the system refused: {reason}"
 
 
 def plain(text: str) -> str:

@@ -14,7 +14,7 @@ from coterie.cli.console import out
 from coterie.errors import ConfigError
 from coterie.runtime.access import hash_password
 from coterie.runtime.config import load_config
-from coterie.runtime.node import run_node
+from coterie.runtime.node import load_slice, run_node
 from coterie.systems import system_named
 
 
@@ -46,6 +46,8 @@ def node_command(
     system = system_named(settings.network.system)
     system.configure(settings.network.settings)
     if check:
+        load_slice(settings, system)
+        settings.key()
         out.print(f"{config}: node {settings.node.id} of {settings.network.name}, {system.title}")
         return
     run_node(settings, system_named, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"))

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from coterie.cli.adminclient import ask
 from coterie.cli.console import number, out, print_json, table
-from coterie.cli.up import ADMIN_OFFSET
+from coterie.cli.up import ADMIN_OFFSET, BasePort
 from coterie.dashboard.rates import rates
 from coterie.errors import ConfigError, RunError
 
@@ -24,12 +24,12 @@ HEADER = [
 
 def top_command(
     nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes `coterie up` started.")] = 3,
-    base_port: Annotated[int, typer.Option(help="The base port it was given.")] = 1883,
+    base_port: BasePort = 1883,
     admin: Annotated[
         list[str] | None, typer.Option("--admin", help="HOST:PORT of an admin interface instead; repeatable.")
     ] = None,
     token: Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token.")] = "",
-    host: Annotated[str, typer.Option()] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one table (over one interval) and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every node's totals once.")] = False,
@@ -44,12 +44,12 @@ def top_command(
         def look() -> list[dict[str, float] | None]:
             return list(pool.map(lambda place: ask(place[0], place[1], "/totals", token), places))
 
-        if as_json:
-            print_json(look())
-            return
         before, moment_s = look(), time.monotonic()
         if not any(before):
             raise RunError(f"no node answers on {places[0][0]}:{places[0][1]}; is the network up?")
+        if as_json:
+            print_json(before)
+            return
         if once:
             time.sleep(interval)
             out.print(_rows(before, look(), interval))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import signal
@@ -28,6 +29,8 @@ from coterie.systems import system_named
 ADMIN_OFFSET, LINK_OFFSET = 1000, 2000
 HEALTHY_S = 60.0
 
+BasePort = Annotated[int, typer.Option(min=1, max=65_535 - LINK_OFFSET, help="The base port of `coterie up`.")]
+
 
 def up_command(
     nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, max=1000, help="How many nodes.")] = 3,
@@ -37,7 +40,7 @@ def up_command(
     parameters: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the system, NAME=VALUE; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Positions of the nodes and their randomness.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Positions of the nodes and their randomness.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     respawn: Annotated[bool, typer.Option("--respawn", help="Start a node again when it dies.")] = False,
     follow: Annotated[
@@ -160,7 +163,11 @@ def _check_free(host: str, ports: list[int]) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((host, port))
+            except socket.gaierror as error:
+                raise ConfigError("--host", host, f"an address of this machine: {error.strerror}") from None
             except OSError as error:
+                if error.errno == errno.EADDRNOTAVAIL:
+                    raise ConfigError("--host", host, f"an address of this machine: {error.strerror}") from None
                 raise ConfigError("--base-port", port, f"a free port: {error.strerror}") from None
 
 

@@ -235,4 +235,5 @@ def _read(path: Path, kind: str, build: Callable[[_Parts], Thing]) -> Thing:
     except OSError as error:
         raise InputError(source, f"cannot be read: {error.strerror or error}") from None
     except Exception as error:  # damaged archives fail in many ways: zip, zlib, array headers, JSON
-        raise InputError(source, f"is damaged or not a coterie {kind} file ({error})") from None
+        reason = "it is no archive" if "pickle" in str(error) else error  # numpy would have it loaded all the same
+        raise InputError(source, f"is damaged or not a coterie {kind} file ({reason})") from None

@@ -152,7 +152,7 @@ class NodeConfig(Section, frozen=True, kw_only=True):
         try:
             return self.path(self.network.key_file).read_bytes().strip()
         except OSError as error:
-            raise InputError(self.network.key_file, f"cannot be read: {error.strerror}") from None
+            raise InputError(str(self.path(self.network.key_file)), f"cannot be read: {error.strerror}") from None
 
     def options(self) -> ServerOptions:
         base = ServerOptions.conformance() if self.mqtt.profile == "conformance" else ServerOptions()
@@ -167,14 +167,19 @@ class NodeConfig(Section, frozen=True, kw_only=True):
 
 def load_config(path: Path) -> NodeConfig:
     try:
-        text = path.read_text()
+        text = path.read_text("utf-8")
     except OSError as error:
         raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(str(path), f"is not TOML: byte {error.start} is not UTF-8") from None
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputError(str(path), f"is not TOML: {error}") from None
-    return config_of(table, str(path.parent))
+    try:
+        return config_of(table, str(path.parent))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error.key}", error.value, error.allowed) from None
 
 
 def config_of(table: dict[str, Any], folder: str = ".") -> NodeConfig:
@@ -183,10 +188,28 @@ def config_of(table: dict[str, Any], folder: str = ".") -> NodeConfig:
     try:
         config = msgspec.convert({**table, "folder": folder}, NodeConfig)
     except msgspec.ValidationError as error:
-        raise ConfigError("the configuration", str(error), "see `coterie node --example-config`") from None
+        raise _pointed(str(error), table) from None
     _check(config)
     config.options()
     return config
+
+
+def _pointed(said: str, table: dict[str, Any]) -> ConfigError:
+    """What msgspec says of `$.node.id`, in the words of the file: the key, what stands there, what may."""
+    reason, _, place = said.partition(" - at `$")
+    keys = [key for key in place.rstrip("`").replace("[", ".[").split(".") if key]
+    if reason.startswith("Object contains unknown field"):
+        keys.append(reason.split("`")[1])
+        reason = "not a key of a node's configuration"
+    value: Any = table
+    for key in keys:
+        try:
+            value = value[int(key.strip("[]"))] if key.startswith("[") else value[key]
+        except (KeyError, IndexError, TypeError, ValueError):
+            value = None
+            break
+    name = ".".join(keys).replace(".[", "[") or "the configuration"
+    return ConfigError(name, value, f"{reason}; see `coterie node --example-config`")
 
 
 def _check(config: NodeConfig) -> None:
