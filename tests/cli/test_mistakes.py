@@ -301,3 +301,10 @@ def test_pub_takes_lines_as_they_are_written(monkeypatch):
         sink.write(b"one\n")
         pubsub.pub_command("a")
     assert Scripted.last.published == [b"one", b"two"]
+
+
+def test_a_bridge_that_logs_its_trace_is_not_heard():
+    says = "import logging, sys; from coterie.cli import main; sys.argv = ['coterie', '--version']\n"
+    says += "try: main.run()\nfinally: logging.error('a trace of Spark')"
+    done = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

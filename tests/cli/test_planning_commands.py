@@ -180,3 +180,12 @@ def test_mistakes_get_one_clear_sentence(coterie, tmp_path, arguments, code, say
     assert says in " ".join(err.split())
     assert found == code
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("content", ["", "user,topic,since\n"])
+def test_an_input_without_rows_is_named(coterie, tmp_path, content):
+    (tmp_path / "none.csv").write_text(content)
+    _, pubs = write_files(tmp_path, {})
+    code, _, err = coterie("compare", f"subscriptions={tmp_path / 'none.csv'}", pubs, "--out", str(tmp_path / "out"))
+    assert code == 3
+    assert "none.csv: holds no subscriptions" in " ".join(err.split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import inspect
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -75,6 +76,8 @@ def run() -> None:
     """Errors that are somebody's become one sentence and an exit code; the rest is ours and says so."""
     is_debugging = "--debug" in sys.argv or bool(os.environ.get("COTERIE_DEBUG"))
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # it may stand anywhere
+    if not is_debugging:  # what Spark's bridge logs when Ctrl-C cuts a call short is no message to a user
+        logging.getLogger().addHandler(logging.NullHandler())
     try:
         load_commands(sys.argv[1:])
         app()
