@@ -77,7 +77,7 @@ def run() -> None:
     is_debugging = "--debug" in sys.argv or bool(os.environ.get("COTERIE_DEBUG"))
     sys.argv = [argument for argument in sys.argv if argument != "--debug"]  # it may stand anywhere
     if not is_debugging:  # what Spark's bridge logs when Ctrl-C cuts a call short is no message to a user
-        logging.getLogger().addHandler(logging.NullHandler())
+        logging.getLogger().addFilter(unheard)  # loggers with a name, asyncio's for one, are heard as ever
     try:
         load_commands(sys.argv[1:])
         app()
@@ -104,6 +104,10 @@ def run() -> None:
         hint = "this is a defect of coterie; run the command again with --debug and report what it prints"
         err.print(hint, soft_wrap=True)
         sys.exit(70)
+
+
+def unheard(record: logging.LogRecord) -> bool:
+    return False
 
 
 def environment_says(error: OSError) -> str:
