@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 LINGER_S = 60  # how long there waits for here, and here for the client
 SETTLE_S = 0.5  # after the last SUBACK; clients may subscribe in several packets
 ASK_AGAIN_S = 3.0
+WORD_S = 3.0  # how much later than a client the word may come that it was sent here
 LOOK_S = 3.0  # after the last arrival: trees should be complete by then
 RECENT_MAX = 200_000
 HANDED_BYTES = 256 << 10
@@ -126,9 +127,14 @@ class Moving:
     def expect(self, source: int, said: Moved) -> None:
         arrival = self._arriving.setdefault(said.client, Arrival(source, self._now_s() + LINGER_S))
         arrival.there, arrival.left_us = source, said.left_us
+        arrival.until_s = self._now_s() + LINGER_S
         if arrival.since_s:
             self._network.want_since(arrival.since_s, arrival.left_us)
             arrival.claim_s = self._now_s() + SETTLE_S
+
+    def welcome(self, client: str) -> None:
+        """It follows redirects: perhaps it was sent here, and the word of that is slower than it was itself."""
+        self._arriving.setdefault(client, Arrival(-1, self._now_s() + WORD_S))
 
     def is_arriving(self, client: str) -> bool:
         """What was kept for it elsewhere has not come yet."""

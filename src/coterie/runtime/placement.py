@@ -62,10 +62,12 @@ class Placement:
             self._note(packet.client_id)
         return server
 
-    def accepted(self, packet: Connect, client: str) -> None:
-        """The client stays for now; it can be moved later if it follows."""
+    def accepted(self, packet: Connect, client: str) -> bool:
+        """The client stays for now; it can be moved later if it follows, which is the answer."""
         if follows_redirect(packet):
             self._followers[client] = None
+            return True
+        return False
 
     def gone(self, client: str) -> None:
         self._followers.pop(client, None)

@@ -319,8 +319,8 @@ class Server:
         self.moving.returned(session.client_id)
         if not (is_known or packet.clean_start or self.network.is_alone) and session.expiry_s:
             self.moving.seek(session.client_id)
-        if self.placement is not None:
-            self.placement.accepted(packet, session.client_id)
+        if self.placement is not None and self.placement.accepted(packet, session.client_id):
+            self.moving.welcome(session.client_id)
         if session.journal is None and session.expiry_s:
             session.journal = SessionJournal(session.client_id, self.store.sessions)
             self.store.sessions.append((session.client_id, "session", (session.expiry_s, session.will, None, None)))
