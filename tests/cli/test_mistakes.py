@@ -309,3 +309,15 @@ def test_a_bridge_that_logs_its_trace_is_not_heard():
     done = subprocess.run([sys.executable, "-c", says], capture_output=True, text=True, check=False)
     assert "a trace of Spark" not in done.stderr
     assert "ours" in done.stderr  # what a node's own loop complains of must not be lost
+
+
+def test_what_breaks_on_the_way_out_of_an_interruption_is_part_of_it(coterie, monkeypatch):
+    def cut_short() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise RuntimeError("Broken pipe")  # as Spark's bridge does
+
+    monkeypatch.setattr(main, "load_commands", lambda arguments: cut_short())
+    code, _, told = coterie("compare")
+    assert (code, told.strip()) == (130, "stopped")

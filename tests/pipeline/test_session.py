@@ -12,9 +12,10 @@ from coterie.pipeline import session as sessions
 from coterie.pipeline import sparkd
 
 
-def test_a_master_nobody_knows_is_refused():
+@pytest.mark.parametrize("master", ["mesos://somewhere", "local[x]", "local[0]", "local[2", "local-cluster[2]"])
+def test_a_master_nobody_knows_is_refused(master):
     with pytest.raises(ConfigError, match=r"local\[\*\]"):
-        sessions.open_session("mesos://somewhere")
+        sessions.open_session(master)
 
 
 def test_a_profile_nobody_knows_is_refused():

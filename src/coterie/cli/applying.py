@@ -43,8 +43,8 @@ def apply_command(
 ) -> None:
     """Switch a running network to a plan, of whatever system, without losing a message.
 
-    The new plan is built beside the one in use; when it is complete at all nodes, they switch; then clients that follow
-    are sent where the plan wants them, twenty a second. If it cannot be built, nothing changes.
+    The new plan is built beside the one in use; when it is complete at all nodes, they switch. Clients that follow are
+    sent where the plan wants them, twenty a second. If it cannot be built, nothing changes.
 
     Example: coterie apply out/journal --base-port 1883 --dry-run
     """

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import NoReturn
 
 import typer
 
@@ -37,6 +38,8 @@ COMMANDS = {
     "dashboard": "dashboard:dashboard_command",
     "doctor": "doctor:doctor_command",
 }
+
+INTERRUPTED = 130  # the exit code of what Ctrl-C ended
 
 app = typer.Typer(
     help="Publish/subscribe that organises itself around who listens to what.",
@@ -86,9 +89,12 @@ def run() -> None:
             raise
         err.print(f"[bold red]error:[/] {plain(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # the command line's library says so without a word
+            stop()
+        raise
     except KeyboardInterrupt:
-        err.print("stopped")
-        sys.exit(130)
+        stop()
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
@@ -100,10 +106,24 @@ def run() -> None:
     except Exception as error:
         if is_debugging:
             raise
+        if was_interrupted(error):
+            stop()
         err.print(f"[bold red]internal error:[/] {plain(f'{type(error).__name__}: {error}')}", soft_wrap=True)
         hint = "this is a defect of coterie; run the command again with --debug and report what it prints"
         err.print(hint, soft_wrap=True)
         sys.exit(70)
+
+
+def stop() -> NoReturn:
+    err.print("stopped")
+    sys.exit(INTERRUPTED)
+
+
+def was_interrupted(error: BaseException | None) -> bool:
+    """Whether it happened while something was being cut short by Ctrl-C: then that is all there is to say."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def unheard(record: logging.LogRecord) -> bool:

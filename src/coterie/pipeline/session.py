@@ -7,6 +7,7 @@ import hashlib
 import importlib
 import importlib.util
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MASTERS = "local[*], local[N], local[N,retries], local-cluster[workers,cores,MB], spark://host:port or sc://host:port"
+KNOWN_MASTER = re.compile(
+    r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[\d+ *, *\d+ *, *\d+\]|spark://.+|yarn|k8s://.+"
+)
 EXTRA_JVM = "spark.driver.extraJavaOptions"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
@@ -87,7 +91,7 @@ def open_session(
         raise ConfigError("spark profile", profile, " or ".join(PROFILES))
     if master.startswith("sc://"):
         return _connect(master, app_name, conf or {})
-    if not master.startswith(("local", "spark://", "yarn", "k8s://")):
+    if not KNOWN_MASTER.fullmatch(master):
         raise ConfigError("spark", master, MASTERS)
     java = find_java()
     settings = _settings(master, profile, java, work_dir or Path(tempfile.gettempdir()), conf or {})
@@ -188,6 +192,7 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _start(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSession:
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
@@ -196,7 +201,7 @@ def _start(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSess
         builder = builder.config(key, value)
     try:
         session = builder.getOrCreate()
-    except (PySparkException, OSError, RuntimeError) as error:
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
         raise ConfigError("spark", master, f"the session does not start: {_first_line(error)}") from error
     if master.startswith("local-cluster"):
         # Its workers keep their files inside the installed pyspark package, whatever they are told.
