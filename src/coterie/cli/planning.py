@@ -249,7 +249,7 @@ def _bills(outcome: Outcome) -> object:
                 number(entry.learn.overall),
                 number(later.overall),
                 f"{1 - later.overall / base:+.0%}" if base else "",
-                f"{later.overall / entry.later_bound.overall:.1f}x" if entry.later_bound.overall else "",
+                f"{later.overall / entry.later_bound.overall:.2f}x" if entry.later_bound.overall else "",
                 number(later.dissemination.copies),
                 number(later.dissemination.relayed + later.dissemination.filtered + later.dissemination.duplicate),
                 f"{later.delay.hops.mean:.1f}",

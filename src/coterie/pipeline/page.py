@@ -12,6 +12,11 @@ import jinja2
 import coterie
 
 
+def figure(value: float) -> str:
+    """Whole numbers with separators, small ones with three digits that mean something."""
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
 @dataclass(frozen=True)
 class TableRow:
     cells: Sequence[str]

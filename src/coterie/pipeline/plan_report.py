@@ -12,7 +12,7 @@ from coterie.pipeline import charts
 from coterie.pipeline.brokers import read_brokers
 from coterie.pipeline.interests import subscriber_names, topic_names
 from coterie.pipeline.job import Outcome, only
-from coterie.pipeline.page import ReportTable, Section, TableRow
+from coterie.pipeline.page import ReportTable, Section, TableRow, figure
 from coterie.pipeline.planning import LEARN, Priced, design_file
 
 SHOWN = 12
@@ -90,7 +90,7 @@ def _biggest_channels(design: Design, learn: Workload, names: pa.Array) -> Repor
         if len(topics) == 0 or sizes[channel] == 0 or len(rows) == SHOWN:
             continue
         listed = ", ".join(names[int(topic)].as_py() for topic in topics[:4]) + (" ..." if len(topics) > 4 else "")
-        rows.append(TableRow([listed, f"{len(topics):,}", f"{sizes[channel]:,}", f"{learn.rates[topics].sum():.3g}"]))
+        rows.append(TableRow([listed, f"{len(topics):,}", f"{sizes[channel]:,}", figure(learn.rates[topics].sum())]))
     return ReportTable(["biggest channels: topics", "topics", "members", "events per interval"], rows)
 
 
@@ -123,7 +123,7 @@ def _busiest_links(design: Design, learn: Workload, names: Names) -> ReportTable
     rows = []
     for at in np.lexsort([ends[:, 1], ends[:, 0], -events])[:SHOWN].tolist():
         pair = [names.node(int(node)) for node in ends[at]]
-        rows.append(TableRow([*pair, f"{channels[at]:,.0f}", f"{events[at]:.3g}"]))
+        rows.append(TableRow([*pair, f"{channels[at]:,.0f}", figure(events[at])]))
     header = ["busiest links: one end", "other end", "channels", "events per interval of these"]
     return ReportTable(header, rows, (0, 1))
 

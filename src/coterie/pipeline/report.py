@@ -8,7 +8,7 @@ import numpy as np
 
 from coterie.pipeline import charts
 from coterie.pipeline.job import BASELINE, Outcome
-from coterie.pipeline.page import Report, ReportTable, Section, TableRow
+from coterie.pipeline.page import Report, ReportTable, Section, TableRow, figure
 from coterie.pipeline.plan_report import plan_section
 from coterie.pipeline.planning import Priced
 
@@ -59,7 +59,7 @@ def _lead(outcome: Outcome) -> list[str]:
     if baseline is not None and chosen.system != BASELINE and baseline.overall:
         sentence += f", {1 - chosen.later.overall / baseline.overall:.0%} below {BASELINE}"
     if chosen.later_bound is not None and chosen.later_bound.overall:
-        sentence += f" and {chosen.later.overall / chosen.later_bound.overall:.1f} times the lower bound"
+        sentence += f" and {chosen.later.overall / chosen.later_bound.overall:.2f} times the lower bound"
     return [sentence + "."]
 
 
@@ -89,7 +89,7 @@ def _bills(usable: Sequence[Priced], chosen: Priced | None) -> Section:
     ]
     rows = [
         TableRow(
-            [entry.system, *(_figure(ledger[column]) for column, _ in COLUMNS)],
+            [entry.system, *(figure(ledger[column]) for column, _ in COLUMNS)],
             "chosen" if chosen is not None and entry.system == chosen.system else "",
         )
         for entry, ledger in zip(usable, ledgers, strict=True)
@@ -101,10 +101,6 @@ def _bills(usable: Sequence[Priced], chosen: Priced | None) -> Section:
 
 def _overall(entry: Priced) -> float:
     return entry.later.overall if entry.later else float("inf")
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
 def _median(ledgers: Sequence[dict[str, float]]) -> float:
@@ -150,7 +146,7 @@ def _input(outcome: Outcome) -> Section:
         text.append("Subscriptions carry no times: a tenth of them, drawn by the seed, counts as arriving later.")
     if facts["events_on_topics_nobody_wants"]:
         unwanted = facts["events_on_topics_nobody_wants"]
-        text.append(f"{unwanted:,.3g} events per interval were on topics nobody wants; they are left out.")
+        text.append(f"{figure(unwanted)} events per interval were on topics nobody wants; they are left out.")
     problems = [TableRow([entry.system, entry.problem]) for entry in outcome.priced if entry.problem]
     tables = [ReportTable(["table", "rows read", "kept", "set aside", "why"], rows, (0, 4))]
     if problems:
