@@ -9,7 +9,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import NoReturn
 
 import typer
 
@@ -82,19 +81,15 @@ def run() -> None:
     if not is_debugging:  # what Spark's bridge logs when Ctrl-C cuts a call short is no message to a user
         logging.getLogger().addFilter(unheard)  # loggers with a name, asyncio's for one, are heard as ever
     try:
-        load_commands(sys.argv[1:])
-        app()
+        carry_out(sys.argv[1:])
     except CoterieError as error:
         if is_debugging:
             raise
         err.print(f"[bold red]error:[/] {plain(str(error))}", soft_wrap=True)
         sys.exit(error.exit_code)
-    except SystemExit as end:
-        if end.code == INTERRUPTED:  # the command line's library says so without a word
-            stop()
-        raise
     except KeyboardInterrupt:
-        stop()
+        err.print("stopped")
+        sys.exit(INTERRUPTED)
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
@@ -106,17 +101,25 @@ def run() -> None:
     except Exception as error:
         if is_debugging:
             raise
-        if was_interrupted(error):
-            stop()
         err.print(f"[bold red]internal error:[/] {plain(f'{type(error).__name__}: {error}')}", soft_wrap=True)
         hint = "this is a defect of coterie; run the command again with --debug and report what it prints"
         err.print(hint, soft_wrap=True)
         sys.exit(70)
 
 
-def stop() -> NoReturn:
-    err.print("stopped")
-    sys.exit(INTERRUPTED)
+def carry_out(arguments: Sequence[str]) -> None:
+    """The command. Ctrl-C is KeyboardInterrupt, whatever else breaks on the way out of it."""
+    try:
+        load_commands(arguments)
+        app()
+    except SystemExit as end:
+        if end.code == INTERRUPTED:  # the command line's library says so without a word
+            raise KeyboardInterrupt from None
+        raise
+    except Exception as error:
+        if was_interrupted(error):
+            raise KeyboardInterrupt from error
+        raise
 
 
 def was_interrupted(error: BaseException | None) -> bool:

@@ -125,9 +125,8 @@ class Moving:
     # --- here ---
 
     def expect(self, source: int, said: Moved) -> None:
-        arrival = self._arriving.setdefault(said.client, Arrival(source, self._now_s() + LINGER_S))
-        arrival.there, arrival.left_us = source, said.left_us
-        arrival.until_s = self._now_s() + LINGER_S
+        arrival = self._arriving.setdefault(said.client, Arrival(source, 0.0))
+        arrival.there, arrival.left_us, arrival.until_s = source, said.left_us, self._now_s() + LINGER_S
         if arrival.since_s:
             self._network.want_since(arrival.since_s, arrival.left_us)
             arrival.claim_s = self._now_s() + SETTLE_S
