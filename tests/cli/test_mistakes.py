@@ -50,6 +50,8 @@ def server(answer: bytes = b"", closes: bool = False) -> Iterator[int]:
                     connection, _ = listening.accept()
                 except OSError:
                     return
+                if closes:
+                    connection.recv(65536)  # first hears what it is asked
                 connection.sendall(answer)
                 if closes:
                     connection.close()
@@ -195,7 +197,7 @@ def test_a_port_that_is_no_admin_interface_is_told(coterie):
             code, _, err = coterie("top", "--admin", f"127.0.0.1:{port}", "--once")
             assert code == 6, err
             assert f"127.0.0.1:{port}" in err
-            assert says in err or "no node answers" in err  # it may have closed before we had asked
+            assert says in err
 
 
 def test_top_as_json_fails_where_nobody_answers(coterie):
