@@ -53,7 +53,7 @@ def alone(*options: str, **environment: str) -> float:
 def protocol_s(nodes: int) -> float:
     """The protocol in the simulator until its links are at rest, views learned by gossip included."""
     workload = make_workload("rss", {"nodes": nodes}, 1)
-    parameters = SpiderCastParameters(is_planned=False, view_capacity=nodes, heartbeats=12, beacon_s=0.0)
+    parameters = SpiderCastParameters(is_planned=False, view_capacity=nodes, link_heartbeat_s=5.0, beacon_s=0.0)
     start_s = process_time()
     start_from_contacts(workload, parameters, 1).run_until(30.0)
     return process_time() - start_s

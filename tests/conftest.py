@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from coterie.model import Publications, Relation, Workload
+from coterie.sim.run import SPAN_S
 
 settings.register_profile("coterie", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("coterie")
@@ -24,7 +25,10 @@ def small_workload(
         name="small",
         interests=Relation.from_pairs(subscriber, topic, people, topics),
         publications=Publications.of(
-            draw.integers(0, people, rows), draw.integers(0, topics, rows), draw.integers(0, events_max + 1, rows)
+            draw.integers(0, people, rows),
+            draw.integers(0, topics, rows),
+            draw.integers(0, events_max + 1, rows) / SPAN_S,
+            draw.integers(0, 300, rows),
         ),
         attachment=(np.arange(people) if subscribers is None else draw.integers(0, nodes, people)).astype(np.int32),
         node_count=nodes,

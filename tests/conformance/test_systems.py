@@ -22,7 +22,7 @@ from coterie.protocol.events import EventMessage
 from coterie.protocol.system import System
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
-from coterie.sim.run import simulate
+from coterie.sim.run import SPAN_S, STORM_S, simulate
 from coterie.systems import SYSTEMS
 from coterie.trace import TraceEvent
 from tests.conformance.deviations import DEVIATIONS, instance_for
@@ -85,8 +85,22 @@ def check_ledgers(system: System, nodes: int, topics: int, seed: int) -> None:
     simulated = simulate(system, system.parameters(), design, workload, seed, latency).ledger
     priced = price(design, workload, latency)
     if (system.name, "control") in DEVIATIONS:
-        simulated = msgspec.structs.replace(simulated, control=priced.control)
-    assert simulated == priced
+        simulated = msgspec.structs.replace(
+            simulated,
+            control=priced.control,
+            setup=priced.setup,
+            volume=msgspec.structs.replace(simulated.volume, control=priced.volume.control),
+        )
+    assert differing(simulated.columns(), priced.columns()) == {}
+
+
+def differing(simulated: dict[str, float], priced: dict[str, float]) -> dict[str, tuple[float, float]]:
+    """The columns that are not the same but for the last digits: counts divided by seconds, and sums of rates."""
+    return {
+        name: (simulated[name], priced[name])
+        for name in priced
+        if simulated[name] != pytest.approx(priced[name], rel=1e-9, abs=1e-12)
+    }
 
 
 @pytest.mark.parametrize("system", check_name("unsubscribe"))
@@ -135,7 +149,8 @@ def test_recovers_from_loss_crashes_and_a_partition(system: System, seed: int) -
     outcome = simulate(system, system.parameters(), design, workload, seed, faults=FaultPlan(crash_share=0.15))
     assert outcome.probes > 0
     assert all(missing.reason for missing in outcome.missing)
-    assert outcome.ledger.loss.lost == sum_of_missing(outcome.missing, workload, design.placement.node_of)
+    missing = sum_of_missing(outcome.missing, workload, design.placement.node_of)
+    assert outcome.ledger.loss.lost * STORM_S == pytest.approx(missing)
 
 
 def sum_of_missing(missing: list, workload: Workload, node_of: np.ndarray) -> int:
@@ -162,7 +177,7 @@ TRACE_DIGEST = """
 import hashlib, sys
 from coterie.systems import SYSTEMS
 from coterie.sim.faults import FaultPlan
-from coterie.sim.run import simulate
+from coterie.sim.run import SPAN_S, STORM_S, simulate
 from tests.conformance.deviations import DEVIATIONS, instance_for
 digest = hashlib.sha256()
 for system in SYSTEMS.values():
@@ -277,7 +292,9 @@ def test_every_system_marks_its_event_messages(system: System) -> None:
 @pytest.mark.parametrize("system", check_name("delivers"))
 def test_a_lone_node_serves_itself(system: System) -> None:
     workload = instance_for(system, nodes=1, topics=3, seed=1)
-    workload = replace(workload, publications=replace(workload.publications, rate=np.ones(workload.publications.count)))
+    workload = replace(
+        workload, publications=replace(workload.publications, rate=np.ones(workload.publications.count) / SPAN_S)
+    )
     outcome = simulate(system, system.parameters(), system.plan(workload, seed=1), workload, 1)
     assert outcome.missing == []
     assert outcome.ledger.dissemination.copies == 0

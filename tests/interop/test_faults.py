@@ -13,7 +13,7 @@ from coterie.runtime.client import MqttClient, connect_packet
 from tests.interop.fleet import Network, Processes, run, until, write_configs
 
 pytestmark = pytest.mark.interop
-BRISK = {"scribe": {"link_heartbeats": 60, "tree_heartbeats": 60}, "flooding": {"link_heartbeats": 60}}
+BRISK = {"scribe": {"link_heartbeat_s": 1.0, "tree_heartbeat_s": 1.0}, "flooding": {"link_heartbeat_s": 1.0}}
 
 
 class Traffic:

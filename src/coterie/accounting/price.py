@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.accounting.tally import Tally, structure_state
+from coterie.accounting.changes import interest_changes, node_wishes
+from coterie.accounting.tally import Structure, Tally, structure_state
 from coterie.kernels import pricing, spidercast_measures
 from coterie.model import Design, Entries, Ledger, Relation, Spread, Workload
 from coterie.model.latency import Latency
-from coterie.model.ledger import Control, Maintenance, State, Topics
+from coterie.model.ledger import Control, Maintenance, Setup, State, Topics
 from coterie.model.relation import Index
+from coterie.model.wires import COTERIE, MQTT, Wire
 
 TOPIC_STEPS_MAX = 3e9
 NEAREST = 20  # d of tdi(d)
@@ -23,11 +25,31 @@ SPREAD_CODES = {
 }
 
 
-def price(design: Design, workload: Workload, latency: Latency | None = None, control: Control | None = None) -> Ledger:
-    """The whole bill. `control` is what it took to set the design up, where the system knows it in advance."""
-    tally = count_dissemination(design, workload, latency or Latency.constant())
-    flooded = topics(design.trees.spread, design.trees.members, design.overlay.undirected)
-    return tally.ledger(maintenance(design), state(design), control or set_up_control(design), flooded)
+def price(design: Design, workload: Workload, latency: Latency | None = None, wire: Wire = COTERIE) -> Ledger:
+    """The whole bill, per second; `wire` says how many bytes a message takes."""
+    tally = count_dissemination(design, workload, latency or Latency.constant(), wire)
+    return tally.ledger(structure(design, workload, wire), wire)
+
+
+def structure(design: Design, workload: Workload, wire: Wire) -> Structure:
+    """All of the bill that is no count of events."""
+    placement = design.placement
+    messages = set_up_messages(design)
+    names = float(workload.name_bytes.mean()) if workload.topic_count else 0.0
+    return Structure(
+        maintenance=maintenance(design),
+        control=control(design, workload, messages),
+        state=state(design),
+        topics=topics(design.trees.spread, design.trees.members, design.overlay.undirected),
+        setup=Setup(
+            messages=messages,
+            bytes=messages * (wire.announcement + names),
+            moves=float(np.count_nonzero(placement.node_of != workload.attachment[: len(placement.node_of)])),
+        ),
+        wish_bytes=names,
+        crossing_links=crossing_links(design.overlay.undirected, workload.zone_of),
+        clients=placement.load,
+    )
 
 
 def maintenance(design: Design) -> Maintenance:
@@ -39,9 +61,26 @@ def maintenance(design: Design) -> Maintenance:
     )
 
 
-def set_up_control(design: Design) -> Control:
-    """Growing a tree costs one join message per edge: each node on it asks its parent once."""
-    return Control(subscription=float(len(design.trees.node)))
+def set_up_messages(design: Design) -> float:
+    """What building the structures takes: what the system says itself, else one join message per tree edge."""
+    return float(len(design.trees.node)) if design.announcements is None else design.announcements
+
+
+def control(design: Design, workload: Workload, set_up: float) -> Control:
+    """Each change of what a node wants costs what one wish cost on average when all was set up."""
+    changes = interest_changes(workload, design.placement.node_of)
+    wishes = (
+        design.trees.members.pair_count
+        if workload.wishes is None
+        else node_wishes(workload, design.placement.node_of).pair_count
+    )
+    return Control(subscription=changes * set_up / wishes if wishes else 0.0)
+
+
+def crossing_links(links: Relation, zone_of: Index | None) -> float:
+    if zone_of is None or not links.pair_count:
+        return 0.0
+    return float(np.mean(zone_of[links.rows] != zone_of[links.columns]))
 
 
 def state(design: Design) -> State:
@@ -76,21 +115,28 @@ def topics(spread: Spread, members: Relation, links: Relation) -> Topics:
     )
 
 
-def count_dissemination(design: Design, workload: Workload, latency: Latency) -> Tally:
+def count_dissemination(design: Design, workload: Workload, latency: Latency, wire: Wire) -> Tally:
     """Follow every publication; see kernels.pricing."""
     publications = workload.publications
+    names = workload.name_bytes[publications.topic]
+    node_of = design.placement.node_of
     entries = _grouped(design.entries)
-    audience, local_subscribers = local_audience(workload, design.placement.node_of)
-    counters = np.zeros(pricing.COUNTER_COUNT)
-    tally = Tally()
+    audience, local_deliveries = local_audience(workload, node_of)
+    counters = np.zeros((2, pricing.COUNTER_COUNT))
+    tally = Tally(load=np.zeros(design.node_count))
+    np.add.at(tally.load, node_of[publications.publisher], publications.rate)
+    zone_of = np.zeros(design.node_count, np.int32) if workload.zone_of is None else workload.zone_of
     hop_weights = np.zeros(design.node_count + int(entries.hop_counts.sum(initial=0)) + 2)
     pricing.price_publications(
         SPREAD_CODES[design.trees.spread],
         publications.topic,
         publications.rate,
+        wire.event + wire.topics_in_event * names + publications.size,
+        MQTT.event + names + publications.size,
         pricing.Csr(audience.indptr, audience.columns),
-        local_subscribers,
+        local_deliveries,
         _structure(design, workload),
+        pricing.Flows(tally.load, zone_of, tally.crossing),
         _paths(entries, publications.count),
         pricing.Delays(
             latency.kind, latency.base_us, latency.matrix_us, latency.coordinates, float(latency.us_per_unit)
@@ -102,7 +148,7 @@ def count_dissemination(design: Design, workload: Workload, latency: Latency) ->
         tally.us_weights,
     )
     tally.hop_weights = hop_weights
-    names = (
+    columns = (
         "inbound",
         "wanted",
         "relayed",
@@ -114,19 +160,30 @@ def count_dissemination(design: Design, workload: Workload, latency: Latency) ->
         "us_sum",
         "us_max",
     )
-    for name, value in zip(names, counters, strict=True):
+    for name, value in zip(columns, counters[0], strict=True):
         setattr(tally, name, float(value))
+    for name, value in zip(columns, counters[1], strict=True):
+        if name in tally.volume:
+            tally.volume[name] = float(value)
     return tally
 
 
-def local_audience(workload: Workload, node_of: Index) -> tuple[Relation, NDArray[np.int64]]:
-    """Topic -> nodes with an interested subscriber, and beside each pair how many subscribers that are."""
+def local_audience(workload: Workload, node_of: Index) -> tuple[Relation, NDArray[np.float64]]:
+    """Topic -> nodes with an interested client, and beside each pair how many deliveries an event makes there."""
     interests = workload.interests
     key = interests.columns.astype(np.int64) * workload.node_count + node_of[interests.rows]
-    key.sort()
+    weights = workload.weights
+    if weights is None:
+        key.sort()
+    else:
+        order = np.argsort(key, kind="stable")
+        key, weights = key[order], weights[order]
     first = np.concatenate([[True], key[1:] != key[:-1]]) if len(key) else np.zeros(0, bool)
     starts = np.flatnonzero(first)
-    counts = np.diff(np.concatenate([starts, [len(key)]]))
+    if weights is None:
+        counts = np.diff(np.concatenate([starts, [len(key)]])).astype(np.float64)
+    else:
+        counts = np.add.reduceat(weights, starts) if len(starts) else np.zeros(0)
     topic, node = np.divmod(key[starts], workload.node_count)
     indptr = np.concatenate([[0], np.cumsum(np.bincount(topic, minlength=workload.topic_count))])
     return Relation(indptr.astype(np.int64), node.astype(np.int32), workload.node_count), counts
@@ -192,7 +249,7 @@ def _scratch(node_count: int, link_ends: int) -> pricing.Scratch:
 
     heap_size = link_ends + 2  # every link end pushes at most once
     return pricing.Scratch(
-        wants=per_node(),
+        wants=np.zeros(node_count),
         wants_stamp=per_node(),
         member_stamp=per_node(),
         reached_stamp=per_node(),

@@ -10,20 +10,45 @@ from numpy.typing import NDArray
 from coterie.kernels.pricing import US_BINS, US_PER_BIN
 from coterie.model.ledger import (
     Control,
+    Crossing,
     Delay,
     Dissemination,
     Distribution,
     Ledger,
+    Load,
     Loss,
     Maintenance,
+    Setup,
     State,
     Topics,
+    Volume,
 )
+from coterie.model.wires import Wire
+
+COPIES = ("inbound", "wanted", "relayed", "filtered", "duplicate")
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a ledger says that is no count of events: read off a design, the nodes of a simulation, or a live node."""
+
+    maintenance: Maintenance = field(default_factory=Maintenance)
+    control: Control = field(default_factory=Control)
+    state: State = field(default_factory=State)
+    topics: Topics = field(default_factory=Topics)
+    setup: Setup = field(default_factory=Setup)
+    wish_bytes: float = 0.0  # length of what an announcement names
+    crossing_links: float = 0.0  # share of the routing entries that lead to another zone
+    clients: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # of each node
 
 
 @dataclass
 class Tally:
-    """Counts of one interval. Delays are kept as weights per hop count and per bin of 0.1 ms."""
+    """Events counted: as rates where a design is priced, else in a span of seconds that `ledger` divides by.
+
+    Delays are kept as weights per hop count and per bin of 0.1 ms; `volume` are the bytes of the columns of the same
+    names, `load` what each node handled.
+    """
 
     inbound: float = 0.0
     wanted: float = 0.0
@@ -37,6 +62,14 @@ class Tally:
     us_max: float = 0.0
     hop_weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
     us_weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(US_BINS))
+    volume: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*COPIES, "delivered"), 0.0))
+    load: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    crossing: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))  # copies and bytes
+
+    def add_copy(self, column: str, size: float) -> None:
+        """A copy that arrived, in the column that says what became of it."""
+        setattr(self, column, getattr(self, column) + 1)
+        self.volume[column] += size
 
     def add_delivery(self, hops: int, delay_us: int, weight: float) -> None:
         self.delivered += weight
@@ -47,24 +80,30 @@ class Tally:
         self.hop_weights[hops] += weight
         self.us_weights[min(delay_us // US_PER_BIN, US_BINS - 1)] += weight
 
-    def ledger(self, maintenance: Maintenance, state: State, control: Control, topics: Topics | None = None) -> Ledger:
-        dissemination = Dissemination(
-            inbound=self.inbound,
-            wanted=self.wanted,
-            relayed=self.relayed,
-            filtered=self.filtered,
-            duplicate=self.duplicate,
-            link_cost=self.link_cost,
-        )
-        delay = Delay(hops=self._hops(), milliseconds=self._milliseconds())
+    def ledger(self, structure: Structure, wire: Wire, span_s: float = 1.0) -> Ledger:
+        """The whole bill; heartbeats and control come in as rates already."""
+        upkeep, control = structure.maintenance, structure.control
+        copies = {name: getattr(self, name) / span_s for name in COPIES}
         return Ledger(
-            maintenance=maintenance,
-            dissemination=dissemination,
-            delay=delay,
-            state=state,
-            topics=topics or Topics(),
+            maintenance=upkeep,
+            dissemination=Dissemination(**copies, link_cost=self.link_cost / span_s),
+            delay=Delay(hops=self._hops(), milliseconds=self._milliseconds()),
+            state=structure.state,
+            topics=structure.topics,
             control=control,
-            loss=Loss(owed=self.owed, delivered=self.delivered),
+            volume=Volume(
+                **{name: value / span_s for name, value in self.volume.items()},
+                upkeep=upkeep_bytes(upkeep, wire),
+                control=control_bytes(control, wire, structure.wish_bytes),
+            ),
+            crossing=Crossing(
+                copies=float(self.crossing[0]) / span_s,
+                bytes=float(self.crossing[1]) / span_s,
+                links=structure.crossing_links,
+            ),
+            load=Load(messages=Distribution.of(self.load / span_s), clients=Distribution.of(structure.clients)),
+            setup=structure.setup,
+            loss=Loss(owed=self.owed / span_s, delivered=self.delivered / span_s),
         )
 
     def _hops(self) -> Distribution:
@@ -83,6 +122,19 @@ class Tally:
             p99=binned.p99 * to_ms,
             max=self.us_max / 1000,
         )
+
+
+def upkeep_bytes(upkeep: Maintenance, wire: Wire) -> float:
+    return (
+        upkeep.tree_keepalives * wire.tree_heartbeat
+        + upkeep.link_keepalives * wire.link_heartbeat
+        + upkeep.associations * wire.control
+    )
+
+
+def control_bytes(control: Control, wire: Wire, wish_bytes: float) -> float:
+    announced = control.subscription
+    return announced * (wire.announcement + wish_bytes) + (control.messages - announced) * wire.control
 
 
 def structure_state(

@@ -109,7 +109,7 @@ def _show_bill(store: PlanStore, network: LiveNetwork, version: int | None, over
     if as_json:
         print_json({"version": running, "in_force_s": age_s, "bill": bill})
         return
-    title = f"plan {running} ({answers[0]['system']}), in force for {age_s:,.0f} s; messages per interval"
+    title = f"plan {running} ({answers[0]['system']}), in force for {age_s:,.0f} s; per second"
     out.print(_bill_table(title, "predicted", "measured", bill))
 
 

@@ -96,7 +96,7 @@ def price_command(
         return
     used = [name for name in SHOWN if any(ledger[name] for ledger in ledgers.values()) or name == "loss.lost"]
     title = f"{demand.name}: {demand.node_count:,} nodes, {demand.topic_count:,} topics, seed {seed}"
-    out.print(table(title, ["per interval of 60 s", *ledgers], flat(ledgers, used)))
+    out.print(table(title, ["per second", *ledgers], flat(ledgers, used)))
     if save_to is not None:
         out.print(f"\nsaved to {save_to} (docs/FORMATS.md describes the files)")
 

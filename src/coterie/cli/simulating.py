@@ -17,7 +17,7 @@ from coterie.cli import choices
 from coterie.cli.console import flat, number, out, print_json, progress, settings_of, table
 from coterie.errors import InputError
 from coterie.sim.faults import FaultPlan
-from coterie.sim.run import Outcome, simulate
+from coterie.sim.run import SPAN_S, Outcome, simulate
 from coterie.systems import system_named
 from coterie.trace import TraceEvent, Tracer
 
@@ -48,7 +48,7 @@ def simulate_command(
     chosen = system_named(system)
     settings = chosen.configure(settings_of(parameters or (), "--set"))
     sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
-    demand = choices.chosen_workload(workload, load, sizes, extra, seed).with_whole_events(seed)
+    demand = choices.chosen_workload(workload, load, sizes, extra, seed).with_whole_events(seed, SPAN_S)
     delays = choices.chosen_latency(latency, demand)
     with progress(f"simulating {system}", as_json) as report, tracing(trace) as tracer:
         report("plan", 0.0)
@@ -64,7 +64,7 @@ def simulate_command(
         ledgers["priced"] = price(design, demand, delays).columns()
     used = [name for name in ledgers["simulated"] if any(ledger[name] for ledger in ledgers.values())]
     title = f"{system} on {demand.name}: {demand.node_count:,} nodes, {demand.topic_count:,} topics, seed {seed}"
-    out.print(table(title, ["per interval of 60 s", *ledgers], flat(ledgers, used)))
+    out.print(table(title, ["per second", *ledgers], flat(ledgers, used)))
     _print_losses(outcome, faults)
 
 

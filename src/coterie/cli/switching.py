@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from coterie.cli.adminclient import ask
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.model import Ledger
-from coterie.model.ledger import INTERVAL_S
 from coterie.model.plan import Slice, slices
 from coterie.pipeline.plans import PlanStore
 from coterie.runtime.planes import PlanPart
@@ -27,7 +26,8 @@ POLL_S = 0.2
 BILL = (
     *("dissemination.wanted", "dissemination.inbound", "dissemination.relayed", "dissemination.filtered"),
     *("dissemination.duplicate", "dissemination.copies", "maintenance.tree_keepalives"),
-    *("maintenance.link_keepalives", "maintenance.associations", "overall"),
+    *("maintenance.link_keepalives", "maintenance.associations", "control.messages"),
+    *("volume.copies", "volume.upkeep", "volume.control", "volume.total"),
 )
 
 
@@ -192,53 +192,41 @@ def _drop(network: LiveNetwork) -> None:
 # --- the bill ---
 
 
-def predicted(store: PlanStore, version: int) -> tuple[dict[str, float], float] | None:
-    """(what the plan is predicted to cost per interval, how long an interval is in seconds)."""
-    manifest = store.manifest(version)
-    if not manifest.get("predicted"):
-        return None
-    columns = msgspec.convert(manifest["predicted"], Ledger).columns()
-    decision, about = manifest.get("decision"), manifest.get("about")
-    if decision:
-        return columns, float(decision["end_s"]) / (int(decision["window"]) + 1)
-    return columns, float((about or {}).get("interval_s", INTERVAL_S))
+def predicted(store: PlanStore, version: int) -> dict[str, float] | None:
+    """What the plan is predicted to cost, per second."""
+    foretold = store.manifest(version).get("predicted")
+    return msgspec.convert(foretold, Ledger).columns() if foretold else None
 
 
-def measured(network: LiveNetwork, over_s: float = 0.0) -> tuple[dict[str, float], float, float]:
-    """(what was counted, in how many seconds, deliveries): since the plan is in force, or in the coming seconds."""
-    counted, span_s, deliveries = _counted(network)
-    if not over_s:
-        return counted, span_s, deliveries
-    time.sleep(over_s)
-    later, later_s, more = _counted(network)
-    return {name: later[name] - counted[name] for name in later}, later_s - span_s, more - deliveries
+def measured(network: LiveNetwork, over_s: float = 0.0) -> dict[str, float]:
+    """What the nodes counted, per second: since the plan is in force, or in the coming seconds."""
+    counted, span_s = _counted(network)
+    if over_s:
+        time.sleep(over_s)
+        later, later_s = _counted(network)
+        counted, span_s = {name: later[name] - counted[name] for name in later}, later_s - span_s
+    return {name: value / max(span_s, 1e-9) for name, value in counted.items()}
 
 
-def _counted(network: LiveNetwork) -> tuple[dict[str, float], float, float]:
+def _counted(network: LiveNetwork) -> tuple[dict[str, float], float]:
+    """(counts of all nodes together, in how many seconds)."""
     books = network.ask("/ledger")
-    total = {name: sum(one["columns"][name] for one in books) for name in books[0]["columns"]}
-    return total, max(one["in_force_s"] for one in books), float(sum(one["deliveries"] for one in books))
+    total = {name: sum(one["columns"][name] * one["in_force_s"] for one in books) for name in BILL}
+    total["loss.delivered"] = float(sum(one["deliveries"] for one in books))
+    return total, max(one["in_force_s"] for one in books)
 
 
 def side_by_side(
     store: PlanStore, version: int, network: LiveNetwork, over_s: float = 0.0
 ) -> dict[str, tuple[float | None, float]]:
-    """Predicted and measured, per interval of the plan (heartbeats per 60 s); copies per delivered message last."""
-    counted, span_s, deliveries = measured(network, over_s)
-    foretold = predicted(store, version)
-    columns, interval_s = foretold if foretold is not None else ({}, INTERVAL_S)
-    span_s = max(span_s, 1e-9)
-    rate = {
-        name: counted[name] * (INTERVAL_S if name.startswith("maintenance") else interval_s) / span_s for name in BILL
-    }
-    rate["overall"] = rate["dissemination.copies"] + sum(rate[name] for name in BILL if name.startswith("maintenance"))
+    """Predicted and measured, per second; copies per delivered message last."""
+    rate, foretold = measured(network, over_s), predicted(store, version) or {}
     rows: dict[str, tuple[float | None, float]] = {
-        name: (columns.get(name), rate[name]) for name in BILL if columns.get(name) or rate[name]
+        name: (foretold.get(name), rate[name]) for name in (*BILL, "loss.delivered") if foretold.get(name) or rate[name]
     }
-    rows["deliveries"] = (columns.get("loss.delivered"), deliveries * interval_s / span_s)
-    owed = columns.get("loss.delivered")
+    owed = foretold.get("loss.delivered")
     rows["copies per delivery"] = (
-        columns["dissemination.copies"] / owed if owed else None,
-        counted["dissemination.copies"] / max(deliveries, 1.0),
+        foretold["dissemination.copies"] / owed if owed else None,
+        rate["dissemination.copies"] / rate["loss.delivered"] if rate["loss.delivered"] else 0.0,
     )
     return rows

@@ -153,7 +153,7 @@ def _nobody_yet(nodes: int) -> Workload:
         interests=Relation.from_pairs(empty, empty, nodes, 1),
         attachment=everyone,
         node_count=nodes,
-        publications=Publications(empty, empty, np.zeros(0)),
+        publications=Publications.of(empty, empty, np.zeros(0)),
     )
 
 

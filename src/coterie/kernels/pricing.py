@@ -66,10 +66,18 @@ class Delays(NamedTuple):
     us_per_unit: float
 
 
+class Flows(NamedTuple):
+    """What copies add up to besides the columns: the work of each node, and what goes from zone to zone."""
+
+    load: Float64  # messages per second a node sends, receives, takes from clients and hands to them
+    zone_of: Int32
+    crossing: Float64  # copies and bytes per second between zones
+
+
 class Scratch(NamedTuple):
     """Per-node working arrays, reused for every publication; `stamp` values never repeat, so nothing is cleared."""
 
-    wants: Int64  # local subscribers that want the topic, valid where wants_stamp matches
+    wants: Float64  # deliveries to local clients that want the topic, valid where wants_stamp matches
     wants_stamp: Int64
     member_stamp: Int64
     reached_stamp: Int64
@@ -121,6 +129,24 @@ def link_cost(structure: Structure, source: int, target: int) -> float:
 
 
 @kernel
+def cross(structure: Structure, flows: Flows, source: int, target: int, weight: float, size: float) -> float:
+    """A copy goes from source to target, `weight` times a second: returns the link's cost."""
+    flows.load[source] += weight
+    flows.load[target] += weight
+    if flows.zone_of[source] != flows.zone_of[target]:
+        flows.crossing[0] += weight
+        flows.crossing[1] += weight * size
+    return link_cost(structure, source, target)
+
+
+@kernel
+def book(counters: Float64, column: int, weight: float, size: float) -> None:
+    """Messages in the first row, bytes in the second."""
+    counters[0, column] += weight
+    counters[1, column] += weight * size
+
+
+@kernel
 def add_arrival(arrivals: Arrivals, node: int, us: int, hops: int, is_member: bool, is_copy: bool) -> None:
     at = arrivals.size[0]
     arrivals.node[at] = node
@@ -133,7 +159,16 @@ def add_arrival(arrivals: Arrivals, node: int, us: int, hops: int, is_member: bo
 
 @kernel
 def spread_direct(
-    structure: Structure, delays: Delays, channel: int, entry: int, us: int, hops: int, out: Arrivals
+    structure: Structure,
+    flows: Flows,
+    delays: Delays,
+    channel: int,
+    entry: int,
+    us: int,
+    hops: int,
+    weight: float,
+    size: float,
+    out: Arrivals,
 ) -> float:
     """The entry node sends a copy to every other member. Returns the cost of the links used."""
     cost = 0.0
@@ -142,14 +177,24 @@ def spread_direct(
         if node == entry:
             add_arrival(out, node, us, hops, True, False)
         else:
-            cost += link_cost(structure, entry, node)
+            cost += cross(structure, flows, entry, node, weight, size)
             add_arrival(out, node, us + latency_us(delays, entry, node), hops + 1, True, True)
     return cost
 
 
 @kernel
 def spread_rooted(
-    structure: Structure, delays: Delays, scratch: Scratch, stamp: int, channel: int, us: int, hops: int, out: Arrivals
+    structure: Structure,
+    flows: Flows,
+    delays: Delays,
+    scratch: Scratch,
+    stamp: int,
+    channel: int,
+    us: int,
+    hops: int,
+    weight: float,
+    size: float,
+    out: Arrivals,
 ) -> float:
     """Down the tree from its root; parents stand before their children."""
     for at in range(structure.members.indptr[channel], structure.members.indptr[channel + 1]):
@@ -162,7 +207,7 @@ def spread_rooted(
         node, parent = structure.tree_node[at], structure.tree_parent[at]
         scratch.us[node] = scratch.us[parent] + latency_us(delays, parent, node)
         scratch.hops[node] = scratch.hops[parent] + 1
-        cost += link_cost(structure, parent, node)
+        cost += cross(structure, flows, parent, node, weight, size)
         add_arrival(out, node, scratch.us[node], scratch.hops[node], scratch.member_stamp[node] == stamp, True)
     return cost
 
@@ -203,6 +248,7 @@ def heap_pop(scratch: Scratch, size: int) -> int:
 @kernel
 def spread_flood(
     structure: Structure,
+    flows: Flows,
     delays: Delays,
     scratch: Scratch,
     stamp: int,
@@ -210,6 +256,8 @@ def spread_flood(
     entry: int,
     us: int,
     hops: int,
+    weight: float,
+    size: float,
     out: Arrivals,
 ) -> tuple[float, int]:
     """Along every link between two members, except back: first arrivals by shortest delay.
@@ -233,13 +281,13 @@ def spread_flood(
         add_arrival(out, node, at_us, scratch.hops[node], scratch.member_stamp[node] == stamp, not is_origin)
         if not is_origin:
             late -= 2  # the copy it came by is not late, and none goes back
-            cost -= link_cost(structure, node, scratch.beyond[node])
+            cost -= cross(structure, flows, node, scratch.beyond[node], -weight, size)
         for at in range(structure.links.indptr[node], structure.links.indptr[node + 1]):
             peer = structure.links.values[at]
             if scratch.member_stamp[peer] != stamp:
                 continue
             late += 1
-            cost += link_cost(structure, node, peer)
+            cost += cross(structure, flows, node, peer, weight, size)
             then_us = at_us + latency_us(delays, node, peer)
             if then_us < scratch.us[peer]:
                 scratch.us[peer], scratch.hops[peer] = then_us, scratch.hops[node] + 1
@@ -251,6 +299,7 @@ def spread_flood(
 @kernel
 def spread_filtered(
     structure: Structure,
+    flows: Flows,
     paths: Paths,
     delays: Delays,
     scratch: Scratch,
@@ -258,6 +307,8 @@ def spread_filtered(
     row: int,
     us: int,
     hops: int,
+    weight: float,
+    size: float,
     out: Arrivals,
 ) -> float:
     """Along the tree in all directions, cut where no target lies beyond."""
@@ -287,7 +338,7 @@ def spread_filtered(
         scratch.reached_stamp[parent] = stamp
         scratch.us[parent] = scratch.us[node] + latency_us(delays, node, parent)
         scratch.hops[parent] = scratch.hops[node] + 1
-        cost += link_cost(structure, node, parent)
+        cost += cross(structure, flows, node, parent, weight, size)
         add_arrival(out, parent, scratch.us[parent], scratch.hops[parent], True, True)
     for at in range(first, last):
         node, parent = structure.tree_node[at], structure.tree_parent[at]
@@ -296,7 +347,7 @@ def spread_filtered(
         scratch.reached_stamp[node] = stamp
         scratch.us[node] = scratch.us[parent] + latency_us(delays, parent, node)
         scratch.hops[node] = scratch.hops[parent] + 1
-        cost += link_cost(structure, parent, node)
+        cost += cross(structure, flows, parent, node, weight, size)
         add_arrival(out, node, scratch.us[node], scratch.hops[node], True, True)
     return cost
 
@@ -307,36 +358,40 @@ def judge(
     in_order: bool,
     is_filtering: bool,
     scratch: Scratch,
+    flows: Flows,
     stamp: int,
     rate: float,
+    size: float,
+    client_size: float,
     counters: Float64,
     hop_weights: Float64,
     us_weights: Float64,
 ) -> None:
     """Go through one publication's arrivals in time order and book each where it belongs."""
-    size = arrivals.size[0]
-    order = np.arange(size) if in_order else np.argsort(arrivals.us[:size], kind="mergesort")
+    count = arrivals.size[0]
+    order = np.arange(count) if in_order else np.argsort(arrivals.us[:count], kind="mergesort")
     for at in order:
         node = arrivals.node[at]
-        wants = scratch.wants[node] if scratch.wants_stamp[node] == stamp else 0
+        wants = scratch.wants[node] if scratch.wants_stamp[node] == stamp else 0.0
         is_member = wants > 0 if is_filtering else arrivals.is_member[at]
         had = scratch.had_stamp[node] == stamp
         if arrivals.is_copy[at]:
             if had:
-                counters[DUPLICATE] += rate
+                book(counters, DUPLICATE, rate, size)
             elif not is_member:
-                counters[RELAYED] += rate
+                book(counters, RELAYED, rate, size)
             elif wants > 0:
-                counters[WANTED] += rate
+                book(counters, WANTED, rate, size)
             else:
-                counters[FILTERED_OUT] += rate
+                book(counters, FILTERED_OUT, rate, size)
         if is_member and not had:
             scratch.had_stamp[node] = stamp
             if wants > 0:
                 weight = rate * wants
-                counters[DELIVERED] += weight
-                counters[US_SUM] += weight * arrivals.us[at]
-                counters[US_MAX] = max(counters[US_MAX], arrivals.us[at])
+                flows.load[node] += weight
+                book(counters, DELIVERED, weight, client_size)
+                counters[0, US_SUM] += weight * arrivals.us[at]
+                counters[0, US_MAX] = max(counters[0, US_MAX], arrivals.us[at])
                 hop_weights[arrivals.hops[at]] += weight
                 us_weights[min(arrivals.us[at] // US_PER_BIN, US_BINS - 1)] += weight
 
@@ -346,9 +401,12 @@ def price_publications(
     spread: int,
     topic: Int32,
     rate: Float64,
+    copy_bytes: Float64,
+    client_bytes: Float64,
     audience: Csr,
-    local_subscribers: Int64,
+    local_deliveries: Float64,
     structure: Structure,
+    flows: Flows,
     paths: Paths,
     delays: Delays,
     scratch: Scratch,
@@ -365,11 +423,11 @@ def price_publications(
         if rate[publication] <= 0:
             continue
         stamp = publication + 1
-        weight = rate[publication]
+        weight, size = rate[publication], copy_bytes[publication]
         for at in range(audience.indptr[topic[publication]], audience.indptr[topic[publication] + 1]):
-            scratch.wants[audience.values[at]] = local_subscribers[at]
+            scratch.wants[audience.values[at]] = local_deliveries[at]
             scratch.wants_stamp[audience.values[at]] = stamp
-            counters[OWED] += weight * local_subscribers[at]
+            counters[0, OWED] += weight * local_deliveries[at]
         arrivals.size[0] = 0
         first, last = paths.of_publication[publication], paths.of_publication[publication + 1]
         for row in range(first, last):
@@ -377,22 +435,32 @@ def price_publications(
             us, hops = (row_us[after], row_hops[after]) if after >= 0 else (0, 0)
             for at in range(paths.hops.indptr[row] + 1, paths.hops.indptr[row + 1]):
                 us += latency_us(delays, paths.hops.values[at - 1], paths.hops.values[at])
-                counters[LINK_COST] += weight * link_cost(structure, paths.hops.values[at - 1], paths.hops.values[at])
+                cost = cross(structure, flows, paths.hops.values[at - 1], paths.hops.values[at], weight, size)
+                counters[0, LINK_COST] += weight * cost
                 hops += 1
-                counters[INBOUND] += weight
+                book(counters, INBOUND, weight, size)
             row_us[row], row_hops[row] = us, hops
             channel_stamp += 1
             channel = paths.channel[row]
             entry = paths.hops.values[paths.hops.indptr[row + 1] - 1]
             if spread == DIRECT:
-                cost = spread_direct(structure, delays, channel, entry, us, hops, arrivals)
+                cost = spread_direct(structure, flows, delays, channel, entry, us, hops, weight, size, arrivals)
             elif spread == ROOTED:
-                cost = spread_rooted(structure, delays, scratch, channel_stamp, channel, us, hops, arrivals)
+                cost = spread_rooted(
+                    structure, flows, delays, scratch, channel_stamp, channel, us, hops, weight, size, arrivals
+                )
             elif spread == FLOOD:
-                cost, late = spread_flood(structure, delays, scratch, channel_stamp, channel, entry, us, hops, arrivals)
-                counters[DUPLICATE] += weight * late
+                cost, late = spread_flood(
+                    structure, flows, delays, scratch, channel_stamp, channel, entry, us, hops, weight, size, arrivals
+                )
+                book(counters, DUPLICATE, weight * late, size)
             else:
-                cost = spread_filtered(structure, paths, delays, scratch, channel_stamp, row, us, hops, arrivals)
-            counters[LINK_COST] += weight * cost
+                cost = spread_filtered(
+                    structure, flows, paths, delays, scratch, channel_stamp, row, us, hops, weight, size, arrivals
+                )
+            counters[0, LINK_COST] += weight * cost
         in_order = last - first <= 1
-        judge(arrivals, in_order, spread == FILTERED, scratch, stamp, weight, counters, hop_weights, us_weights)
+        judge(
+            arrivals, in_order, spread == FILTERED, scratch, flows, stamp, weight, size, client_bytes[publication],
+            counters, hop_weights, us_weights,
+        )  # fmt: skip

@@ -23,6 +23,7 @@ from coterie.systems.dynatops.node import DynatopsNode
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.trace import Traffic
 from coterie.workloads import make_timeline, make_workload
+from coterie.workloads.rates import per_interval
 
 KEYS = ("pattern", "nodes", "subscribers", "topics", "modes", "change_rate", "duration_s", "placement")
 COMPARED = {"static": ("static", "hash"), "paper": ("similarity", "hash"), "hypergraph": ("fanout", "hash")}
@@ -59,7 +60,7 @@ def _placement_values(name: str, network: Network, plane: NDArray[np.float64]) -
     """Copies between brokers, messages with relays, delay, and how uneven the load is, as things stand."""
     network.measure(plane)
     found, users = network.performances[-1], network.follower.users
-    rates = network.follower.timeline.start.rates
+    rates = per_interval(network.follower.timeline.start)
     return {
         f"{name}_copies": fanout.touched(np.ascontiguousarray(users.counts.T), rates),
         f"{name}_messages": found.overhead,

@@ -21,13 +21,13 @@ from coterie.lab.dynatops_measures import (
 )
 from coterie.lab.experiment import Point
 from coterie.model import Relation, Timeline
-from coterie.model.ledger import INTERVAL_S
 from coterie.systems.dynatops.hypergraph import partitioned
 from coterie.systems.dynatops.monitoring import decide
 from coterie.systems.dynatops.placement import Clusters, Follower, join_all, population, settle_at
 from coterie.systems.dynatops.positions import Slots, cost_bound, hashed_slots, optimise, slot_positions
 from coterie.workloads import make_timeline
 from coterie.workloads.popularity import draw_modal_interests, even_bounds, fixed_sizes
+from coterie.workloads.rates import per_interval
 
 HOUR_S = 3600.0
 Values = Mapping[str, float]
@@ -108,7 +108,7 @@ class Network:
         if self.method == "hash":
             return
         interests = self.follower.interests()
-        per_period = self.follower.timeline.start.rates * free_h * HOUR_S / INTERVAL_S
+        per_period = self.follower.timeline.start.rates * free_h * HOUR_S
         decision = decide(self.slots, self.slots.instance(interests, per_period, 1.0), self.slot_of, beta, self.method)
         self.reconfiguration_messages += decision.price
         self.reconfigurations += decision.is_reconfigured
@@ -122,7 +122,7 @@ class Network:
     def measure(self, plane: NDArray[np.float64]) -> None:
         members = self.follower.interests().transposed
         users = users_at(self.follower.users.counts, members)
-        rates = self.follower.timeline.start.rates
+        rates = per_interval(self.follower.timeline.start)
         self.performances.append(chord_performance(self.slots.positions[self.slot_of], members, rates, users, plane))
 
     def values(self, name: str) -> dict[str, float]:
@@ -246,7 +246,7 @@ def _compare(
     plane: NDArray[np.float64],
 ) -> None:
     members = follower.interests().transposed
-    rates = follower.timeline.start.rates
+    rates = per_interval(follower.timeline.start)
     users = users_at(follower.users.counts, members)
     for bits, system in bayeux.items():
         compared[f"bayeux{1 << bits}"].append(system.performance(members, rates, users, plane))
@@ -303,7 +303,7 @@ def _compare_located(
     compared: Mapping[str, list[Performance]],
     plane: NDArray[np.float64],
 ) -> None:
-    rates = made["static"].follower.timeline.start.rates
+    rates = per_interval(made["static"].follower.timeline.start)
     for name, key in (("static", "bayeux_static"), ("loc", "bayeux_loc")):
         members = made[name].follower.interests().transposed
         users = users_at(made[name].follower.users.counts, members)

@@ -10,13 +10,13 @@ import numpy as np
 from coterie.accounting.price import price
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed
 from coterie.model import Publications, Relation, Workload
-from coterie.model.ledger import INTERVAL_S
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
 from coterie.systems.magnet.system import SYSTEM, UNIFORM
 from coterie.trace import Traffic
 from coterie.workloads import make_workload
+from coterie.workloads.parameters import INTERVAL_S
 
 EPOCH_S = 2 * INTERVAL_S
 
@@ -31,10 +31,10 @@ def relays(simulation: Simulation) -> int:
 
 
 def wanted_now(simulation: Simulation, topics: int) -> Workload:
-    """The present interests as a workload, one event on every topic."""
+    """The present interests as a workload, one event an interval on every topic."""
     rows = [sorted(map(int, simulation.book.wanting[node])) for node in range(simulation.node_count)]
     count = simulation.node_count
-    every = Publications.of([0] * topics, range(topics), [1.0] * topics)
+    every = Publications.of([0] * topics, range(topics), [1 / INTERVAL_S] * topics)
     return Workload("now", Relation.from_rows(rows, topics), every, np.arange(count, dtype=np.int32), count)
 
 
@@ -53,7 +53,8 @@ def drift(simulation: Simulation, target: list[list[int]], share: float, random:
 
 
 def saving(simulation: Simulation, workload: Workload, plain: RingParameters, seed: int) -> float:
-    return 1 - relays(simulation) / price(UNIFORM.plan(workload, plain, seed), workload).dissemination.relayed
+    bill = price(UNIFORM.plan(workload, plain, seed), workload)
+    return 1 - relays(simulation) / (bill.dissemination.relayed * INTERVAL_S)
 
 
 def timeline(point: Point, seed: int) -> Mapping[str, float]:

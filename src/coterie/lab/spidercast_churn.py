@@ -13,13 +13,13 @@ from coterie.lab.experiment import Point
 from coterie.lab.spidercast_runs import links_in, start_from_contacts
 from coterie.model import Change, Relation, Timeline
 from coterie.model.latency import Latency
-from coterie.model.ledger import INTERVAL_S
 from coterie.model.plan import Neighbour, Slice
 from coterie.sim.faults import Crash, Restart, Stop
 from coterie.systems.spidercast import measures
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.trace import TraceEvent
 from coterie.workloads import make_timeline
+from coterie.workloads.parameters import INTERVAL_S
 
 WARM_UP_S = 60.0  # all nodes at once learn their first views
 STEADY_S = 30.0  # of churn before anything is counted
@@ -60,7 +60,7 @@ class _Run:
             view_capacity=self._node_count,
             exchange_size=min(24, self._node_count),
             gossip_s=5.0,
-            heartbeats=12,
+            link_heartbeat_s=5.0,
             connect_timeout_s=0.1,
         )
         self.simulation = start_from_contacts(

@@ -206,7 +206,7 @@ def run_protocol(point: Point, seed: int) -> Mapping[str, float]:
         is_planned=False,
         view_capacity=capacity,
         exchange_size=min(50, capacity),
-        heartbeats=12,
+        link_heartbeat_s=5.0,
         beacon_s=0.0,
     )
     simulation = start_from_contacts(workload, parameters, seed)

@@ -28,6 +28,7 @@ from coterie.systems.tamara.planner import ClusterPlan, cover_with, lower_bound,
 from coterie.workloads import debian, recorded
 from coterie.workloads import tamara as users
 from coterie.workloads.popularity import even_bounds
+from coterie.workloads.rates import per_interval
 
 INTERVALS_PER_DAY = 240  # M is six minutes
 SAMPLES = 20  # moments of a curve
@@ -58,7 +59,7 @@ def _follow(
 ) -> tuple[TopicClusters, History]:
     """Tamara from an empty system along the timeline."""
     chosen = TamaraParameters(**parameters)  # type: ignore[arg-type]
-    clusters = TopicClusters(timeline.start.subscriber_count, timeline.start.rates, chosen, functions, seed)
+    clusters = TopicClusters(timeline.start.subscriber_count, per_interval(timeline.start), chosen, functions, seed)
     return clusters, clusters.follow(timeline, samples)
 
 
@@ -68,7 +69,7 @@ def _shifted(
     """Tamara from clusters that match the first interests perfectly (section 5.2, adaptive clustering)."""
     workload = timeline.start
     parameters = TamaraParameters(is_adaptive=is_adaptive)
-    clusters = TopicClusters(workload.subscriber_count, workload.rates, parameters, seed=seed)
+    clusters = TopicClusters(workload.subscriber_count, per_interval(workload), parameters, seed=seed)
     clusters.start_with(workload.interests, start)
     return clusters, clusters.follow(timeline, samples)
 
@@ -92,8 +93,8 @@ def _plan_deltas(name: str, plan: ClusterPlan, history: History) -> dict[str, fl
 def _kmeans_deltas(timeline: Timeline, history: History, seed: int) -> dict[str, float]:
     last = timeline.at(np.inf)
     split = kmeans_clusters(last.interests, 10, seed)
-    blind = join_by_majority(split, last.interests, last.rates)
-    aware = join_by_cost(split, last.interests, last.rates)
+    blind = join_by_majority(split, last.interests, per_interval(last))
+    aware = join_by_cost(split, last.interests, per_interval(last))
     return _plan_deltas("kmeans", blind, history) | _plan_deltas("kmeans_by_cost", aware, history)
 
 
@@ -244,7 +245,7 @@ def run_audit(point: Point, seed: int) -> Mapping[str, float]:
     timeline = users.arrivals(_clustered(point), seed)
     parameters = TamaraParameters(survey_size=int(point["survey"]))
     clusters = TopicClusters(
-        timeline.start.subscriber_count, timeline.start.rates, parameters, seed=seed, is_audited=True
+        timeline.start.subscriber_count, per_interval(timeline.start), parameters, seed=seed, is_audited=True
     )
     clusters.follow(timeline)
     clusters.check()
@@ -265,15 +266,15 @@ def run_planner(point: Point, seed: int) -> Mapping[str, float]:
     cut = int(0.9 * timeline.change_count)
     learned, last = timeline.at(float(timeline.time_s[cut])), timeline.at(np.inf)
     half_way = _until(timeline, cut, start, seed)
-    plan = plan_clusters(learned.interests, learned.rates, starts=[half_way.clusters()], seed=seed)
-    later = cover_with(plan.topics, last.interests, last.rates)
-    now = plan_clusters(last.interests, last.rates, starts=[clusters.clusters()], seed=seed)
-    plain = plain_cost(last.interests, last.rates)
+    plan = plan_clusters(learned.interests, per_interval(learned), starts=[half_way.clusters()], seed=seed)
+    later = cover_with(plan.topics, last.interests, per_interval(last))
+    now = plan_clusters(last.interests, per_interval(last), starts=[clusters.clusters()], seed=seed)
+    plain = plain_cost(last.interests, per_interval(last))
     return {
         "tamara_oc": percent(history.overall[-1], plain),
         "later_oc": percent(later.overall, plain),
         "planner_oc": percent(now.overall, plain),
-        "bound_oc": percent(lower_bound(last.interests, last.rates), plain),
+        "bound_oc": percent(lower_bound(last.interests, per_interval(last)), plain),
         "later_to_tamara": percent(later.overall, float(history.overall[-1])),
         "clusters": float(now.topics.row_count),
     }
@@ -310,13 +311,13 @@ def run_optimum(point: Point, seed: int) -> Mapping[str, float]:
     )
     timeline = users.arrivals(parameters, seed)
     last = timeline.at(np.inf)
-    best = optimal_cost(last.interests, last.rates)
+    best = optimal_cost(last.interests, per_interval(last))
     clusters, history = _follow(timeline, seed, survey_size=0)
-    planned = plan_clusters(last.interests, last.rates, starts=[clusters.clusters()])
-    split = join_by_cost(kmeans_clusters(last.interests, 2, seed), last.interests, last.rates)
+    planned = plan_clusters(last.interests, per_interval(last), starts=[clusters.clusters()])
+    split = join_by_cost(kmeans_clusters(last.interests, 2, seed), last.interests, per_interval(last))
     return {
         "planner_above": percent(planned.overall, best),
         "tamara_above": percent(history.overall[-1], best),
         "kmeans_above": percent(split.overall, best),
-        "bound_below": percent(lower_bound(last.interests, last.rates), best),
+        "bound_below": percent(lower_bound(last.interests, per_interval(last)), best),
     }

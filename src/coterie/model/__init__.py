@@ -5,7 +5,7 @@ from coterie.model.graph import BrokerGraph
 from coterie.model.ledger import Ledger
 from coterie.model.plan import Plan, Slice, Topic
 from coterie.model.relation import Relation
-from coterie.model.workload import Change, Content, Publications, Timeline, Workload
+from coterie.model.workload import Change, Content, Publications, Stays, Timeline, Wishes, Workload
 
 __all__ = [
     "BrokerGraph",
@@ -22,8 +22,10 @@ __all__ = [
     "Relation",
     "Slice",
     "Spread",
+    "Stays",
     "Timeline",
     "Topic",
     "Trees",
+    "Wishes",
     "Workload",
 ]

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.model.relation import Index, Offset, Relation
 
 
@@ -158,10 +159,10 @@ class Entries:
 
 @dataclass(frozen=True)
 class Upkeep:
-    """Heartbeats per interval: on every tree edge, on every routing entry; and associations kept alive per interval."""
+    """Per second: heartbeats on a tree edge, on a routing entry, and messages that keep associations alive."""
 
-    tree: float = 1.0
-    link: float = 1.0
+    tree: float = 1 / HEARTBEAT_S
+    link: float = 1 / HEARTBEAT_S
     associations: float = 0.0
 
 
@@ -189,6 +190,7 @@ class Design:
     settings: dict[str, object]
     upkeep: Upkeep = Upkeep()
     bundles: Bundles | None = None
+    announcements: float | None = None  # messages that tell everybody's wishes at first; None: one per tree edge
 
     @property
     def node_count(self) -> int:

@@ -1,4 +1,8 @@
-"""What a design costs: every column of every paper, whether priced, simulated or measured live."""
+"""What a design costs: every column of every paper, whether priced, simulated or measured live.
+
+There is one clock: every rate is per second, in messages and in bytes. How a rate is shown (per hour, per month) is
+chosen where it is printed and changes no ratio.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-INTERVAL_S = 60.0  # what "per interval" means wherever time is virtual or real
+HEARTBEAT_S = 60.0  # between two heartbeats on a link or tree edge, unless told otherwise: what mosquitto's bridges do
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,15 +18,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Maintenance(Record, frozen=True, kw_only=True):
-    """Messages per interval that only keep structures alive (Tamara's MC; SpiderCast's degree x heartbeat)."""
+    """Messages per second that only keep structures alive (Tamara's MC; SpiderCast's degree x heartbeat)."""
 
     tree_keepalives: float = 0.0  # one per tree edge and heartbeat
     link_keepalives: float = 0.0  # one per overlay link end and heartbeat
     associations: float = 0.0  # between a topic's channel and the clusters it belongs to
 
+    @property
+    def upkeep(self) -> float:
+        return self.tree_keepalives + self.link_keepalives + self.associations
+
 
 class Dissemination(Record, frozen=True, kw_only=True):
-    """Copies of events sent between nodes per interval, by what became of them on arrival."""
+    """Copies of events sent between nodes per second, by what became of them on arrival."""
 
     inbound: float = 0.0  # on the way from the publisher to where the channel takes over
     wanted: float = 0.0  # first arrival at a node with an interested subscriber
@@ -36,6 +44,35 @@ class Dissemination(Record, frozen=True, kw_only=True):
         return self.inbound + self.wanted + self.relayed + self.filtered + self.duplicate
 
 
+class Volume(Record, frozen=True, kw_only=True):
+    """Bytes per second between nodes, headers included (see `wires`), column by column; and to clients."""
+
+    inbound: float = 0.0
+    wanted: float = 0.0
+    relayed: float = 0.0
+    filtered: float = 0.0
+    duplicate: float = 0.0
+    upkeep: float = 0.0
+    control: float = 0.0
+    delivered: float = 0.0  # to clients: the same whatever carries it, so no part of the total
+
+    @property
+    def copies(self) -> float:
+        return self.inbound + self.wanted + self.relayed + self.filtered + self.duplicate
+
+    @property
+    def total(self) -> float:
+        return self.copies + self.upkeep + self.control
+
+
+class Crossing(Record, frozen=True, kw_only=True):
+    """What goes from one zone to another, per second."""
+
+    copies: float = 0.0
+    bytes: float = 0.0  # of these copies
+    links: float = 0.0  # share of the routing entries that lead to another zone: so much of upkeep and control crosses
+
+
 class Distribution(Record, frozen=True, kw_only=True):
     """A distribution in four numbers."""
 
@@ -45,8 +82,10 @@ class Distribution(Record, frozen=True, kw_only=True):
     max: float = 0.0
 
     @classmethod
-    def of(cls, values: NDArray[np.integer], weights: NDArray[np.floating] | None = None) -> Distribution:
-        """Of whole numbers, so that the order in which they were counted cannot show in the result."""
+    def of(
+        cls, values: NDArray[np.integer] | NDArray[np.floating], weights: NDArray[np.floating] | None = None
+    ) -> Distribution:
+        """Each value as often as its weight says."""
         if len(values) == 0:
             return cls()
         order = np.argsort(values, kind="stable")
@@ -92,7 +131,7 @@ class Topics(Record, frozen=True, kw_only=True):
 
 
 class Control(Record, frozen=True, kw_only=True):
-    """Messages sent once per change rather than per interval or event."""
+    """Messages per second that the changes in the log cause: each change costs what one cost when all was set up."""
 
     subscription: float = 0.0
     overlay: float = 0.0  # joining, leaving, repairing
@@ -101,16 +140,39 @@ class Control(Record, frozen=True, kw_only=True):
     clustering: float = 0.0  # Tamara+
     reconfiguration: float = 0.0
 
+    @property
+    def messages(self) -> float:
+        return (
+            self.subscription + self.overlay + self.membership + self.acknowledgement
+            + self.clustering + self.reconfiguration
+        )  # fmt: skip
+
+
+class Setup(Record, frozen=True, kw_only=True):
+    """What it takes to get there, once: messages and bytes that build the structures, and clients that move."""
+
+    messages: float = 0.0
+    bytes: float = 0.0
+    moves: float = 0.0
+
+
+class Load(Record, frozen=True, kw_only=True):
+    """Messages per second that a node handles: taken from clients, handed to clients, sent and received copies."""
+
+    messages: Distribution = Distribution()
+    clients: Distribution = Distribution()  # attached to a node
+
 
 class Loss(Record, frozen=True, kw_only=True):
-    """Deliveries owed to subscribers and what became of them."""
+    """Deliveries owed to subscribers per second and what became of them."""
 
     owed: float = 0.0
     delivered: float = 0.0
 
     @property
     def lost(self) -> float:
-        return round(self.owed - self.delivered, 6) + 0.0  # sums of fractional rates leave dust
+        missing = self.owed - self.delivered
+        return missing if abs(missing) > 1e-9 * self.owed else 0.0  # sums of fractional rates leave dust
 
 
 class Ledger(Record, frozen=True, kw_only=True):
@@ -122,18 +184,25 @@ class Ledger(Record, frozen=True, kw_only=True):
     state: State = State()
     topics: Topics = Topics()
     control: Control = Control()
+    volume: Volume = Volume()
+    crossing: Crossing = Crossing()
+    load: Load = Load()
+    setup: Setup = Setup()
     loss: Loss = Loss()
 
     @property
     def overall(self) -> float:
-        """Messages per interval: maintenance plus dissemination (Tamara's OC)."""
-        upkeep = self.maintenance
-        return upkeep.tree_keepalives + upkeep.link_keepalives + upkeep.associations + self.dissemination.copies
+        """Messages per second: maintenance plus dissemination (Tamara's OC). Money and choices go by `volume`."""
+        return self.maintenance.upkeep + self.dissemination.copies
 
     def columns(self) -> dict[str, float]:
         """Every number by its dotted name, derived ones included, in a fixed order."""
         table = _flatten("", msgspec.to_builtins(self))
         table["dissemination.copies"] = self.dissemination.copies
+        table["maintenance.upkeep"] = self.maintenance.upkeep
+        table["control.messages"] = self.control.messages
+        table["volume.copies"] = self.volume.copies
+        table["volume.total"] = self.volume.total
         table["loss.lost"] = self.loss.lost
         table["overall"] = self.overall
         return table

@@ -19,9 +19,9 @@ from coterie.errors import CoterieError, InputError
 from coterie.model.design import Bundles, Channels, Design, Entries, Overlay, Placement, Spread, Trees, Upkeep
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Relation
-from coterie.model.workload import Content, Publications, Workload
+from coterie.model.workload import Content, Publications, Stays, Wishes, Workload
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 Arrays = dict[str, NDArray[Any]]
 Thing = TypeVar("Thing")
 
@@ -32,19 +32,32 @@ def save_workload(workload: Workload, path: Path | str) -> None:
         "publications.publisher": workload.publications.publisher,
         "publications.topic": workload.publications.topic,
         "publications.rate": workload.publications.rate,
+        "publications.size": workload.publications.size,
         "attachment": workload.attachment,
     }
     if workload.coordinates is not None:
         arrays["coordinates"] = workload.coordinates
-    if workload.modes is not None:
-        arrays["modes"] = workload.modes
+    for name in ("modes", "topic_bytes", "weights", "zone_of"):
+        if (found := getattr(workload, name)) is not None:
+            arrays[name] = found
+    if workload.wishes is not None:
+        arrays |= _relation_out("wishes.of", workload.wishes.of)
+        arrays |= _relation_out("wishes.matches", workload.wishes.matches)
+    if (stays := workload.stays) is not None:
+        arrays |= {f"stays.{name}": getattr(stays, name) for name in ("client", "filter", "begin_s", "end_s")}
     if workload.graph is not None:
         graph = workload.graph
         arrays |= {"graph.source": graph.source, "graph.target": graph.target, "graph.cost": graph.cost}
     if workload.content is not None:
         arrays |= _relation_out("content.documents", workload.content.documents)
         arrays |= _relation_out("content.subscriptions", workload.content.subscriptions)
-    _write(Path(path), "workload", {"name": workload.name, "node_count": workload.node_count}, arrays)
+    about = {
+        "name": workload.name,
+        "node_count": workload.node_count,
+        "zones": list(workload.zones),
+        "span_s": 0.0 if workload.stays is None else workload.stays.span_s,
+    }
+    _write(Path(path), "workload", about, arrays)
 
 
 def load_workload(path: Path | str) -> Workload:
@@ -83,6 +96,7 @@ def save_design(design: Design, path: Path | str) -> None:
         "spread": trees.spread.value,
         "is_complete": overlay.is_complete,
         "settings": design.settings,
+        "announcements": design.announcements,
         "upkeep": {"tree": design.upkeep.tree, "link": design.upkeep.link, "associations": design.upkeep.associations},
     }
     _write(Path(path), "design", about, arrays)
@@ -140,8 +154,9 @@ def _workload(parts: _Parts) -> Workload:
         parts.array("publications.publisher", np.int32, below=interests.row_count),
         parts.array("publications.topic", np.int32, below=interests.column_count),
         parts.array("publications.rate", np.float64),
+        parts.array("publications.size", np.float64),
     )
-    if not len(publications.publisher) == len(publications.topic) == len(publications.rate):
+    if len({len(column) for column in vars(publications).values()}) > 1:
         raise InputError(parts.source, "the publication columns differ in length")
     graph = content = None
     if "graph.source" in parts:
@@ -159,7 +174,42 @@ def _workload(parts: _Parts) -> Workload:
         graph=graph,
         content=content,
         modes=parts.array("modes", np.int32) if "modes" in parts else None,
+        topic_bytes=_aligned(parts, "topic_bytes", np.float64, interests.column_count),
+        weights=_aligned(parts, "weights", np.float64, interests.pair_count),
+        wishes=_wishes(parts, interests) if "wishes.of.indptr" in parts else None,
+        stays=_stays(parts, interests) if "stays.client" in parts else None,
+        zone_of=_aligned(parts, "zone_of", np.int32, nodes),
+        zones=tuple(parts.about["zones"]),
     )
+
+
+def _aligned(parts: _Parts, name: str, dtype: type[np.generic], length: int) -> NDArray[Any] | None:
+    if name not in parts:
+        return None
+    found = parts.array(name, dtype)
+    if len(found) != length:
+        raise InputError(parts.source, f"part {name!r} has {len(found)} entries, expected {length}")
+    return found
+
+
+def _wishes(parts: _Parts, interests: Relation) -> Wishes:
+    of, matches = parts.relation("wishes.of"), parts.relation("wishes.matches")
+    shapes = (of.row_count, matches.row_count, matches.column_count)
+    if shapes != (interests.row_count, of.column_count, interests.column_count):
+        raise InputError(parts.source, "the wishes fit neither the clients nor the topics")
+    return Wishes(of, matches)
+
+
+def _stays(parts: _Parts, interests: Relation) -> Stays:
+    filters = interests.column_count
+    if "wishes.of.indptr" in parts:
+        filters = parts.relation("wishes.of").column_count
+    client = parts.array("stays.client", np.int32, below=interests.row_count)
+    filter = parts.array("stays.filter", np.int32, below=filters)
+    begin_s, end_s = parts.array("stays.begin_s", np.float64), parts.array("stays.end_s", np.float64)
+    if not len(client) == len(filter) == len(begin_s) == len(end_s):
+        raise InputError(parts.source, "the columns of the stays differ in length")
+    return Stays(client, filter, begin_s, end_s, float(parts.about["span_s"]))
 
 
 def _design(parts: _Parts) -> Design:
@@ -193,7 +243,8 @@ def _design(parts: _Parts) -> Design:
     bundles = None
     if "bundles.topics.indptr" in parts:
         bundles = Bundles(parts.relation("bundles.topics"), parts.relation("bundles.members"))
-    return Design(str(about["system"]), placement, channels, overlay, trees, entries, settings, upkeep, bundles)
+    told = about["announcements"]
+    return Design(str(about["system"]), placement, channels, overlay, trees, entries, settings, upkeep, bundles, told)
 
 
 def _relation_out(name: str, relation: Relation) -> Arrays:

@@ -14,25 +14,31 @@ from coterie.errors import ConfigError
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Index, Relation
 
+PAYLOAD_BYTES = 200.0  # of a message whose size nobody told
+TOPIC_BYTES = 16.0  # of a topic's name where topics have none
+
 
 @dataclass(frozen=True, eq=False)
 class Publications:
-    """Row j says: subscriber `publisher[j]` publishes `rate[j]` events per interval on `topic[j]`.
+    """Row j says: client `publisher[j]` publishes `rate[j]` events per second of `size[j]` bytes on `topic[j]`.
 
-    A pure publisher is a subscriber with an empty interest: publishers enter the network where they are attached too.
+    A pure publisher is a client with an empty interest: it enters the network where it is attached, like anybody.
     """
 
     publisher: Index
     topic: Index
     rate: NDArray[np.float64]
+    size: NDArray[np.float64]  # mean payload
 
     @property
     def count(self) -> int:
         return len(self.publisher)
 
     @classmethod
-    def of(cls, publisher: object, topic: object, rate: object) -> Publications:
-        return cls(np.asarray(publisher, np.int32), np.asarray(topic, np.int32), np.asarray(rate, np.float64))
+    def of(cls, publisher: object, topic: object, rate: object, size: object = PAYLOAD_BYTES) -> Publications:
+        rates = np.asarray(rate, np.float64)
+        sizes = np.broadcast_to(np.asarray(size, np.float64), rates.shape).copy()
+        return cls(np.asarray(publisher, np.int32), np.asarray(topic, np.int32), rates, sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +50,31 @@ class Content:
 
 
 @dataclass(frozen=True, eq=False)
+class Wishes:
+    """What clients asked for in MQTT's words, where that was more than topics: filters with wildcards, shared ones."""
+
+    of: Relation  # client -> filters
+    matches: Relation  # filter -> topics
+
+
+@dataclass(frozen=True, eq=False)
+class Stays:
+    """The wishes that do not hold for the whole window of `span_s` seconds.
+
+    Times count from the window's start; -inf and inf where a wish began before or ended after it. `filter` numbers the
+    filters of `Wishes`, or the topics where there are none. A wish that came and went twice has two rows.
+    """
+
+    client: Index
+    filter: Index
+    begin_s: NDArray[np.float64]
+    end_s: NDArray[np.float64]
+    span_s: float
+
+
+@dataclass(frozen=True, eq=False)
 class Workload:
-    """One interval of demand. `attachment[s]` is the node subscriber `s` sits at before anybody places it better."""
+    """A window of demand, in rates. `attachment[c]` is the node client `c` sits at before anybody places it better."""
 
     name: str
     interests: Relation  # subscriber -> topics
@@ -58,6 +87,12 @@ class Workload:
     modes: Index | None = (
         None  # the generator's hidden interest group of each subscriber, for judging, not for planning
     )
+    topic_bytes: NDArray[np.float64] | None = None  # length of each topic's name
+    weights: NDArray[np.float64] | None = None  # of each pair of `interests`: deliveries per event, below 1 if shared
+    wishes: Wishes | None = None
+    stays: Stays | None = None
+    zone_of: Index | None = None  # of each node
+    zones: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if len(self.attachment) != self.interests.row_count:
@@ -77,7 +112,7 @@ class Workload:
 
     @cached_property
     def rates(self) -> NDArray[np.float64]:
-        """Events per interval of each topic."""
+        """Events per second of each topic."""
         return np.bincount(self.publications.topic, self.publications.rate, self.topic_count).astype(np.float64)
 
     def node_interests(self, node_of: Index | None = None) -> Relation:
@@ -96,14 +131,27 @@ class Workload:
             np.array_equal(self.attachment, np.arange(self.node_count, dtype=np.int32))
         )
 
-    def with_whole_events(self, seed: int) -> Workload:
-        """The same workload with rates drawn to whole numbers of events, as a simulation needs them."""
-        rate = self.publications.rate
-        if np.array_equal(rate, np.floor(rate)):
+    @cached_property
+    def name_bytes(self) -> NDArray[np.float64]:
+        """Length of each topic's name on the wire."""
+        return np.full(self.topic_count, TOPIC_BYTES) if self.topic_bytes is None else self.topic_bytes
+
+    def with_whole_events(self, seed: int, span_s: float) -> Workload:
+        """The same workload with rates drawn so that `span_s` seconds hold whole numbers of events."""
+        events = events_in(self.publications.rate, span_s)
+        floor = np.floor(events)
+        if np.array_equal(events, floor):
             return self
         draw = np.random.default_rng(seed)
-        whole = np.floor(rate) + (draw.random(len(rate)) < rate - np.floor(rate))
-        return replace(self, publications=replace(self.publications, rate=whole))
+        whole = floor + (draw.random(len(events)) < events - floor)
+        return replace(self, publications=replace(self.publications, rate=whole / span_s))
+
+
+def events_in(rate: NDArray[np.float64], span_s: float) -> NDArray[np.float64]:
+    """Events in so many seconds; what dividing and multiplying again leaves in the last digits is taken off."""
+    events = rate * span_s
+    whole = np.rint(events)
+    return np.where(np.abs(events - whole) < 1e-9 * np.maximum(whole, 1.0), whole, events)
 
 
 class Change(IntEnum):

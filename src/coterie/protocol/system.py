@@ -29,6 +29,12 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Base of a system's parameters; `__post_init__` validates and raises ConfigError."""
 
 
+def check_period(key: str, value: float) -> None:
+    """How often something is said, in seconds; more than once a millisecond is a mistake."""
+    if not 0.001 <= value < float("inf"):
+        raise ConfigError(key, value, "seconds, at least 0.001")
+
+
 def attach_as_given(workload: Workload, parameters: Any, seed: int) -> Placement:
     """The placement of systems that do not place: everybody stays where they are."""
     return Placement(workload.attachment, workload.node_count)
@@ -55,6 +61,8 @@ class Stages:
     placement: Callable[[Workload, Any, int], Placement] = attach_as_given
     channels: Callable[[Workload, Placement, Any, int], Channels] = one_channel_per_topic
     upkeep: Callable[[Any], Upkeep] = lambda parameters: Upkeep()
+    announcements: Callable[[Workload, Placement, Overlay, Any], float] | None = None
+    """Messages by which nodes tell their wishes at first, where that is not one per tree edge."""
     ordered: Ordered | None = None  # `overlay` in two halves, where the first takes long
     imbalance: Callable[[Any], float | None] = lambda parameters: None
     """How far above the mean load a node may be, where users may be placed by somebody else (a cluster) for the fewest
@@ -103,7 +111,10 @@ class Stages:
     ) -> Design:
         trees, entries = self.trees(workload, placement, channels, overlay, parameters, seed)
         settings = {**msgspec.to_builtins(parameters), "seed": seed}
-        return Design(system, placement, channels, overlay, trees, entries, settings, self.upkeep(parameters))
+        told = None if self.announcements is None else self.announcements(workload, placement, overlay, parameters)
+        return Design(
+            system, placement, channels, overlay, trees, entries, settings, self.upkeep(parameters), announcements=told
+        )
 
 
 @dataclass(frozen=True)

@@ -6,43 +6,66 @@ import os
 import resource
 from typing import TYPE_CHECKING, Any
 
-from coterie.model.ledger import Control, Distribution, Ledger, Maintenance, State
-from coterie.runtime.planes import COPIES
+import msgspec
+
+from coterie.accounting.tally import COPIES, Structure
+from coterie.model.ledger import Control, Distribution, Ledger, Load, Maintenance, State
+from coterie.model.wires import COTERIE
 from coterie.trace import Traffic
 
 if TYPE_CHECKING:
     from coterie.runtime.node import LiveNode
 
 
+UPKEEP = (Traffic.TREE_KEEPALIVE, Traffic.LINK_KEEPALIVE, Traffic.ASSOCIATION)
+CONTROL = tuple(kind for kind in Traffic if kind not in (*UPKEEP, Traffic.EVENT, Traffic.INBOUND))
+
+
 def ledger(node: LiveNode) -> Ledger:
-    """The node's own part of the bill since its plan is in force; parts add up (distributions do not)."""
+    """The node's own part of the bill, per second since its plan is in force; parts add up (distributions do not)."""
     overlay = node.network.overlay
     state = overlay.state()
-    sent = overlay.sent
+    span_s = max(node.network.planes.in_force_s, 1e-9)
+
+    def rate(*kinds: Traffic) -> float:
+        return sum(overlay.sent[kind] for kind in kinds) / span_s
+
+    def volume(*kinds: Traffic) -> float:
+        return sum(overlay.sent_bytes[kind] for kind in kinds) / span_s
+
     links, tree_entries = float(len(state.links)), float(len(state.parents) + len(state.children))
-    return overlay.tally.ledger(
-        Maintenance(
-            tree_keepalives=float(sent[Traffic.TREE_KEEPALIVE]),
-            link_keepalives=float(sent[Traffic.LINK_KEEPALIVE]),
-            associations=float(sent[Traffic.ASSOCIATION]),
+    counted = overlay.tally.ledger(
+        Structure(
+            maintenance=Maintenance(
+                tree_keepalives=rate(Traffic.TREE_KEEPALIVE),
+                link_keepalives=rate(Traffic.LINK_KEEPALIVE),
+                associations=rate(Traffic.ASSOCIATION),
+            ),
+            control=Control(
+                subscription=rate(Traffic.SUBSCRIPTION),
+                overlay=rate(Traffic.OVERLAY),
+                membership=rate(Traffic.MEMBERSHIP),
+                acknowledgement=rate(Traffic.ACKNOWLEDGEMENT),
+                clustering=rate(Traffic.CLUSTERING),
+                reconfiguration=rate(Traffic.RECONFIGURATION),
+            ),
+            state=State(
+                degree=_point(links),
+                links=links,
+                channels=float(len(state.memberships)),
+                trees=float(len({channel for channel, _ in (*state.parents, *state.children)})),
+                entries=_point(links),
+                tree_entries=_point(tree_entries),
+            ),
         ),
-        State(
-            degree=_point(links),
-            links=links,
-            channels=float(len(state.memberships)),
-            trees=float(len({channel for channel, _ in (*state.parents, *state.children)})),
-            entries=_point(links),
-            tree_entries=_point(tree_entries),
-        ),
-        Control(
-            subscription=float(sent[Traffic.SUBSCRIPTION]),
-            overlay=float(sent[Traffic.OVERLAY]),
-            membership=float(sent[Traffic.MEMBERSHIP]),
-            acknowledgement=float(sent[Traffic.ACKNOWLEDGEMENT]),
-            clustering=float(sent[Traffic.CLUSTERING]),
-            reconfiguration=float(sent[Traffic.RECONFIGURATION]),
-        ),
+        COTERIE,
+        span_s,
     )
+    # What was really written, in place of what the constants say.
+    real = msgspec.structs.replace(counted.volume, upkeep=volume(*UPKEEP), control=volume(*CONTROL))
+    handled = sum(getattr(overlay.tally, name) for name in COPIES) + overlay.sent[Traffic.EVENT]
+    handled += overlay.sent[Traffic.INBOUND] + node.deliveries + node.publications
+    return msgspec.structs.replace(counted, volume=real, load=Load(messages=_point(handled / span_s)))
 
 
 def _point(value: float) -> Distribution:
@@ -103,8 +126,8 @@ def ledger_document(node: LiveNode) -> dict[str, Any]:
         "link_bytes_in": received,
         "link_bytes_out": sent,
         "in_force_s": network.planes.in_force_s,
-        "deliveries": node.counts.messages_out - node.before_plan.messages_out,
-        "publications": node.counts.messages_in - node.before_plan.messages_in,
+        "deliveries": node.deliveries,
+        "publications": node.publications,
     }
 
 

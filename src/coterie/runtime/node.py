@@ -142,6 +142,15 @@ class LiveNode:
         self._is_stopped = False
 
     @property
+    def deliveries(self) -> int:
+        """To local clients since the plan is in force."""
+        return self.counts.messages_out - self.before_plan.messages_out
+
+    @property
+    def publications(self) -> int:
+        return self.counts.messages_in - self.before_plan.messages_in
+
+    @property
     def uptime_s(self) -> float:
         return time.monotonic() - self._start_s
 

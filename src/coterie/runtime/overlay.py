@@ -39,6 +39,7 @@ from coterie.runtime.links import Links
 from coterie.trace import Traffic
 
 HAD_CAPACITY = 65_536
+FRAME_BYTES = 6  # a frame's length and kind, and the tag of the plan
 BUILDING = frozenset((Traffic.SUBSCRIPTION, Traffic.OVERLAY, Traffic.CLUSTERING, Traffic.RECONFIGURATION))
 
 
@@ -120,17 +121,15 @@ class Overlay:
         identifier = message.event.id
         had = identifier in self._had
         self.step(received)
-        tally = self.tally
         if message.traffic is Traffic.INBOUND:
-            tally.inbound += 1
+            column = "inbound"
         elif had:
-            tally.duplicate += 1
+            column = "duplicate"
         elif identifier not in self._had:
-            tally.relayed += 1
-        elif message.event.topic in self.wanting:
-            tally.wanted += 1
+            column = "relayed"
         else:
-            tally.filtered += 1
+            column = "wanted" if message.event.topic in self.wanting else "filtered"
+        self.tally.add_copy(column, len(body) + FRAME_BYTES)
 
     def step(self, event: Input) -> None:
         if self._is_stopped:
@@ -161,7 +160,7 @@ class Overlay:
             self.built_s = self._loop.time()
         is_event = isinstance(message, EventMessage)
         self.sent[traffic] += len(targets)
-        self.sent_bytes[traffic] += len(targets) * (len(body) + 5)
+        self.sent_bytes[traffic] += len(targets) * (len(body) + FRAME_BYTES - 1)
         if is_event or self._cascades.current is None:
             data = frame(MESSAGE, body)
             for target in targets:

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.accounting.tally import COPIES
 from coterie.errors import ConfigError, InputError
 from coterie.model.plan import Slice, Topic
 from coterie.runtime.overlay import Overlay
@@ -26,7 +27,6 @@ from coterie.trace import Traffic
 DRAIN_S = 10.0  # how long the old overlay still passes on what is under way in it
 QUIET_S = 1.5  # a new overlay that sent nothing to build itself for so long is complete
 TAGS = 256
-COPIES = ("inbound", "wanted", "relayed", "filtered", "duplicate")
 
 
 class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,11 +10,21 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from coterie.accounting.tally import Tally
 from coterie.errors import RunError
 from coterie.model.plan import Topic
 from coterie.protocol.events import Event
 from coterie.trace import Traffic
+
+
+@dataclass(frozen=True)
+class EventSize:
+    """Bytes of one copy between nodes, and of one delivery to a client."""
+
+    of_copy: float = 0.0
+    to_client: float = 0.0
 
 
 @dataclass
@@ -25,6 +35,7 @@ class Published:
     time_us: int
     owed: dict[int, int]  # node -> local subscribers that were interested when it was published
     had: bytearray  # per node: 1 once delivered or discarded there
+    size: EventSize
     drops: list[tuple[int, int, str]] = field(default_factory=list)  # (source, target, cause)
 
 
@@ -44,6 +55,7 @@ class Book:
     def __init__(self, node_count: int) -> None:
         self.node_count = node_count
         self.tally = Tally()
+        self.load = [0.0] * node_count  # messages a node took, handed out, sent and received
         self.sent: Counter[Traffic] = Counter()
         self.wanting: list[dict[Topic, int]] = [{} for _ in range(node_count)]  # node -> topic -> local subscribers
         self.audience: dict[Topic, dict[int, int]] = {}  # topic -> node -> local subscribers
@@ -93,9 +105,10 @@ class Book:
 
     # --- events ---
 
-    def publish(self, event: Event, time_us: int) -> None:
+    def publish(self, node: int, event: Event, time_us: int, size: EventSize) -> None:
         owed = self._audience(event)
-        published = Published(event, time_us, owed, bytearray(self.node_count))
+        published = Published(event, time_us, owed, bytearray(self.node_count), size)
+        self.load[node] += 1
         self.events[event.id] = published
         self._of_topic.setdefault(event.topic, []).append(published)
         self.tally.owed += sum(owed.values())
@@ -112,6 +125,8 @@ class Book:
         weight = published.owed.pop(node, 0)
         if weight:
             self.tally.add_delivery(hops, time_us - published.time_us, weight)
+            self.tally.volume["delivered"] += weight * published.size.to_client
+            self.load[node] += weight
 
     def discard(self, node: int, event: Event) -> None:
         published = self.events.get(event.id)
@@ -128,6 +143,13 @@ class Book:
         """The node lost its memory: it may deliver again what it had delivered before it crashed."""
         for published in self.events.values():
             published.had[node] = 0
+
+    def take_tally(self) -> Tally:
+        """What was counted so far; counting begins anew."""
+        tally = self.tally
+        tally.load = np.array(self.load)
+        self.tally, self.load = Tally(), [0.0] * self.node_count
+        return tally
 
     def missing(self) -> list[Missing]:
         """Everything owed and not delivered, each with the reason."""

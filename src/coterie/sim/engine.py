@@ -38,7 +38,7 @@ from coterie.protocol.events import (
 from coterie.protocol.node import Node
 from coterie.protocol.system import Parameters, System, node_random
 from coterie.protocol.wire import Message
-from coterie.sim.book import Book
+from coterie.sim.book import Book, EventSize
 from coterie.sim.faults import Crash, Fault, Heal, Partition, Restart, Slow, Stop, Weather
 from coterie.sim.network import Network
 from coterie.trace import TraceEvent, Tracer, Traffic
@@ -56,6 +56,7 @@ KEEPALIVES = frozenset(
 )
 
 MESSAGES, TIMER, ACTION = 0, 1, 2
+NO_SIZE = EventSize()
 
 
 class Simulation:
@@ -71,6 +72,7 @@ class Simulation:
         tracer: Tracer | None = None,
         through_wire: bool = False,
         link_costs: Mapping[tuple[int, int], float] | None = None,
+        zone_of: Sequence[int] | None = None,
     ) -> None:
         self.system = system
         self.parameters = parameters
@@ -86,6 +88,7 @@ class Simulation:
         self._tracer = tracer
         self._codec = system.codec() if through_wire else None
         self._link_costs = link_costs or {}  # (source, target) -> cost, where the network is given
+        self._zone_of = zone_of
         self._heap: list[tuple[int, int, int, object, object, object]] = []
         self._order = count()
         self._event_ids = count()
@@ -132,12 +135,12 @@ class Simulation:
             self._trace("unsubscribed", node, topic=topic)
             self._step(node, Unsubscribed(topic))
 
-    def publish(self, node: int, topic: Topic, payload: bytes = b"") -> Event | None:
+    def publish(self, node: int, topic: Topic, payload: bytes = b"", size: EventSize = NO_SIZE) -> Event | None:
         """None if the publisher's node is down: such an event is never accepted, so nobody is owed it."""
         if not self.is_up(node):
             return None
         event = Event(next(self._event_ids), topic, payload)
-        self.book.publish(event, self.now_us)
+        self.book.publish(node, event, self.now_us, size)
         self._trace("published", node, topic=topic, event=event.id)
         self._step(node, Published(event))
         return event
@@ -240,6 +243,8 @@ class Simulation:
         self.book.sent[traffic] += len(targets)
         if traffic not in KEEPALIVES:
             self.last_control_us = self.now_us
+        elif isinstance(message, EventMessage):
+            self.book.load[source] += len(targets)
         if self._codec is not None:
             message = self._codec.decode(self._codec.encode(message))
         if self._tracer:
@@ -294,19 +299,21 @@ class Simulation:
         tally = self.book.tally
         if self._link_costs:
             tally.link_cost += self._link_costs.get((received.source, target), 0.0)
+        if self._zone_of is not None and self._zone_of[received.source] != self._zone_of[target]:
+            tally.crossing += (1.0, published.size.of_copy)
+        self.book.load[target] += 1
         had = published.had[target]
         for effect in node.step(received, now_s):
             self._apply(target, effect)
         if message.traffic is Traffic.INBOUND:
-            tally.inbound += 1
+            column = "inbound"
         elif had:
-            tally.duplicate += 1
+            column = "duplicate"
         elif not published.had[target]:
-            tally.relayed += 1
-        elif message.event.topic in self.book.wanting[target]:
-            tally.wanted += 1
+            column = "relayed"
         else:
-            tally.filtered += 1
+            column = "wanted" if message.event.topic in self.book.wanting[target] else "filtered"
+        tally.add_copy(column, published.size.of_copy)
 
     def _fire(self, node: int, timer: Timer, timer_id: int) -> None:
         if self._timers[node].get(timer) != timer_id:

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from random import Random
 
 import numpy as np
 
-from coterie.accounting.price import topics
-from coterie.accounting.tally import Tally, structure_state
+from coterie.accounting.price import crossing_links, structure, topics
+from coterie.accounting.tally import Structure, structure_state
 from coterie.errors import RunError
 from coterie.model import Design, Ledger, Overlay, Relation, Workload
 from coterie.model.latency import Latency
-from coterie.model.ledger import INTERVAL_S, Control, Maintenance, State, Topics
+from coterie.model.ledger import HEARTBEAT_S, Control, Maintenance, Setup
 from coterie.model.plan import slices
+from coterie.model.relation import Index
+from coterie.model.wires import COTERIE, MQTT, Wire
+from coterie.model.workload import events_in
 from coterie.protocol.system import Parameters, System
-from coterie.sim.book import Missing
+from coterie.sim.book import EventSize, Missing
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
 from coterie.trace import Tracer, Traffic
 
 QUIET_S = 5.0
-STORM_INTERVALS = 10
-REPAIR_INTERVALS = 8  # failure detection takes a few heartbeats, then structures are rebuilt
-SETTLE_LIMIT_S = 200 * INTERVAL_S
+STORM_S = 10 * HEARTBEAT_S
+REPAIR_HEARTBEATS = 8  # failure detection takes a few heartbeats, then structures are rebuilt
+SETTLE_LIMIT_S = 200 * HEARTBEAT_S
+SPAN_S = HEARTBEAT_S  # what is measured of a calm network: in it every link and tree edge beats a whole number of times
+
+BUILDING = (Traffic.SUBSCRIPTION, Traffic.OVERLAY, Traffic.MEMBERSHIP, Traffic.CLUSTERING, Traffic.RECONFIGURATION)
 
 Progress = Callable[[str, float], None]
 
@@ -52,21 +58,23 @@ def simulate(
     faults: FaultPlan | None = None,
     tracer: Tracer | None = None,
     through_wire: bool = False,
+    wire: Wire = COTERIE,
     progress: Progress = lambda stage, share: None,
 ) -> Outcome:
-    """Run the protocol on the design's overlay and count what it does; publications must be whole events."""
-    costs = _link_costs(workload)
-    simulation = Simulation(system, parameters, slices(design), seed, latency, tracer, through_wire, costs)
+    """Run the protocol on the design's overlay and count what it does; SPAN_S seconds must hold whole events."""
+    zones = None if workload.zone_of is None else workload.zone_of.tolist()
+    simulation = Simulation(
+        system, parameters, slices(design), seed, latency, tracer, through_wire, _link_costs(workload), zones
+    )
     progress("start", 0.0)
     simulation.start()
     _subscribe_all(simulation, design, workload)
     progress("settle", 0.2)
     simulation.settle(QUIET_S, SETTLE_LIMIT_S)
-    control = _control(simulation)
+    run = _Run(simulation, design, workload, wire, simulation.book.sent.copy())
+    simulation.book.take_tally()
     progress("publish", 0.4)
-    if faults is None:
-        return _measure(simulation, design, workload, control, progress)
-    return _weather(simulation, design, workload, control, faults, progress)
+    return run.measure(progress) if faults is None else run.weather(faults, progress)
 
 
 def _link_costs(workload: Workload) -> dict[tuple[int, int], float]:
@@ -84,47 +92,83 @@ def _subscribe_all(simulation: Simulation, design: Design, workload: Workload) -
             simulation.subscribe(node, topic)
 
 
-def _measure(
-    simulation: Simulation, design: Design, workload: Workload, control: Control, progress: Progress
-) -> Outcome:
-    start_s = simulation.now_s
-    before = simulation.book.sent.copy()
-    unpublished = _schedule(simulation, design, workload, start_s, INTERVAL_S)
-    _run_in_steps(simulation, start_s, INTERVAL_S, progress)
-    upkeep = _maintenance(simulation, before)
-    simulation.run_until(start_s + 2 * INTERVAL_S)  # what is still under way arrives
-    state, flooded = _state(simulation, design)
-    ledger = simulation.book.tally.ledger(upkeep, state, control, flooded)
-    return _outcome(simulation, ledger, unpublished)
+@dataclass
+class _Run:
+    """A network that has settled, and what it sent until then."""
 
+    simulation: Simulation
+    design: Design
+    workload: Workload
+    wire: Wire
+    set_up: Mapping[Traffic, int]
 
-def _weather(
-    simulation: Simulation,
-    design: Design,
-    workload: Workload,
-    control: Control,
-    faults: FaultPlan,
-    progress: Progress,
-) -> Outcome:
-    """Faults while publishing, then calm; then one event on every wanted topic must reach everybody who wants it."""
-    start_s = simulation.now_s
-    length_s = STORM_INTERVALS * INTERVAL_S
-    before = simulation.book.sent.copy()
-    for fault in faults.schedule(simulation.node_count, start_s, start_s + length_s, Random(simulation.seed)):
-        simulation.inject(fault)
-    unpublished = _schedule(simulation, design, workload, start_s, length_s)
-    _run_in_steps(simulation, start_s, length_s, progress)
-    upkeep = _maintenance(simulation, before)
-    progress("recover", 0.8)
-    simulation.run_until(simulation.now_s + REPAIR_INTERVALS * INTERVAL_S)
-    simulation.settle(QUIET_S, SETTLE_LIMIT_S)
-    missing = simulation.book.missing()
-    tally = simulation.book.tally
-    simulation.book.tally = Tally()
-    probes = probe(simulation, design, workload)
-    state, flooded = _state(simulation, design)
-    ledger = tally.ledger(upkeep, state, control, flooded)
-    return _outcome(simulation, ledger, unpublished, missing, probes)
+    def measure(self, progress: Progress) -> Outcome:
+        simulation, start_s = self.simulation, self.simulation.now_s
+        unpublished = self._schedule(start_s, SPAN_S)
+        _run_in_steps(simulation, start_s, SPAN_S, progress)
+        upkeep = _maintenance(simulation, self.set_up, SPAN_S)
+        simulation.run_until(start_s + 2 * SPAN_S)  # what is still under way arrives
+        ledger = simulation.book.take_tally().ledger(self._structure(upkeep), self.wire, SPAN_S)
+        return _outcome(simulation, ledger, unpublished)
+
+    def weather(self, faults: FaultPlan, progress: Progress) -> Outcome:
+        """Faults while publishing, then calm; then one event on every wanted topic must reach everybody."""
+        simulation, start_s = self.simulation, self.simulation.now_s
+        length_s = STORM_S
+        for fault in faults.schedule(simulation.node_count, start_s, start_s + length_s, Random(simulation.seed)):
+            simulation.inject(fault)
+        unpublished = self._schedule(start_s, length_s, SPAN_S)
+        _run_in_steps(simulation, start_s, length_s, progress)
+        upkeep = _maintenance(simulation, self.set_up, length_s)
+        progress("recover", 0.8)
+        simulation.run_until(simulation.now_s + REPAIR_HEARTBEATS * HEARTBEAT_S)
+        simulation.settle(QUIET_S, SETTLE_LIMIT_S)
+        missing = simulation.book.missing()
+        tally = simulation.book.take_tally()
+        probes = probe(simulation, self.design, self.workload)
+        ledger = tally.ledger(self._structure(upkeep), self.wire, length_s)
+        return _outcome(simulation, ledger, unpublished, missing, probes)
+
+    def _structure(self, upkeep: Maintenance) -> Structure:
+        """Control, moves and bytes follow from what it took to set up, as they do for a priced design."""
+        priced = structure(self.design, self.workload, self.wire)
+        told = float(self.set_up.get(Traffic.SUBSCRIPTION, 0))
+        once = priced.setup
+        rate = priced.control.subscription * told / once.messages if once.messages else 0.0
+        messages = sum(float(self.set_up.get(traffic, 0)) for traffic in BUILDING)
+        seen = _state(self.simulation, self.design, self.workload.zone_of)
+        return replace(
+            seen,
+            maintenance=upkeep,
+            control=Control(subscription=rate),
+            setup=Setup(
+                messages=messages, bytes=messages * (self.wire.announcement + priced.wish_bytes), moves=once.moves
+            ),
+            wish_bytes=priced.wish_bytes,
+            clients=priced.clients,
+        )
+
+    def _schedule(self, start_s: float, length_s: float, span_s: float | None = None) -> dict[str, int]:
+        """Spread the events of `span_s` seconds evenly over nine tenths of `length_s`; returns the refused ones."""
+        refused = {"events": 0}
+        publications, simulation = self.workload.publications, self.simulation
+        nodes = self.design.placement.node_of[publications.publisher].tolist()
+        names = self.workload.name_bytes[publications.topic].tolist()
+
+        def publish(node: int, topic: int, size: EventSize) -> None:
+            if simulation.publish(node, topic, size=size) is None:
+                refused["events"] += 1
+
+        counts = events_in(publications.rate, span_s or length_s).tolist()
+        rows = zip(nodes, publications.topic.tolist(), counts, publications.size.tolist(), names, strict=True)
+        for node, topic, count, payload, name in rows:
+            if int(count) != count:
+                raise RunError(f"topic {topic} has {count:g} events in {span_s or length_s:g} s; whole ones are needed")
+            size = EventSize(self.wire.copy_bytes(name, payload), MQTT.copy_bytes(name, payload))
+            for index in range(int(count)):
+                when_s = start_s + 0.9 * length_s * (index + 0.5) / count
+                simulation.at(when_s, partial(publish, node, topic, size))
+        return refused
 
 
 def probe(simulation: Simulation, design: Design, workload: Workload) -> int:
@@ -134,7 +178,7 @@ def probe(simulation: Simulation, design: Design, workload: Workload) -> int:
     for topic in sorted(simulation.book.audience, key=str):
         publisher = publishers.get(topic) if isinstance(topic, int) else None
         simulation.publish(0 if publisher is None else int(design.placement.node_of[publisher]), topic)
-    simulation.run_until(simulation.now_s + INTERVAL_S)
+    simulation.run_until(simulation.now_s + HEARTBEAT_S)
     late = [missing for missing in simulation.book.missing() if missing.event >= first]
     if late:
         example = late[0]
@@ -145,28 +189,6 @@ def probe(simulation: Simulation, design: Design, workload: Workload) -> int:
     return len(simulation.book.events) - first
 
 
-def _schedule(
-    simulation: Simulation, design: Design, workload: Workload, start_s: float, length_s: float
-) -> dict[str, int]:
-    """Spread every publication's events evenly over the first nine tenths; returns the live count of refused ones."""
-    refused = {"events": 0}
-    publications = workload.publications
-    nodes = design.placement.node_of[publications.publisher].tolist()
-
-    def publish(node: int, topic: int) -> None:
-        if simulation.publish(node, topic) is None:
-            refused["events"] += 1
-
-    for node, topic, rate in zip(nodes, publications.topic.tolist(), publications.rate.tolist(), strict=True):
-        events = int(rate)
-        if events != rate:
-            raise RunError(f"topic {topic} has {rate:g} events per interval; a simulation needs whole numbers")
-        for index in range(events):
-            when_s = start_s + 0.9 * length_s * (index + 0.5) / events
-            simulation.at(when_s, partial(publish, node, topic))
-    return refused
-
-
 def _run_in_steps(simulation: Simulation, start_s: float, length_s: float, progress: Progress) -> None:
     steps = 20
     for step in range(1, steps + 1):
@@ -174,30 +196,18 @@ def _run_in_steps(simulation: Simulation, start_s: float, length_s: float, progr
         progress("publish", 0.4 + 0.4 * step / steps)
 
 
-def _maintenance(simulation: Simulation, before: dict[Traffic, int]) -> Maintenance:
-    def since(traffic: Traffic) -> float:
-        return float(simulation.book.sent[traffic] - before.get(traffic, 0))
+def _maintenance(simulation: Simulation, before: Mapping[Traffic, int], length_s: float) -> Maintenance:
+    def rate(traffic: Traffic) -> float:
+        return float(simulation.book.sent[traffic] - before.get(traffic, 0)) / length_s
 
     return Maintenance(
-        tree_keepalives=since(Traffic.TREE_KEEPALIVE),
-        link_keepalives=since(Traffic.LINK_KEEPALIVE),
-        associations=since(Traffic.ASSOCIATION),
+        tree_keepalives=rate(Traffic.TREE_KEEPALIVE),
+        link_keepalives=rate(Traffic.LINK_KEEPALIVE),
+        associations=rate(Traffic.ASSOCIATION),
     )
 
 
-def _control(simulation: Simulation) -> Control:
-    sent = simulation.book.sent
-    return Control(
-        subscription=float(sent[Traffic.SUBSCRIPTION]),
-        overlay=float(sent[Traffic.OVERLAY]),
-        membership=float(sent[Traffic.MEMBERSHIP]),
-        acknowledgement=float(sent[Traffic.ACKNOWLEDGEMENT]),
-        clustering=float(sent[Traffic.CLUSTERING]),
-        reconfiguration=float(sent[Traffic.RECONFIGURATION]),
-    )
-
-
-def _state(simulation: Simulation, design: Design) -> tuple[State, Topics]:
+def _state(simulation: Simulation, design: Design, zone_of: Index | None) -> Structure:
     """Read off the nodes themselves; with it what floods find."""
     count = simulation.node_count
     pairs: set[tuple[int, int]] = set()
@@ -215,9 +225,11 @@ def _state(simulation: Simulation, design: Design) -> tuple[State, Topics]:
         pairs.update((min(address, peer), max(address, peer)) for peer in seen.links)
     ends = np.array(sorted(pairs), np.int64).reshape(-1, 2)
     links = Overlay(Relation.from_pairs(ends[:, 0], ends[:, 1], count, count)).undirected
-    flooded = topics(design.trees.spread, Relation.from_rows(list(channels.values()), count), links)
-    state = structure_state(links.lengths, entries, tree_entries, design.channels.count, len(channels))
-    return state, flooded
+    return Structure(
+        state=structure_state(links.lengths, entries, tree_entries, design.channels.count, len(channels)),
+        topics=topics(design.trees.spread, Relation.from_rows(list(channels.values()), count), links),
+        crossing_links=crossing_links(links, zone_of),
+    )
 
 
 def _outcome(

@@ -90,7 +90,7 @@ SYSTEM = System(
         overlay=link_by_interest,
         trees=trees_on_links,
         imbalance=lambda parameters: parameters.imbalance if parameters.placement == "hypergraph" else None,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=float(parameters.link_heartbeats)),
+        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
     ),
     node=ContentNode,
     messages=MESSAGES,

@@ -11,27 +11,25 @@ from typing import ClassVar
 
 import numpy as np
 
-from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Relation, Slice, Spread, Topic, Trees, Workload
 from coterie.model.design import Upkeep
-from coterie.model.ledger import INTERVAL_S
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import NodeState, OverlayNode
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, Stages, System
+from coterie.protocol.system import Parameters, Stages, System, check_period
 from coterie.protocol.wire import Message
 from coterie.trace import Traffic
 
 
 class FloodingParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often links are kept alive, in heartbeats per interval of 60 s."""
+    """How often links are kept alive."""
 
-    link_heartbeats: int = 1
+    link_heartbeat_s: float = HEARTBEAT_S
     seen_capacity: int = 4096
 
     def __post_init__(self) -> None:
-        if self.link_heartbeats < 1:
-            raise ConfigError("link_heartbeats", self.link_heartbeats, "at least 1 per interval")
+        check_period("link_heartbeat_s", self.link_heartbeat_s)
 
 
 class Flood(EventMessage, frozen=True):
@@ -76,7 +74,7 @@ class FloodingNode(OverlayNode):
 
     def __init__(self, address: int, parameters: FloodingParameters, random: Random) -> None:
         super().__init__(address, random)
-        self._heartbeat_s = INTERVAL_S / parameters.link_heartbeats
+        self._heartbeat_s = parameters.link_heartbeat_s
         self._peers: tuple[int, ...] = ()
         self._topics: set[Topic] = set()
         self._seen = Seen(parameters.seen_capacity)
@@ -124,7 +122,7 @@ SYSTEM = System(
         channels=one_channel,
         overlay=full_mesh,
         trees=to_all,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=float(parameters.link_heartbeats)),
+        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
     ),
     node=FloodingNode,
     messages=(Flood, Alive),

@@ -51,8 +51,8 @@ OwnBranch = TypeVar("OwnBranch", bound=Branch)
 class GroupNode(RingNode, Generic[OwnBranch]):
     """On a tree for each topic. Subclasses say how a node gets there, and how it leaves a parent."""
 
-    def __init__(self, address: int, link_heartbeats: int, seen_capacity: int, random: Random) -> None:
-        super().__init__(address, link_heartbeats, random)
+    def __init__(self, address: int, link_heartbeat_s: float, seen_capacity: int, random: Random) -> None:
+        super().__init__(address, link_heartbeat_s, random)
         self._groups: dict[Topic, OwnBranch] = {}
         self._seen = Seen(seen_capacity)
 

@@ -12,7 +12,6 @@ from random import Random
 from typing import ClassVar
 
 from coterie.model import Slice
-from coterie.model.ledger import INTERVAL_S
 from coterie.protocol.events import Timer
 from coterie.protocol.node import OverlayNode
 from coterie.protocol.wire import Message
@@ -60,9 +59,9 @@ class RingNode(OverlayNode):
 
     router: RingRouter
 
-    def __init__(self, address: int, link_heartbeats: int, random: Random) -> None:
+    def __init__(self, address: int, link_heartbeat_s: float, random: Random) -> None:
         super().__init__(address, random)
-        self._link_heartbeat_s = INTERVAL_S / link_heartbeats
+        self._link_heartbeat_s = link_heartbeat_s
         self._lost: dict[int, int] = {}  # peer -> position, most recent last
         self._to_ask: dict[int, None] = {}  # who may know replacements of lost peers
         self._is_joining = False

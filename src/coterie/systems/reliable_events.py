@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import ClassVar, Protocol
 
-from coterie.model.ledger import INTERVAL_S
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.model.plan import Topic
 from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import OverlayNode
@@ -24,7 +24,7 @@ from coterie.trace import Traffic
 
 ACKNOWLEDGE_S = 0.5  # acknowledgements wait so long for each other
 GATHER_S = 0.5  # edges are made in waves; one offer serves them all
-HOLD_S = 4 * INTERVAL_S  # so long those below a child that was lost may need to find a new way to the root
+HOLD_S = 4 * HEARTBEAT_S  # so long those below a child that was lost may need to find a new way to the root
 TICK_S = 0.05  # what is due at nearly the same time is done together
 DOUBLINGS_MAX = 3  # of the time between two offers
 OFFERED_MAX = 256  # identifiers in one message
@@ -271,7 +271,7 @@ class Keeper:
             kept = self._kept.get(event_id)
             if kept is not None and message.to_root:
                 kept.next_s = (
-                    now_s + INTERVAL_S
+                    now_s + HEARTBEAT_S
                 )  # in good hands; it may take long until there is anybody below the root
             elif kept is not None:
                 kept.rising.pop(source, None)

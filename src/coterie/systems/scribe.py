@@ -13,9 +13,9 @@ from typing import ClassVar
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Slice, Topic, Trees, Workload
 from coterie.model.design import Upkeep
-from coterie.model.ledger import INTERVAL_S
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Timer
-from coterie.protocol.system import Parameters, Stages, System
+from coterie.protocol.system import Parameters, Stages, System, check_period
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.pastry import DIGIT_BITS, LEAVES, PastryRing, PastryRouter
@@ -28,12 +28,12 @@ SILENT_HEARTBEATS = 3.5  # a parent not heard of for so long is asked again
 
 
 class ScribeParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Pastry's b and L, and how often structures are kept alive per interval of 60 s."""
+    """Pastry's b and L, and how often structures are kept alive."""
 
     digit_bits: int = DIGIT_BITS  # b, Pastry section 2.1
     leaves: int = LEAVES  # |L|, Pastry section 2.1
-    tree_heartbeats: int = 1
-    link_heartbeats: int = 1
+    tree_heartbeat_s: float = HEARTBEAT_S
+    link_heartbeat_s: float = HEARTBEAT_S
     seen_capacity: int = 4096
 
     def __post_init__(self) -> None:
@@ -41,9 +41,10 @@ class ScribeParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fie
             raise ConfigError("digit_bits", self.digit_bits, "1, 2, 4 or 8")
         if self.leaves < 2 or self.leaves % 2:
             raise ConfigError("leaves", self.leaves, "an even number, at least 2")
-        for key in ("tree_heartbeats", "link_heartbeats", "seen_capacity"):
-            if getattr(self, key) < 1:
-                raise ConfigError(key, getattr(self, key), "at least 1")
+        check_period("tree_heartbeat_s", self.tree_heartbeat_s)
+        check_period("link_heartbeat_s", self.link_heartbeat_s)
+        if self.seen_capacity < 1:
+            raise ConfigError("seen_capacity", self.seen_capacity, "at least 1")
 
 
 # --- wire ---
@@ -114,9 +115,9 @@ class ScribeNode(GroupNode[Group]):
     """Joins towards the root, forwards what comes from the parent, repairs by joining again."""
 
     def __init__(self, address: int, parameters: ScribeParameters, random: Random) -> None:
-        super().__init__(address, parameters.link_heartbeats, parameters.seen_capacity, random)
+        super().__init__(address, parameters.link_heartbeat_s, parameters.seen_capacity, random)
         self._parameters = parameters
-        self._tree_heartbeat_s = INTERVAL_S / parameters.tree_heartbeats
+        self._tree_heartbeat_s = parameters.tree_heartbeat_s
 
     def make_router(self, position: int) -> PastryRouter:
         return PastryRouter(self.address, position, self._parameters.digit_bits, self._parameters.leaves)
@@ -202,7 +203,7 @@ SYSTEM = System(
     stages=Stages(
         overlay=pastry_overlay,
         trees=reverse_paths,
-        upkeep=lambda parameters: Upkeep(float(parameters.tree_heartbeats), float(parameters.link_heartbeats)),
+        upkeep=lambda parameters: Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s),
     ),
     node=ScribeNode,
     messages=(Join, Leave, Publish, Multicast, TreeAlive, *KEY_ROUTING_MESSAGES),

@@ -13,6 +13,7 @@ from coterie.workloads.graphs import COSTS, Flat, Network, TransitStub, flat, tr
 from coterie.workloads.parameters import (
     INT32_MAX,
     INTERESTS,
+    INTERVAL_S,
     PUBLICATIONS,
     Parameters,
     above,
@@ -109,7 +110,7 @@ def content_workload(
     return Workload(
         name="content",
         interests=interests,
-        publications=Publications.of(publisher, np.arange(interests.column_count), rates),
+        publications=Publications.of(publisher, np.arange(interests.column_count), rates / INTERVAL_S),
         attachment=attachment.astype(np.int32),
         node_count=network.graph.node_count,
         coordinates=network.coordinates,

@@ -11,6 +11,7 @@ from coterie.kernels.growing import grow_subscriptions
 from coterie.model import Publications, Relation, Workload
 from coterie.workloads.parameters import (
     INTERESTS,
+    INTERVAL_S,
     MODES,
     PUBLICATIONS,
     Sized,
@@ -125,7 +126,7 @@ def spatial(parameters: Spatial, seed: int) -> Workload:
     return Workload(
         name="spatial",
         interests=interests,
-        publications=Publications.of(users, users, rates),
+        publications=Publications.of(users, users, rates / INTERVAL_S),
         attachment=attach(parameters, seed),
         node_count=parameters.nodes,
         coordinates=None if parameters.subscribers else points,

@@ -16,10 +16,11 @@ INTERESTS, PUBLICATIONS, ATTACHMENT, CHANGES, NETWORK, MODES = range(
 )  # streams of randomness: one does not shift another
 RATE_MODELS = ("constant", "power-law", "average", "frequent", "infrequent")
 INT32_MAX = 2**31 - 1
+INTERVAL_S = 60.0  # the papers' M: in their experiments rates are events per interval, and so far apart are heartbeats
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who publishes how often; every paper adds who wants what. Rates are events per interval."""
+    """Who publishes how often; every paper adds who wants what. Rates are events per INTERVAL_S."""
 
     rate_models: ClassVar[tuple[str, ...]] = RATE_MODELS
 

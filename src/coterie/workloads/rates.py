@@ -1,4 +1,4 @@
-"""Publication rates of topics and who publishes them."""
+"""Publication rates of topics and who publishes them: per interval as the papers have them, in workloads per second."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.drawing import draw_rows_of_columns
-from coterie.model import Publications, Relation
-from coterie.workloads.parameters import PUBLICATIONS, Parameters, stream
+from coterie.model import Publications, Relation, Workload
+from coterie.workloads.parameters import INTERVAL_S, PUBLICATIONS, Parameters, stream
 
 # Tamara, Table 1: (lowest, highest, percent of topics) per interval of six minutes. The first bin of the average model
 # is printed "0.6-0.6"; 0.4-0.6 closes the gap to the next bin.
@@ -38,6 +38,11 @@ def topic_rates(
     if parameters.whole_rates:
         rates = np.maximum(1.0, np.rint(rates))
     return rates
+
+
+def per_interval(workload: Workload) -> NDArray[np.float64]:
+    """Events of each topic in the papers' interval M, as the generators drew them."""
+    return settled(workload.rates * INTERVAL_S)
 
 
 def by_popularity(popularity: NDArray[np.int64], exponent: float) -> NDArray[np.float64]:
@@ -78,4 +83,4 @@ def publishers_of(
     dealt = rates[topic] // sharing[topic] + (slot < rates[topic] % sharing[topic])
     share = np.where(rates[topic] == np.floor(rates[topic]), dealt, share)
     loud = share > 0
-    return Publications.of(chosen[topic, slot][loud], topic[loud], share[loud])
+    return Publications.of(chosen[topic, slot][loud], topic[loud], share[loud] / INTERVAL_S)

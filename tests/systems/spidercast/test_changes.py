@@ -23,7 +23,7 @@ from coterie.workloads import make_workload
 from tests.conftest import small_workload
 from tests.systems.spidercast import oracles
 
-LEARNING = SpiderCastParameters(is_planned=False, heartbeats=12, gossip_s=5.0)
+LEARNING = SpiderCastParameters(is_planned=False, link_heartbeat_s=5.0, gossip_s=5.0)
 
 
 def learned(workload: Workload, parameters: SpiderCastParameters = LEARNING) -> Simulation:
@@ -117,7 +117,7 @@ def test_nodes_with_as_few_links_as_coverage_asks_for_raise_k_r(is_adaptive: boo
     """Section 3.3.1: when everybody wants the same, K_g links cover everything and say nothing about connectivity."""
     everything = Relation.from_rows([range(10)] * 40, 10)
     workload = Workload("alike", everything, small_workload(40, 10, 1).publications, np.arange(40, dtype=np.int32), 40)
-    parameters = SpiderCastParameters(is_planned=False, heartbeats=30, is_adaptive=is_adaptive, beacon_s=0.0)
+    parameters = SpiderCastParameters(is_planned=False, link_heartbeat_s=2.0, is_adaptive=is_adaptive, beacon_s=0.0)
     degree = links_in(learned(workload, parameters)).lengths.mean()
     assert degree > 4.5 if is_adaptive else degree < 4.0
 

@@ -57,7 +57,7 @@ def test_recovers_from_a_storm(seed: int) -> None:
 def test_links_learned_from_three_contacts_are_as_few_as_in_bulk(k_random: int, is_adaptive: bool) -> None:
     workload = make_workload("rss", {"nodes": 150, "topics": 40, "subscriptions": 8}, 1)
     parameters = SpiderCastParameters(
-        is_planned=False, k_random=k_random, is_adaptive=is_adaptive, heartbeats=30, beacon_s=0.0
+        is_planned=False, k_random=k_random, is_adaptive=is_adaptive, link_heartbeat_s=2.0, beacon_s=0.0
     )
     simulation = start_from_contacts(workload, parameters, 1)
     simulation.run_until(30.0)

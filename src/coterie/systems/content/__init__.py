@@ -35,7 +35,7 @@ SYSTEM = System(
         overlay=given_network,
         trees=route_documents,
         # Trees run on the links of the network, so one heartbeat per link serves all of them.
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=float(parameters.link_heartbeats)),
+        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
     ),
     node=ContentNode,
     messages=MESSAGES,

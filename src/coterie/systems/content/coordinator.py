@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from math import inf
 
 from coterie.model import Topic
-from coterie.model.ledger import INTERVAL_S
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.wire import Message
 from coterie.substrate.filters import Filter
 from coterie.systems.content.filtering import filter_of
@@ -38,7 +38,7 @@ from coterie.systems.content.routing import Installed, Outlook, Sampled, topic_o
 
 REBUILD_S = 2.0  # news that arrive together make one new version
 RETRY_S = 5.0
-SILENCE_S = 3.5 * INTERVAL_S
+SILENCE_S = 3.5 * HEARTBEAT_S
 
 Table = dict[tuple[int, Topic], Entry]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from random import Random
 
 from coterie.model import Slice, Topic
-from coterie.model.ledger import INTERVAL_S
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, Timer
 from coterie.protocol.node import NodeState, OverlayNode
 from coterie.protocol.seen import Seen
@@ -85,7 +85,7 @@ class ContentNode(OverlayNode):
     def __init__(self, address: int, parameters: ContentParameters, random: Random) -> None:
         super().__init__(address, random)
         self._parameters = parameters
-        self._heartbeat_s = INTERVAL_S / parameters.link_heartbeats
+        self._heartbeat_s = parameters.link_heartbeat_s
         self._life = random.getrandbits(31)
         self._number = 0  # of the last report
         self._neighbours: tuple[int, ...] = ()
@@ -114,7 +114,7 @@ class ContentNode(OverlayNode):
         self._costs = () if all(cost == 1.0 for cost in costs) else costs
         self.set_timer("report", REPORT_S)
         self.set_timer("alive", self._heartbeat_s)
-        self.set_timer("here", INTERVAL_S)
+        self.set_timer("here", HEARTBEAT_S)
 
     def on_subscribe(self, topic: Topic) -> None:
         self._topics[topic] = None
@@ -141,14 +141,14 @@ class ContentNode(OverlayNode):
             self._tell_coordinator(Here(self._life, self._active))
             if self._desk is not None:
                 self._desk.on_alarm("interval", self.now_s)
-            self.set_timer("here", INTERVAL_S)
+            self.set_timer("here", HEARTBEAT_S)
         elif self._desk is not None and isinstance(timer, tuple):
             self._desk.on_alarm(str(timer[1]), self.now_s)
 
     def on_peer_lost(self, peer: int) -> None:
         if self._desk is not None:
             self._desk.lose(peer)
-        elif peer in self._neighbours and self.now_s - self._suspected_s.get(peer, -INTERVAL_S) >= INTERVAL_S:
+        elif peer in self._neighbours and self.now_s - self._suspected_s.get(peer, -HEARTBEAT_S) >= HEARTBEAT_S:
             self._suspected_s[peer] = self.now_s
             self._tell_coordinator(Suspect(peer))
 

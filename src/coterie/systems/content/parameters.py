@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coterie.errors import ConfigError
-from coterie.protocol.system import Parameters
+from coterie.model.ledger import HEARTBEAT_S
+from coterie.protocol.system import Parameters, check_period
 from coterie.systems.content.demand import UNITS
 from coterie.systems.content.trees import SHAPES
 
@@ -33,7 +34,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
     window_max: int = 20_000  # and how many of them at most
     coordinator: int = 0  # the node that coordinates
     degree: int = 8  # of the random broker network that is made where none is given
-    link_heartbeats: int = 1  # per interval and direction of a link
+    link_heartbeat_s: float = HEARTBEAT_S  # in each direction of a link
     seen_capacity: int = 4096
 
     def __post_init__(self) -> None:
@@ -52,7 +53,6 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
             ("coordinator", 0),
             ("degree", 2),
             ("window_max", 1),
-            ("link_heartbeats", 1),
             ("seen_capacity", 1),
         ):
             if getattr(self, key) < low:
@@ -64,6 +64,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
                 raise ConfigError(key, getattr(self, key), "a share from 0 to below 1")
         if not 0 <= self.prior < 1e6:
             raise ConfigError("prior", self.prior, "a weight, at least 0")
+        check_period("link_heartbeat_s", self.link_heartbeat_s)
         for key in ("review_s", "window_s"):
             if not getattr(self, key) > 0:
                 raise ConfigError(key, getattr(self, key), "seconds, more than 0")

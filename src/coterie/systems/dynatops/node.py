@@ -6,7 +6,6 @@ from collections.abc import Collection
 from random import Random
 
 from coterie.model import Slice, Topic
-from coterie.model.ledger import INTERVAL_S
 from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
@@ -32,8 +31,8 @@ from coterie.systems.dynatops.reconfiguration import (
 from coterie.systems.key_routing import AskState, RingNode, TellState
 from coterie.systems.reliable_events import ACKNOWLEDGE, RETRY, Keeper, Offer, Replay, Status
 
-REPORTED_INTERVALS = 1.25  # after so long a new coordinator has heard of everybody
-EXPIRY_INTERVALS = 4.5  # brokers that have not reported for so long are no participants
+REPORTED_HEARTBEATS = 1.25  # after so long a new coordinator has heard of everybody
+EXPIRY_HEARTBEATS = 4.5  # brokers that have not reported for so long are no participants
 RETURNING_S = 5.0  # who subscribes so soon after a start was here before it and wants what it has missed
 
 
@@ -43,7 +42,7 @@ class DynatopsNode(RingNode):
     router: ChordRouter
 
     def __init__(self, address: int, parameters: DynatopsParameters, random: Random) -> None:
-        super().__init__(address, 1, random)
+        super().__init__(address, parameters.link_heartbeat_s, random)
         self._parameters = parameters
         self._wants: dict[Topic, float] = {}  # topic -> since when
         self._seen = Seen(parameters.seen_capacity)
@@ -86,7 +85,7 @@ class DynatopsNode(RingNode):
         return ChordRouter(self.address, position, self._parameters.near)
 
     def _make_plane(self, version: int, router: ChordRouter) -> Plane:
-        plane = Plane(self, version, router, self._wants, self._seen, self._parameters.retry_s, self._keeper)
+        plane = Plane(self, version, router, self._wants, self._seen, self._parameters, self._keeper)
         self._planes[version] = plane
         return plane
 
@@ -99,8 +98,8 @@ class DynatopsNode(RingNode):
         self._started_s = self.now_s
         super().on_start(slice)
         self._make_plane(slice.version, self.router)
-        self.set_timer("trees", INTERVAL_S)
-        self.set_timer("sure", INTERVAL_S)
+        self.set_timer("trees", self._parameters.tree_heartbeat_s)
+        self.set_timer("sure", self._parameters.tree_heartbeat_s)
         self._report()
 
     def on_plan(self, slice: Slice) -> None:
@@ -169,13 +168,13 @@ class DynatopsNode(RingNode):
             case "links":
                 self._ping(self.router.announce_targets())
                 self.send_all(self._lost, self._here(asks=True))
-                self.set_timer("links", INTERVAL_S)
+                self.set_timer("links", self._link_heartbeat_s)
                 self._is_joining = False
                 self._report()
                 self._propose()
             case "trees":
                 self.plane.beat()
-                self.set_timer("trees", INTERVAL_S)
+                self.set_timer("trees", self._parameters.tree_heartbeat_s)
             case "rejoin":
                 if not self.router.announce_targets():  # the answer was lost: ask everybody we have ever heard of
                     asked = dict.fromkeys(n.node for plan in self._plans.values() for n in plan.neighbours)
@@ -406,9 +405,9 @@ class DynatopsNode(RingNode):
         coordinator = self._coordinator
         if coordinator is None or newest <= max(self._switch.version, self._switch.revoked):
             return
-        if self.now_s - self._started_s < REPORTED_INTERVALS * INTERVAL_S:
+        if self.now_s - self._started_s < REPORTED_HEARTBEATS * self._link_heartbeat_s:
             return  # not everybody has reported yet
-        fresh_s = self.now_s - EXPIRY_INTERVALS * INTERVAL_S
+        fresh_s = self.now_s - EXPIRY_HEARTBEATS * self._link_heartbeat_s
         participants = sorted(peer for peer, heard_s in self._reported.items() if heard_s >= fresh_s)
         coordinator.begin(newest, participants)
 

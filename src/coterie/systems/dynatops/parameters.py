@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coterie.errors import ConfigError
-from coterie.protocol.system import Parameters
+from coterie.model.ledger import HEARTBEAT_S
+from coterie.protocol.system import Parameters, check_period
 from coterie.systems.dynatops.positions import METHODS, SPACINGS
 
 PLACEMENTS = ("similarity", "given", "hypergraph")
@@ -23,6 +24,8 @@ class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_f
     delay_weight: float = 1.0  # w_d, eq. 5
     near: int = 4  # neighbours kept on each side of the ring
     coordinator: int = 0  # the node that is the reconfiguration manager, section 3.1
+    tree_heartbeat_s: float = HEARTBEAT_S
+    link_heartbeat_s: float = HEARTBEAT_S
     retry_s: float = 3.0  # how long a request waits for its answer before it is made again
     seen_capacity: int = 4096
     reliable: bool = True  # ours: events are acknowledged, kept and offered again (systems/reliable_events.py)
@@ -39,6 +42,8 @@ class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_f
         for key in ("load_weight", "delay_weight", "imbalance", "coordinator"):
             if getattr(self, key) < 0:
                 raise ConfigError(key, getattr(self, key), "at least 0")
+        for key in ("tree_heartbeat_s", "link_heartbeat_s"):
+            check_period(key, getattr(self, key))
         for key in ("retry_s", "retention_s"):
             if getattr(self, key) <= 0:
                 raise ConfigError(key, getattr(self, key), "more than 0")

@@ -9,7 +9,6 @@ part, and whoever wants the topic joins again.
 
 from __future__ import annotations
 
-from coterie.model.ledger import INTERVAL_S
 from coterie.model.plan import Topic
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import OverlayNode
@@ -26,9 +25,10 @@ from coterie.systems.dynatops.messages import (
     Prune,
     TreeAlive,
 )
+from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.systems.reliable_events import Keeper, Replay
 
-SILENT_INTERVALS = 2.5  # a root not heard of for so long is lost
+SILENT_HEARTBEATS = 2.5  # a root not heard of for so long is lost
 IDLE_S = 10.0  # how long an edge nobody needs may wait for the Graft that explains it
 
 
@@ -55,7 +55,7 @@ class Plane:
         router: ChordRouter,
         wants: dict[Topic, float],
         seen: Seen,
-        retry_s: float,
+        parameters: DynatopsParameters,
         keeper: Keeper | None = None,
     ) -> None:
         self._node = node
@@ -63,7 +63,8 @@ class Plane:
         self.router = router
         self._wants = wants
         self._seen = seen
-        self._retry_s = retry_s
+        self._retry_s = parameters.retry_s
+        self._heartbeat_s = parameters.tree_heartbeat_s
         self._keeper = keeper
         self.branches: dict[Topic, Branch] = {}
         self.joining: dict[Topic, int] = {}  # topics asked for and not yet reached, with attempts made
@@ -113,7 +114,7 @@ class Plane:
         self.joining[topic] = attempts + 1
         back_s = self._node.now_s - self._wants.get(topic, 0.0)
         self._node.send(towards, Join(self.version, topic, self._node.address, self.router.position, back_s))
-        self._node.set_timer(("join", self.version, topic), min(self._retry_s * 2**attempts, INTERVAL_S))
+        self._node.set_timer(("join", self.version, topic), min(self._retry_s * 2**attempts, self._heartbeat_s))
 
     def _branch(self, topic: Topic) -> Branch:
         branch = self.branches.get(topic)
@@ -224,8 +225,8 @@ class Plane:
     # --- keeping alive ---
 
     def beat(self) -> None:
-        """Once per interval: roots speak, and who has not heard of its root gives up."""
-        silent_s = SILENT_INTERVALS * INTERVAL_S
+        """Once per heartbeat: roots speak, and who has not heard of its root gives up."""
+        silent_s = SILENT_HEARTBEATS * self._heartbeat_s
         for topic, branch in list(self.branches.items()):
             if self.is_root(branch):
                 self._cut_from_parent(topic, branch)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 
 from coterie.model import Slice, Topic
-from coterie.model.ledger import INTERVAL_S
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, Timer
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import topic_key
@@ -93,7 +93,7 @@ class SamplingNode(TreeNode):
     def on_start(self, slice: Slice) -> None:
         super().on_start(slice)
         if self._parameters.sample_rounds:
-            self.set_timer("sample", INTERVAL_S / self._parameters.sample_rounds)
+            self.set_timer("sample", HEARTBEAT_S / self._parameters.sample_rounds)
 
     def on_unsubscribe(self, topic: Topic) -> None:
         super().on_unsubscribe(topic)
@@ -103,7 +103,7 @@ class SamplingNode(TreeNode):
     def on_timer(self, timer: Timer) -> None:
         if timer == "sample":
             self._report()
-            self.set_timer("sample", INTERVAL_S / self._parameters.sample_rounds)
+            self.set_timer("sample", HEARTBEAT_S / self._parameters.sample_rounds)
         else:
             super().on_timer(timer)
 
@@ -153,7 +153,7 @@ class SamplingNode(TreeNode):
     def _report(self) -> None:
         """One round of this node: what came from below since the last one goes up."""
         self._meter.end_round(self._parameters.sample_rounds)
-        stale_s = self.now_s - STALE_ROUNDS * INTERVAL_S / self._parameters.sample_rounds
+        stale_s = self.now_s - STALE_ROUNDS * HEARTBEAT_S / self._parameters.sample_rounds
         for topic in list(self._reports):
             fresh = {peer: it for peer, it in self._reports[topic].items() if it[0] >= stale_s}
             self._reports[topic] = fresh

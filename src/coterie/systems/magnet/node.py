@@ -11,7 +11,7 @@ from __future__ import annotations
 from random import Random
 
 from coterie.model import Slice, Topic
-from coterie.model.ledger import INTERVAL_S
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Timer
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import MASK, clockwise
@@ -41,7 +41,7 @@ class MagnetNode(SamplingNode):
         super().__init__(address, parameters, random)
         self._changes = 0
         self._is_settled = False  # the interest this node starts with is no change
-        self._moved_s = -2 * INTERVAL_S
+        self._moved_s = -2 * HEARTBEAT_S
         self._told_s: dict[int, float] = {}  # whom we have told since then, and when
         self._asked: int | None = None  # whose place we have asked for
         self._places_left = 0
@@ -92,7 +92,7 @@ class MagnetNode(SamplingNode):
     def on_start(self, slice: Slice) -> None:
         super().on_start(slice)
         if self._parameters.rejoin_every:
-            self.set_timer("settled", INTERVAL_S)
+            self.set_timer("settled", HEARTBEAT_S)
         if self._is_joining and self._parameters.sample_rounds:
             self.set_timer("rejoin", REJOIN_DELAY_S)  # Algorithm 1 for a newcomer, once it knows what it wants
 
@@ -125,7 +125,7 @@ class MagnetNode(SamplingNode):
         elif isinstance(message, TellPlace):
             self._on_place(source, message)
         else:
-            if isinstance(message, Ping) and self.now_s - self._moved_s < 2 * INTERVAL_S:
+            if isinstance(message, Ping) and self.now_s - self._moved_s < 2 * HEARTBEAT_S:
                 self._tell_place(source)
                 if self.router.position_of(source) == message.position:
                     return
@@ -191,7 +191,7 @@ class MagnetNode(SamplingNode):
 
     def _tell_place(self, peer: int) -> None:
         """It may not have heard where we sit now. Not too often: it may have moved as well and answer in turn."""
-        if self.now_s - self._told_s.get(peer, -INTERVAL_S) >= INTERVAL_S / 2:
+        if self.now_s - self._told_s.get(peer, -HEARTBEAT_S) >= HEARTBEAT_S / 2:
             self._told_s[peer] = self.now_s
             self.send(peer, Ping(self.router.position))
 

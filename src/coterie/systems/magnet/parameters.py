@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coterie.errors import ConfigError
-from coterie.protocol.system import Parameters
+from coterie.model.ledger import HEARTBEAT_S
+from coterie.protocol.system import Parameters, check_period
 from coterie.substrate.oscar import OscarShape
 
 
@@ -14,13 +15,14 @@ class RingParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
     near: int = 1  # ring neighbours on each side; more survive more crashes at once
     median_samples: int = 0  # random walks per median (section 2.2, step a); 0: exact medians
     choices: int = 1  # candidates per long link, of which one is kept (section 2.2, power of two choices)
-    tree_heartbeats: int = 1  # per interval of 60 s (section 3.3)
-    link_heartbeats: int = 1
+    tree_heartbeat_s: float = HEARTBEAT_S  # section 3.3
+    link_heartbeat_s: float = HEARTBEAT_S
     seen_capacity: int = 4096
 
     def __post_init__(self) -> None:
-        at_least_one = ("near", "choices", "tree_heartbeats", "link_heartbeats", "seen_capacity")
-        for key in at_least_one:
+        for key in ("tree_heartbeat_s", "link_heartbeat_s"):
+            check_period(key, getattr(self, key))
+        for key in ("near", "choices", "seen_capacity"):
             if getattr(self, key) < 1:
                 raise ConfigError(key, getattr(self, key), "at least 1")
         if self.links < 2 * self.near:
@@ -41,7 +43,7 @@ class MagnetParameters(RingParameters, frozen=True, kw_only=True, forbid_unknown
     is_rate_weighted: bool = True  # sim weighted by the topics' rates lambda_i (section 2.1), in the bulk form
     control_near: int = 4  # neighbours on each side of the control ring
     rejoin_every: int = 0  # changes of interest after which a running node looks for a new place; 0: never
-    sample_rounds: int = 0  # sampling rounds per interval (section 3.4) in a running network; 0: none
+    sample_rounds: int = 0  # sampling rounds per minute (section 3.4) in a running network; 0: none
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -22,7 +22,7 @@ from coterie.systems.magnet.wire import INTEREST_MESSAGES, MAGNET_MESSAGES, TREE
 
 
 def upkeep(parameters: RingParameters) -> Upkeep:
-    return Upkeep(float(parameters.tree_heartbeats), float(parameters.link_heartbeats))
+    return Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s)
 
 
 SYSTEM = System(

@@ -17,7 +17,6 @@ from bisect import bisect_right
 from random import Random
 
 from coterie.model import Slice, Topic
-from coterie.model.ledger import INTERVAL_S
 from coterie.protocol.events import Timer
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
@@ -74,7 +73,7 @@ class TreeNode(WalkingNode[RangedBranch]):
     def __init__(self, address: int, parameters: RingParameters, random: Random) -> None:
         super().__init__(address, parameters, random)
         self._shape = parameters.shape
-        self._tree_heartbeat_s = INTERVAL_S / parameters.tree_heartbeats
+        self._tree_heartbeat_s = parameters.tree_heartbeat_s
         self._planned: Slice | None = None
         self._stamp = 0
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from random import Random
 
-from coterie.model.ledger import INTERVAL_S
 from coterie.model.plan import Slice, Topic
 from coterie.protocol.events import Event, Timer
 from coterie.protocol.node import NodeState, OverlayNode
@@ -292,7 +291,7 @@ class SpiderCastNode(OverlayNode):
             self._suspect()
             greedy, anyhow = self._tasks
             self.send_all(self._links(), Heartbeat(greedy.standing, anyhow.standing, tuple(self._topics)))
-            self.set_timer("heartbeat", INTERVAL_S / self._parameters.heartbeats)
+            self.set_timer("heartbeat", self._parameters.link_heartbeat_s)
         elif timer == "tell":
             self.send_all(self._links(), Interest(tuple(self._topics)))
         elif timer == "gossip":
@@ -304,7 +303,7 @@ class SpiderCastNode(OverlayNode):
 
     def _suspect(self) -> None:
         """FAILUREDETECTIONSUSPECT, Figure 4, line 29: neighbours that have been silent, though nothing told us why."""
-        limit_s = SILENT * INTERVAL_S / self._parameters.heartbeats
+        limit_s = SILENT * self._parameters.link_heartbeat_s
         self._heard_s = {node: self._heard_s.get(node, self.now_s) for node in self._links()}
         for node in [node for node, heard_s in self._heard_s.items() if self.now_s - heard_s > limit_s]:
             self.on_peer_lost(node)

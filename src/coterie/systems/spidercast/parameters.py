@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from coterie.errors import ConfigError
-from coterie.protocol.system import Parameters
+from coterie.model.ledger import HEARTBEAT_S
+from coterie.protocol.system import Parameters, check_period
 
 LINKS = ("spidercast", "lean", "two-connected", "greedy-merge", "ring-per-topic", "similarity")
 TIES = ("random", "first")
@@ -28,7 +29,7 @@ class SpiderCastParameters(Parameters, frozen=True, kw_only=True, forbid_unknown
     gossip_s: float = 20.0  # between two gossip exchanges once the view is learned
     connect_timeout_s: float = 0.2  # sleep(connect_timeout), Figure 2
     quarantine_s: float = 30.0  # how long a refuser is left alone, section 2.3.1
-    heartbeats: int = 1  # per interval of 60 s on every link, section 2.3
+    link_heartbeat_s: float = HEARTBEAT_S  # on every link, section 2.3
     beacon_s: float = 20.0  # how often a topic's lowest member shows itself to find partitions; 0: never
     is_planned: bool = True  # the slice's neighbours are links to make; else only contacts, and links are learned
     seen_capacity: int = 4096
@@ -42,7 +43,8 @@ class SpiderCastParameters(Parameters, frozen=True, kw_only=True, forbid_unknown
                 raise ConfigError(key, getattr(self, key), "at least 0")
         if self.k_greedy + self.k_random == 0:
             raise ConfigError("k_greedy", 0, "at least 1 unless k_random is")
-        for key in ("heartbeats", "view_capacity", "exchange_size", "seen_capacity"):
+        check_period("link_heartbeat_s", self.link_heartbeat_s)
+        for key in ("view_capacity", "exchange_size", "seen_capacity"):
             if getattr(self, key) < 1:
                 raise ConfigError(key, getattr(self, key), "at least 1")
         if self.exchange_size > self.view_capacity:

@@ -80,7 +80,7 @@ SYSTEM = System(
     stages=Stages(
         overlay=overlay,
         trees=floods,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=float(parameters.heartbeats)),
+        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
     ),
     node=SpiderCastNode,
     messages=MESSAGES,

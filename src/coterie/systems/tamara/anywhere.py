@@ -19,7 +19,7 @@ from coterie.model.design import Bundles
 from coterie.protocol.system import Parameters, Stages, System
 from coterie.systems.tamara.layered import Envelopes, LayeredNode
 from coterie.systems.tamara.planner import cover_with
-from coterie.systems.tamara.stages import ClusterStages, clusters_of, planned_channels, with_clusters
+from coterie.systems.tamara.stages import ClusterStages, clusters_of, per_heartbeat, planned_channels, with_clusters
 
 CLUSTERED = "+clusters"  # behind the name of the system below
 
@@ -33,11 +33,13 @@ class Below:
     members: Relation  # cluster -> nodes
 
 
-def virtual_workload(workload: Workload, node_of: NDArray[np.int32], channels: Channels) -> Below:
+def virtual_workload(
+    workload: Workload, node_of: NDArray[np.int32], channels: Channels, parameters: Parameters
+) -> Below:
     """Every node is one subscriber of the channels of its cover."""
     interests = workload.node_interests(node_of)
     topics, nodes = workload.topic_count, workload.node_count
-    plan = cover_with(clusters_of(channels), interests, workload.rates)
+    plan = cover_with(clusters_of(channels), interests, per_heartbeat(workload, parameters))
     wanted = Relation.from_pairs(
         np.concatenate([plan.direct.rows, plan.memberships.rows]),
         np.concatenate([plan.direct.columns, plan.memberships.columns + topics]),
@@ -53,6 +55,10 @@ def virtual_workload(workload: Workload, node_of: NDArray[np.int32], channels: C
         attachment=np.arange(nodes, dtype=np.int32),
         content=None,
         modes=None,
+        topic_bytes=None,
+        weights=None,
+        wishes=None,
+        stays=None,
     )
     members = Relation.from_pairs(plan.memberships.columns, plan.memberships.rows, plan.memberships.column_count, nodes)
     return Below(below, origin, members)
@@ -69,7 +75,7 @@ def _publications(
     kept = is_used[channel]
     row, channel = row[kept], channel[kept]
     node = node_of[publications.publisher]
-    return row, Publications.of(node[row], channel, publications.rate[row])
+    return row, Publications.of(node[row], channel, publications.rate[row], publications.size[row])
 
 
 def _expanded(keys: NDArray[np.int32], relation: Relation) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -108,7 +114,7 @@ class LayeredStages(Stages):
         parameters: Parameters,
         seed: int,
     ) -> Design:
-        below = virtual_workload(workload, placement.node_of, channels)
+        below = virtual_workload(workload, placement.node_of, channels, parameters)
         everyone = _everyone(below.workload)
         carried = self.below.channels(below.workload, everyone, parameters, seed)
         design = self.below._finish(system, below.workload, everyone, carried, overlay, parameters, seed)
@@ -132,7 +138,7 @@ def over(below: System) -> System:
         raise ConfigError("system below", below.name, "a system without topic-clusters of its own")
 
     def overlay(workload: Workload, placement: Placement, channels: Channels, parameters: Any, seed: int) -> Overlay:
-        virtual = virtual_workload(workload, placement.node_of, channels).workload
+        virtual = virtual_workload(workload, placement.node_of, channels, parameters).workload
         everyone = _everyone(virtual)
         carried = stages.channels(virtual, everyone, parameters, seed)
         return stages.overlay(virtual, everyone, carried, parameters, seed)

@@ -24,7 +24,7 @@ SYSTEM = System(
         channels=planned_channels,
         overlay=pastry_overlay,
         trees=cluster_trees,
-        upkeep=lambda parameters: Upkeep(float(parameters.tree_heartbeats), float(parameters.link_heartbeats)),
+        upkeep=lambda parameters: Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s),
     ),
     node=ClusterNode,
     messages=(*scribe.SYSTEM.messages, *CLUSTER_MESSAGES),

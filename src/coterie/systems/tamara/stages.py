@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.model import Channels, Design, Entries, Overlay, Placement, Relation, Trees, Workload
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.system import Parameters, Stages
 from coterie.substrate.identifiers import topic_key, topic_keys
 from coterie.substrate.pastry import PastryRing
@@ -28,9 +29,16 @@ from coterie.systems.tamara.planner import cover_with, plan_clusters
 _CELLS_TO_GROW, _PAIRS_TO_GROW = 10_000_000, 200_000
 
 
+def per_heartbeat(workload: Workload, parameters: Parameters) -> NDArray[np.float64]:
+    """Events of each topic between two heartbeats of a tree edge: Tamara weighs one against the other."""
+    return workload.rates * float(getattr(parameters, "tree_heartbeat_s", HEARTBEAT_S))
+
+
 def adaptive_channels(workload: Workload, placement: Placement, parameters: TamaraParameters, seed: int) -> Channels:
     """Topics, and the clusters that the distributed algorithm ends with when all nodes subscribe in random order."""
-    return with_clusters(_grown(workload.node_interests(placement.node_of), workload.rates, parameters, seed))
+    return with_clusters(
+        _grown(workload.node_interests(placement.node_of), per_heartbeat(workload, parameters), parameters, seed)
+    )
 
 
 def _grown(interests: Relation, rate: NDArray[np.float64], parameters: TamaraParameters, seed: int) -> Relation:
@@ -42,12 +50,12 @@ def _grown(interests: Relation, rate: NDArray[np.float64], parameters: TamaraPar
 
 def planned_channels(workload: Workload, placement: Placement, parameters: ScribeParameters, seed: int) -> Channels:
     """Topics, and the clusters that the central planner chooses."""
-    interests = workload.node_interests(placement.node_of)
+    interests, rates = workload.node_interests(placement.node_of), per_heartbeat(workload, parameters)
     starts = []
     cells = interests.row_count * interests.column_count
     if cells <= _CELLS_TO_GROW and interests.pair_count <= _PAIRS_TO_GROW:
-        starts.append(_grown(interests, workload.rates, TamaraParameters(), seed))
-    return with_clusters(plan_clusters(interests, workload.rates, starts=starts, seed=seed).topics)
+        starts.append(_grown(interests, rates, TamaraParameters(), seed))
+    return with_clusters(plan_clusters(interests, rates, starts=starts, seed=seed).topics)
 
 
 def with_clusters(clusters: Relation) -> Channels:
@@ -76,10 +84,10 @@ def cluster_names(clusters: Relation) -> list[str]:
     return [planned_name(clusters.row(cluster).tolist()) for cluster in range(clusters.row_count)]
 
 
-def channel_members(workload: Workload, placement: Placement, channels: Channels) -> Relation:
+def channel_members(workload: Workload, placement: Placement, channels: Channels, parameters: Parameters) -> Relation:
     """Channel -> nodes: every node on the clusters of its cheapest cover found, and directly on the rest."""
     interests = workload.node_interests(placement.node_of)
-    plan = cover_with(clusters_of(channels), interests, workload.rates)
+    plan = cover_with(clusters_of(channels), interests, per_heartbeat(workload, parameters))
     rows = np.concatenate([plan.direct.columns, plan.memberships.columns + workload.topic_count])
     nodes = np.concatenate([plan.direct.rows, plan.memberships.rows])
     return Relation.from_pairs(rows, nodes, channels.count, workload.node_count)
@@ -95,7 +103,7 @@ def cluster_trees(
 ) -> tuple[Trees, Entries]:
     ring = _ring(overlay, parameters)
     keys = channel_keys(channels)
-    trees = bottom_up_trees(ring, keys, channel_members(workload, placement, channels))
+    trees = bottom_up_trees(ring, keys, channel_members(workload, placement, channels, parameters))
     return trees, _entries(workload, placement, channels, ring, keys, trees)
 
 
