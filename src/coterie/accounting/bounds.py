@@ -1,49 +1,116 @@
 """What no design can beat on a workload, column by column, so that every bill reads as a distance to the possible.
 
-The ledger of bounds uses the ledger's own shape; a column for which we know no bound but zero stays 0.
+The ledger of bounds uses the ledger's own shape; a column for which we know no bound but zero stays 0. These bounds
+belong to one placement; `placement_bound` has one over all of them.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 from coterie.accounting import topic_links
 from coterie.accounting.price import local_audience
-from coterie.model import Ledger, Relation, Workload
-from coterie.model.ledger import Delay, Dissemination, Distribution, Loss, Maintenance, State, Topics
+from coterie.accounting.tally import upkeep_bytes
+from coterie.model import Ledger, Publications, Relation, Workload
+from coterie.model.design import Upkeep
+from coterie.model.ledger import (
+    Crossing,
+    Delay,
+    Dissemination,
+    Distribution,
+    Load,
+    Loss,
+    Maintenance,
+    State,
+    Topics,
+    Volume,
+)
 from coterie.model.relation import Index
+from coterie.model.wires import COTERIE, MQTT, Wire
 
 LINK_STEPS_MAX = 2e8
 LINK_CLIMB, CLIMB_STEPS_MAX = 10, 1e7  # steps; a few seconds at most
+HEARTBEATS = Upkeep()
 
 
-def lower_bounds(workload: Workload, node_of: Index | None = None) -> Ledger:
-    """Bounds for the placement given (by default the workload's own); see `free_placement_copies` for a free one."""
+def lower_bounds(
+    workload: Workload, node_of: Index | None = None, wire: Wire = COTERIE, upkeep: Upkeep = HEARTBEATS
+) -> Ledger:
+    """Bounds for the placement given (by default the workload's own) and links that beat as often as `upkeep` says."""
     placed = workload.attachment if node_of is None else node_of
-    audience, local_subscribers = local_audience(workload, placed)
+    audience, deliveries = local_audience(workload, placed)
     publications = workload.publications
-    publisher_node = placed[publications.publisher]
-    pairs = publications.topic.astype(np.int64) * workload.node_count + publisher_node
-    wanting = audience.rows.astype(np.int64) * workload.node_count + audience.columns
-    at_home = np.isin(pairs, wanting)
+    rate, source = publications.rate, placed[publications.publisher]
+    at_home, at = _where_published(audience, publications, source, workload.node_count)
     # Every interested node but the publisher's must receive one copy of each event.
-    copies = float(((audience.lengths[publications.topic] - at_home) * publications.rate).sum())
-    subscribers = np.bincount(audience.rows, local_subscribers, workload.topic_count)
-    owed = float((subscribers[publications.topic] * publications.rate).sum())
-    at = np.minimum(np.searchsorted(wanting, pairs), max(len(wanting) - 1, 0))
-    own = float((local_subscribers[at[at_home]] * publications.rate[at_home]).sum()) if len(wanting) else 0.0
-    # A node that wants what another node wants too is on at least one edge, and an edge has two ends.
-    shared = audience.columns[audience.lengths[audience.rows] > 1]
-    edges = float(-(-int(np.count_nonzero(np.bincount(shared, minlength=workload.node_count))) // 2))
+    copies = (audience.lengths[publications.topic] - at_home) * rate
+    names = workload.name_bytes[publications.topic]
+    copy_bytes = wire.event + wire.topics_in_event * names + publications.size
+    per_event = np.bincount(audience.rows, deliveries, workload.topic_count)[publications.topic]
+    owed = float((per_event * rate).sum())
+    own = float((deliveries[at[at_home]] * rate[at_home]).sum()) if len(deliveries) else 0.0
+    links = _needed_links(audience, publications, source, workload.node_count)
+    beats = Maintenance(link_keepalives=links * upkeep.link)
+    handled = (float(rate.sum()) + owed + 2 * float(copies.sum())) / workload.node_count
+    crossing = _crossing(workload, audience, source)
     return Ledger(
-        maintenance=Maintenance(tree_keepalives=edges),
-        dissemination=Dissemination(wanted=copies),
+        maintenance=beats,
+        dissemination=Dissemination(wanted=float(copies.sum())),
+        volume=Volume(
+            wanted=float((copies * copy_bytes).sum()),
+            upkeep=upkeep_bytes(beats, wire),
+            delivered=float((per_event * rate * (MQTT.event + names + publications.size)).sum()),
+        ),
         # A delivery away from the publisher's node crosses at least one link.
-        delay=Delay(hops=Distribution(mean=(owed - own) / owed if owed else 0.0, max=float(copies > 0))),
-        state=State(links=edges, degree=Distribution(mean=2 * edges / workload.node_count)),
+        delay=Delay(hops=Distribution(mean=(owed - own) / owed if owed else 0.0, max=float(copies.sum() > 0))),
+        state=State(links=links, degree=Distribution(mean=2 * links / workload.node_count)),
+        crossing=Crossing(copies=float((crossing * rate).sum()), bytes=float((crossing * rate * copy_bytes).sum())),
+        load=Load(messages=Distribution(mean=handled, max=handled)),
         topics=Topics(links=_connecting_links(audience)),
         loss=Loss(owed=owed, delivered=owed),
     )
+
+
+def _where_published(
+    audience: Relation, publications: Publications, source: Index, node_count: int
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Per publication: whether the publisher's own node wants it, and at which pair of the audience that stands."""
+    pairs = publications.topic.astype(np.int64) * node_count + source
+    wanting = audience.rows.astype(np.int64) * node_count + audience.columns
+    at = np.minimum(np.searchsorted(wanting, pairs), max(len(wanting) - 1, 0))
+    return np.isin(pairs, wanting), at
+
+
+def _needed_links(audience: Relation, publications: Publications, source: Index, node_count: int) -> float:
+    """Who publishes and who wants must be connected, through whomever: a forest has nodes - pieces links."""
+    heard = publications.rate > 0
+    topic = np.concatenate([audience.rows, publications.topic[heard]]).astype(np.int64)
+    node = np.concatenate([audience.columns, source[heard]]).astype(np.int64)
+    published = np.bincount(publications.topic[heard], minlength=audience.row_count) > 0
+    used = published[topic] & (audience.lengths[topic] > 0)
+    topic, node = topic[used], node[used]
+    if not len(topic):
+        return 0.0
+    size = node_count + audience.row_count
+    ties = csr_array((np.ones(len(topic)), (node, node_count + topic)), shape=(size, size))
+    _, piece = connected_components(ties, directed=False)
+    taking_part = np.unique(node)
+    return float(len(taking_part) - len(np.unique(piece[taking_part])))
+
+
+def _crossing(workload: Workload, audience: Relation, source: Index) -> NDArray[np.int64]:
+    """Zones besides its own that each publication must reach."""
+    publications, zone_of = workload.publications, workload.zone_of
+    if zone_of is None:
+        return np.zeros(publications.count, np.int64)
+    zones = int(zone_of.max(initial=0)) + 1
+    wanted = np.unique(audience.rows.astype(np.int64) * zones + zone_of[audience.columns])
+    per_topic = np.bincount(wanted // zones, minlength=workload.topic_count)
+    at_home = np.isin(publications.topic.astype(np.int64) * zones + zone_of[source], wanted)
+    return per_topic[publications.topic] - at_home
 
 
 def _connecting_links(audience: Relation) -> float:

@@ -14,12 +14,24 @@ import pyarrow.parquet as pq
 
 import coterie
 from coterie.errors import ConfigError, InputError
-from coterie.model.store import save_workload
+from coterie.model.store import load_workload, save_workload
+from coterie.model.wires import COTERIE
 from coterie.pipeline.deriving import derive
 from coterie.pipeline.files import find_files
 from coterie.pipeline.ingest import Account, ingest
 from coterie.pipeline.mapping import Source
-from coterie.pipeline.planning import LATER, LEARN, Candidate, Priced, cheapest, design_file, price_all
+from coterie.pipeline.planning import (
+    LATER,
+    LEARN,
+    PLACED,
+    Candidate,
+    Priced,
+    Ways,
+    both_ways,
+    cheapest,
+    design_file,
+    price_all,
+)
 from coterie.pipeline.plans import DESIGN, PlanStore
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
@@ -30,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEDGERS = "ledgers.parquet"
-BASELINE = "scribe"
+AGAINST = "mesh"  # what the user runs, unless told: the shape of NATS, EMQX and VerneMQ clusters
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,8 @@ class Request:
     windows: WindowChoices = DEFAULT_WINDOWS
     seed: int = 1
     strict: bool = False
+    against: str = AGAINST  # the system the user runs now, on the placement found in the log
+    wire: str = COTERIE.name  # in whose bytes the bills are
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,7 @@ class Outcome:
     accounts: dict[str, Facts]
     chosen: Priced | None
     seconds: dict[str, float]
+    against: Priced | None = None  # what the user runs now
 
 
 def run_job(
@@ -65,8 +80,12 @@ def run_job(
     candidates: Sequence[Candidate],
     out: Path,
     progress: Progress | None = None,
+    placer: Candidate | None = None,
 ) -> Outcome:
-    """Ingest, build both workloads, plan and price; everything lands below `out`."""
+    """Ingest, build both workloads, plan and price; everything lands below `out`.
+
+    With a `placer`, a fleet's clients are planned both ways: where they are, and where the placer puts them.
+    """
     names = [candidate.system.name for candidate in candidates]
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigError("system", repeated[0], "each system once in a run; compare settings in runs of their own")
@@ -79,11 +98,18 @@ def run_job(
             _plain(request.windows) | {"name": request.name},
             version=3,
         ),
-        Step("designs", _designs(spark, request, candidates), ("workloads",), _described(candidates, request)),
+        Step(
+            "designs",
+            _designs(spark, request, candidates, placer),
+            ("workloads",),
+            _described(candidates, request) | {"placer": None if placer is None else placer.system.name},
+            version=2,
+        ),
     ]
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
     priced = [msgspec.convert(entry, Priced) for entry in done["designs"].facts["priced"]]
-    write_ledgers(priced, out / LEDGERS)
+    against = next((one for one in priced if one.system == request.against and one.placement != PLACED), None)
+    write_ledgers(priced, against, out / LEDGERS)
     return Outcome(
         request.name,
         out,
@@ -92,6 +118,7 @@ def run_job(
         done["tables"].facts["accounts"],
         cheapest(priced),
         {name: step.seconds for name, step in done.items()},
+        against,
     )
 
 
@@ -104,7 +131,7 @@ def publish_plan(outcome: Outcome, store: PlanStore) -> int:
     designs, workloads = only(done / "designs"), only(done / "workloads")
 
     def write(folder: Path) -> None:
-        (folder / DESIGN).write_bytes(design_file(designs, chosen.system).read_bytes())
+        (folder / DESIGN).write_bytes(design_file(designs, chosen.system, chosen.placement).read_bytes())
         write_names(workloads / "interests", only(done / "tables"), folder)
 
     facts = {
@@ -113,37 +140,36 @@ def publish_plan(outcome: Outcome, store: PlanStore) -> int:
         "about": outcome.facts,
         "predicted": msgspec.to_builtins(chosen.learn),
         "later": msgspec.to_builtins(chosen.later),
-        "because": f"lowest overall bill on the later window of {len(outcome.priced)} systems",
+        "because": f"fewest bytes between brokers on the later window, of {len(outcome.priced)} designs",
     }
-    return store.publish(f"{designs.name}/{chosen.system}", facts, write)
+    return store.publish(f"{designs.name}/{chosen.name}", facts, write)
 
 
-def write_ledgers(priced: Sequence[Priced], path: Path) -> None:
-    """One row per (system, window, column) with the bound and the saving against Scribe."""
-    baseline = next((entry for entry in priced if entry.system == BASELINE and entry.later), None)
+def write_ledgers(priced: Sequence[Priced], against: Priced | None, path: Path) -> None:
+    """One row per (system, placement, window, column): per second, with its bound and the saving against what runs."""
     rows: list[dict[str, Any]] = []
     for entry in priced:
         for window in ("learn", "later"):
             ledger, bound = getattr(entry, window), getattr(entry, f"{window}_bound")
             if ledger is None:
                 continue
-            base = getattr(baseline, window).columns() if baseline else {}
-            bounds = bound.columns()
-            for column, value in ledger.columns().items():
-                saved = 1 - value / base[column] if base.get(column) else None
-                rows.append(
-                    {
-                        "system": entry.system,
-                        "window": window,
-                        "column": column,
-                        "value": value,
-                        "bound": bounds[column],
-                        "saving_against_scribe": saved,
-                    }
-                )
+            now = getattr(against, window) if against is not None else None
+            base, bounds = now.columns() if now is not None else {}, bound.columns()
+            rows += [
+                {
+                    "system": entry.system,
+                    "placement": entry.placement,
+                    "window": window,
+                    "column": column,
+                    "value": value,
+                    "bound": bounds[column],
+                    "saved": 1 - value / base[column] if base.get(column) else None,
+                }
+                for column, value in ledger.columns().items()
+            ]
     schema = pa.schema(
-        [("system", pa.string()), ("window", pa.string()), ("column", pa.string())]
-        + [(name, pa.float64()) for name in ("value", "bound", "saving_against_scribe")]
+        [(name, pa.string()) for name in ("system", "placement", "window", "column")]
+        + [(name, pa.float64()) for name in ("value", "bound", "saved")]
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}")
@@ -200,9 +226,13 @@ def _workloads(spark: SparkSession, request: Request) -> Run:
     return run
 
 
-def _designs(spark: SparkSession, request: Request, candidates: Sequence[Candidate]) -> Run:
+def _designs(spark: SparkSession, request: Request, candidates: Sequence[Candidate], placer: Candidate | None) -> Run:
     def run(out: Path, inputs: Mapping[str, Path]) -> Facts:
-        priced = price_all(spark, inputs["workloads"], candidates, out, request.seed)
+        ways = Ways(placer, request.wire, request.seed)
+        asked = list(candidates)
+        if placer is not None:
+            asked = both_ways(candidates, not load_workload(inputs["workloads"] / LEARN).is_peer_network)
+        priced = price_all(spark, inputs["workloads"], asked, out, ways)
         return {"priced": msgspec.to_builtins(priced)}
 
     return run
@@ -210,7 +240,7 @@ def _designs(spark: SparkSession, request: Request, candidates: Sequence[Candida
 
 def _described(candidates: Sequence[Candidate], request: Request) -> Facts:
     systems = {entry.system.name: msgspec.to_builtins(entry.parameters) for entry in candidates}
-    return {"systems": systems, "seed": request.seed, "coterie": coterie.__version__}
+    return {"systems": systems, "seed": request.seed, "coterie": coterie.__version__, "wire": request.wire}
 
 
 def _files_of(request: Request) -> tuple[Path, ...]:

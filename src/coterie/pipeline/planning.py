@@ -1,10 +1,14 @@
-"""Plan with every system on the learning window and price each design on both windows; one Spark task per system."""
+"""Plan with every system on the learning window and price each design on both windows; one Spark task per design.
+
+In a fleet every system is planned twice, so that placement and structure are told apart: with clients where they are,
+and with clients placed by interest (systems that place by themselves do it their own way). Peers sit at themselves.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,22 +22,25 @@ from coterie.errors import CoterieError
 from coterie.model import Ledger
 from coterie.model.relation import Index
 from coterie.model.store import load_workload, save_design
+from coterie.model.wires import COTERIE, wire_named
 from coterie.pipeline.blocks import BlockChoices, can_place, place_users
 from coterie.pipeline.ordering import ORDERED_NODES_MIN, order_network
 from coterie.pipeline.tasks import run_tasks, save_array
-from coterie.protocol.system import Parameters, System
+from coterie.protocol.system import Parameters, System, attach_as_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEARN, LATER = "learn.npz", "later.npz"
+STAY, PLACED, OWN = "stay", "placed", "own"  # what becomes of clients: nobody moves, by interest, the system's own way
 PLACED_USERS_MIN = 200_000  # fewer are placed faster by one task than by rounds of many
 
 
 class Priced(msgspec.Struct, frozen=True):
-    """One system's bill on both windows, with the lower bounds of both; or why it has none."""
+    """One system's bill on both windows for one placement, with the lower bounds of both; or why it has none."""
 
     system: str
+    placement: str = OWN
     learn: Ledger | None = None
     later: Ledger | None = None
     learn_bound: Ledger | None = None
@@ -42,13 +49,33 @@ class Priced(msgspec.Struct, frozen=True):
     price_s: float = 0.0
     problem: str = ""
 
+    @property
+    def name(self) -> str:
+        """Unique in a run."""
+        return self.system if self.placement == OWN else f"{self.system} ({self.placement})"
+
 
 @dataclass(frozen=True)
 class Candidate:
-    """A system and the parameters to plan with."""
+    """A system and the parameters to plan with; `placement` says whether clients stay or are placed."""
 
     system: System
     parameters: Parameters
+    placement: str = OWN
+
+    @property
+    def places(self) -> bool:
+        """Whether the system has a placement of its own."""
+        return self.system.stages.placement is not attach_as_given
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How a run plans and prices: by whom clients are placed, on which wire bytes are counted, from which seed."""
+
+    placer: Candidate | None = None
+    wire: str = COTERIE.name
+    seed: int = 1
 
 
 @dataclass(frozen=True)
@@ -60,32 +87,56 @@ class Prepared:
 
 
 NOTHING_PREPARED = Prepared()
+DEFAULT_WAYS = Ways()
 
 
-def design_file(folder: Path, system: str) -> Path:
-    return folder / f"design-{system}.npz"
+def design_file(folder: Path, system: str, placement: str = OWN) -> Path:
+    return folder / (f"design-{system}.npz" if placement == OWN else f"design-{system}-{placement}.npz")
+
+
+def both_ways(candidates: Sequence[Candidate], is_fleet: bool) -> list[Candidate]:
+    """In a fleet each system with clients where they are, and with clients placed."""
+    ways = (STAY, PLACED) if is_fleet else (STAY,)
+    return [replace(candidate, placement=way) for candidate in candidates for way in ways]
 
 
 def price_all(
-    spark: SparkSession, workloads: Path, candidates: Sequence[Candidate], out: Path, seed: int
+    spark: SparkSession, workloads: Path, candidates: Sequence[Candidate], out: Path, ways: Ways
 ) -> list[Priced]:
-    """Write a design per system into `out` and return the bills, in the order of the candidates.
+    """Write a design per candidate into `out` and return the bills, in the order of the candidates.
 
-    Rings of big networks are put in order before, and users of big ones placed, by all executors; the rest of a design
-    is one task per system.
+    Rings of big networks are put in order before, and clients placed, by all executors if they are many; the rest of a
+    design is one task each.
     """
+    placed = _placed(spark, workloads, candidates, out, ways)
     tasks = [
         (
             candidate,
             Prepared(
-                _order_on_spark(spark, workloads, candidate, out, seed),
-                _place_on_spark(spark, workloads, candidate, out, seed),
+                _order_on_spark(spark, workloads, candidate, out, ways.seed),
+                placed
+                if candidate.placement == PLACED and not candidate.places
+                else _place_on_spark(spark, workloads, candidate, out, ways.seed),
             ),
         )
         for candidate in candidates
     ]
-    table = run_tasks(spark, tasks, _pricer(workloads, out, seed), "system string, priced binary")
+    table = run_tasks(spark, tasks, _pricer(workloads, out, ways), "system string, priced binary")
     return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
+
+
+def _placed(
+    spark: SparkSession, workloads: Path, candidates: Sequence[Candidate], out: Path, ways: Ways
+) -> Path | None:
+    """The file that says where everybody goes, for all systems that do not place by themselves."""
+    if ways.placer is None or not any(one.placement == PLACED and not one.places for one in candidates):
+        return None
+    found = _place_on_spark(spark, workloads, ways.placer, out, ways.seed)
+    if found is not None:
+        return found
+    learn = load_workload(workloads / LEARN)
+    placement = ways.placer.system.stages.placement(learn, ways.placer.parameters, ways.seed)
+    return save_array(placement.node_of, out, "node-of-placed")
 
 
 def _order_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, out: Path, seed: int) -> Path | None:
@@ -105,7 +156,7 @@ def _order_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, 
 def _place_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, out: Path, seed: int) -> Path | None:
     """The file with everybody's place, for systems that take one and crowds big enough to be worth it."""
     system, imbalance = candidate.system, candidate.system.stages.imbalance(candidate.parameters)
-    if imbalance is None:
+    if imbalance is None or candidate.placement == STAY:
         return None
     learn = load_workload(workloads / LEARN)
     if learn.subscriber_count < PLACED_USERS_MIN or not can_place(learn.node_count, learn.topic_count):
@@ -116,45 +167,51 @@ def _place_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, 
     return save_array(placed.node_of, out, f"node-of-{system.name}")
 
 
-def _pricer(workloads: Path, out: Path, seed: int) -> Callable[[tuple[Candidate, Prepared]], pa.Table]:
+def _pricer(workloads: Path, out: Path, ways: Ways) -> Callable[[tuple[Candidate, Prepared]], pa.Table]:
     source, target = str(workloads), str(out)
 
     def work(task: tuple[Candidate, Prepared]) -> pa.Table:
         candidate, prepared = task
-        priced = price_one(candidate, Path(source), Path(target), seed, prepared)
+        priced = price_one(candidate, Path(source), Path(target), ways, prepared)
         return pa.table({"system": [priced.system], "priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
 
     return work
 
 
 def price_one(
-    candidate: Candidate, workloads: Path, out: Path, seed: int, prepared: Prepared = NOTHING_PREPARED
+    candidate: Candidate, workloads: Path, out: Path, ways: Ways = DEFAULT_WAYS, prepared: Prepared = NOTHING_PREPARED
 ) -> Priced:
-    system, parameters = candidate.system, candidate.parameters
+    system, parameters, seed = candidate.system, candidate.parameters, ways.seed
     learn, later = load_workload(workloads / LEARN), load_workload(workloads / LATER)
+
+    def failed(problem: str) -> Priced:
+        return Priced(system.name, candidate.placement, problem=problem)
+
     if not system.fits(learn):
-        return Priced(system.name, problem="it is not made for a workload of this kind or size")
+        return failed("it is not made for a workload of this kind or size")
+    node_of = learn.attachment if candidate.placement == STAY else _loaded(prepared.node_of)
+    wire = wire_named(ways.wire)
     try:
         began = time.process_time()
-        design = system.plan(learn, parameters, seed, _loaded(prepared.order), _loaded(prepared.node_of))
+        design = system.plan(learn, parameters, seed, _loaded(prepared.order), node_of)
         planned = time.process_time()
-        first = price(design, learn)
+        first = price(design, learn, wire=wire)
         adopted = system.adopt(design, later, parameters, seed)
-        second = price(adopted, later)
+        second = price(adopted, later, wire=wire)
     except CoterieError as error:
-        return Priced(system.name, problem=str(error))
+        return failed(str(error))
     except Exception as error:  # a defect of one system must not take the others with it
-        return Priced(system.name, problem=f"it failed on this workload ({type(error).__name__}: {error})")
+        return failed(f"it failed on this workload ({type(error).__name__}: {error})")
     finished = time.process_time()
     out.mkdir(parents=True, exist_ok=True)
-    save_design(design, design_file(out, system.name))
-    node_of = design.placement.node_of
+    save_design(design, design_file(out, system.name, candidate.placement))
     return Priced(
         system.name,
+        candidate.placement,
         first,
         second,
-        lower_bounds(learn, node_of),
-        lower_bounds(later, adopted.placement.node_of),
+        lower_bounds(learn, design.placement.node_of, wire, design.upkeep),
+        lower_bounds(later, adopted.placement.node_of, wire, design.upkeep),
         planned - began,
         finished - planned,
     )
@@ -169,7 +226,7 @@ def is_whole(bill: Ledger) -> bool:
     return bill.loss.lost <= 1e-9 * bill.loss.owed
 
 
-def cheapest(priced: Sequence[Priced], column: str = "overall") -> Priced | None:
-    """The system with the lowest bill on the later window among those that serve everybody; ties go to the first."""
+def cheapest(priced: Sequence[Priced], column: str = "volume.total") -> Priced | None:
+    """The lowest bill on the later window (in bytes) among those that serve everybody; ties go to the first."""
     whole = [entry for entry in priced if entry.later is not None and is_whole(entry.later)]
     return min(whole, key=lambda entry: entry.later.columns()[column], default=None)  # type: ignore[union-attr]
