@@ -55,6 +55,8 @@ def _one_event(
         is_member = node in trees.members.row(channel).tolist()
         if trees.spread is Spread.FILTERED:
             is_member = node in wants
+        if trees.spread is Spread.THROUGH:  # what is passed on is kept where it is wanted, and filtered at the spokes
+            is_member = node in wants or node not in (trees.root[channel], entries.hops[entries.indptr[row + 1] - 1])
         if source >= 0:
             if node in had:
                 book["duplicate"] += 1
@@ -85,6 +87,11 @@ def _next(design: Design, row: int, node: int, source: int) -> list[int]:
     edges = range(trees.indptr[channel], trees.indptr[channel + 1])
     if trees.spread is Spread.DIRECT:
         return [member for member in members if member != node] if source < 0 else []
+    if trees.spread is Spread.THROUGH:
+        root = int(trees.root[channel])
+        if node == root:
+            return [member for member in members if member not in (root, source)]
+        return [root] if source < 0 else []
     if trees.spread is Spread.ROOTED:
         return [int(trees.node[edge]) for edge in edges if trees.parent[edge] == node]
     if trees.spread is Spread.FLOOD:

@@ -22,6 +22,7 @@ SPREAD_CODES = {
     Spread.ROOTED: pricing.ROOTED,
     Spread.FLOOD: pricing.FLOOD,
     Spread.FILTERED: pricing.FILTERED,
+    Spread.THROUGH: pricing.THROUGH,
 }
 
 
@@ -87,6 +88,8 @@ def state(design: Design) -> State:
     trees = design.trees
     ends = np.concatenate([trees.node, trees.parent])
     tree_entries = np.bincount(ends, minlength=design.node_count)
+    if trees.is_announced:  # each node keeps what all the others want
+        tree_entries += trees.members.pair_count - np.bincount(trees.members.columns, minlength=design.node_count)
     used = int(np.count_nonzero(trees.members.lengths))
     overlay = design.overlay
     return structure_state(overlay.degrees, overlay.entry_counts, tree_entries, design.channels.count, used)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
 
-DIRECT, ROOTED, FLOOD, FILTERED = 0, 1, 2, 3
+DIRECT, ROOTED, FLOOD, FILTERED, THROUGH = 0, 1, 2, 3, 4
 INBOUND, WANTED, RELAYED, FILTERED_OUT, DUPLICATE, LINK_COST, OWED, DELIVERED, US_SUM, US_MAX = range(10)
 COUNTER_COUNT = 10
 
@@ -183,6 +183,35 @@ def spread_direct(
 
 
 @kernel
+def spread_through(
+    structure: Structure,
+    flows: Flows,
+    delays: Delays,
+    channel: int,
+    entry: int,
+    us: int,
+    hops: int,
+    weight: float,
+    size: float,
+    out: Arrivals,
+) -> float:
+    """To the root, and on to every other member. The root is a member where it wants the event itself."""
+    root = structure.root[channel]
+    cost = 0.0
+    add_arrival(out, entry, us, hops, False, False)
+    if entry != root:
+        us, hops = us + latency_us(delays, entry, root), hops + 1
+        cost += cross(structure, flows, entry, root, weight, size)
+        add_arrival(out, root, us, hops, False, True)
+    for at in range(structure.members.indptr[channel], structure.members.indptr[channel + 1]):
+        node = structure.members.values[at]
+        if node != root and node != entry:
+            cost += cross(structure, flows, root, node, weight, size)
+            add_arrival(out, node, us + latency_us(delays, root, node), hops + 1, True, True)
+    return cost
+
+
+@kernel
 def spread_rooted(
     structure: Structure,
     flows: Flows,
@@ -269,11 +298,11 @@ def spread_flood(
         scratch.member_stamp[structure.members.values[at]] = stamp
         scratch.us[structure.members.values[at]] = np.iinfo(np.int64).max
     scratch.us[entry], scratch.hops[entry] = us, hops
-    size = heap_push(scratch, 0, us, entry)
+    waiting = heap_push(scratch, 0, us, entry)
     cost, late = 0.0, 0
-    while size > 0:
+    while waiting > 0:
         at_us, node = scratch.heap_us[0], scratch.heap_node[0]
-        size = heap_pop(scratch, size)
+        waiting = heap_pop(scratch, waiting)
         if scratch.reached_stamp[node] == stamp or at_us > scratch.us[node]:
             continue
         scratch.reached_stamp[node] = stamp
@@ -292,7 +321,7 @@ def spread_flood(
             if then_us < scratch.us[peer]:
                 scratch.us[peer], scratch.hops[peer] = then_us, scratch.hops[node] + 1
                 scratch.beyond[peer] = node
-                size = heap_push(scratch, size, then_us, peer)
+                waiting = heap_push(scratch, waiting, then_us, peer)
     return cost, late
 
 
@@ -325,7 +354,7 @@ def spread_filtered(
     # Up from the entry: towards the root the event climbs before it descends.
     scratch.reached_stamp[entry] = stamp
     scratch.us[entry], scratch.hops[entry] = us, hops
-    add_arrival(out, entry, us, hops, True, False)
+    add_arrival(out, entry, us, hops, False, False)
     for back in range(last - first):
         at = last - 1 - back
         scratch.beyond[structure.tree_parent[at]] += scratch.beyond[structure.tree_node[at]]
@@ -339,7 +368,7 @@ def spread_filtered(
         scratch.us[parent] = scratch.us[node] + latency_us(delays, node, parent)
         scratch.hops[parent] = scratch.hops[node] + 1
         cost += cross(structure, flows, node, parent, weight, size)
-        add_arrival(out, parent, scratch.us[parent], scratch.hops[parent], True, True)
+        add_arrival(out, parent, scratch.us[parent], scratch.hops[parent], False, True)
     for at in range(first, last):
         node, parent = structure.tree_node[at], structure.tree_parent[at]
         if scratch.reached_stamp[parent] != stamp or scratch.reached_stamp[node] == stamp or scratch.beyond[node] == 0:
@@ -348,7 +377,7 @@ def spread_filtered(
         scratch.us[node] = scratch.us[parent] + latency_us(delays, parent, node)
         scratch.hops[node] = scratch.hops[parent] + 1
         cost += cross(structure, flows, parent, node, weight, size)
-        add_arrival(out, node, scratch.us[node], scratch.hops[node], True, True)
+        add_arrival(out, node, scratch.us[node], scratch.hops[node], False, True)
     return cost
 
 
@@ -373,7 +402,7 @@ def judge(
     for at in order:
         node = arrivals.node[at]
         wants = scratch.wants[node] if scratch.wants_stamp[node] == stamp else 0.0
-        is_member = wants > 0 if is_filtering else arrivals.is_member[at]
+        is_member = arrivals.is_member[at] or (is_filtering and wants > 0)
         had = scratch.had_stamp[node] == stamp
         if arrivals.is_copy[at]:
             if had:
@@ -454,13 +483,16 @@ def price_publications(
                     structure, flows, delays, scratch, channel_stamp, channel, entry, us, hops, weight, size, arrivals
                 )
                 book(counters, DUPLICATE, weight * late, size)
+            elif spread == THROUGH:
+                cost = spread_through(structure, flows, delays, channel, entry, us, hops, weight, size, arrivals)
             else:
                 cost = spread_filtered(
                     structure, flows, paths, delays, scratch, channel_stamp, row, us, hops, weight, size, arrivals
                 )
             counters[0, LINK_COST] += weight * cost
         in_order = last - first <= 1
+        is_filtering = spread in (FILTERED, THROUGH)
         judge(
-            arrivals, in_order, spread == FILTERED, scratch, flows, stamp, weight, size, client_bytes[publication],
+            arrivals, in_order, is_filtering, scratch, flows, stamp, weight, size, client_bytes[publication],
             counters, hop_weights, us_weights,
         )  # fmt: skip

@@ -94,6 +94,7 @@ class Spread(Enum):
     ROOTED = "rooted"  # down the tree from its root
     FLOOD = "flood"  # along every overlay link between two members, except back
     FILTERED = "filtered"  # along the tree in all directions, cut where nobody interested lies beyond
+    THROUGH = "through"  # to the root, and from there a copy to every other member but the one it came from
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +103,8 @@ class Trees:
 
     Channel c's edges are `node[i] -> parent[i]` for i in `indptr[c]:indptr[c + 1]`, parents before children; the root
     has no edge. `members` are the nodes subscribed to the channel; nodes on the tree that are no members only relay.
-    DIRECT and FLOOD channels have no edges: their paths follow from the members and the overlay.
+    DIRECT and FLOOD channels have no edges: their paths follow from the members and the overlay. Edges of THROUGH
+    channels say whom the root must know; the paths follow from the members.
     """
 
     spread: Spread
@@ -111,16 +113,17 @@ class Trees:
     indptr: Offset
     node: Index
     parent: Index
+    is_announced: bool = False  # every membership is told to all nodes, and all keep it in mind
 
     @property
     def edge_counts(self) -> Offset:
         return np.diff(self.indptr)
 
     @classmethod
-    def without_edges(cls, spread: Spread, members: Relation) -> Trees:
-        nothing = np.zeros(0, np.int32)
-        channels = members.row_count
-        return cls(spread, members, np.full(channels, -1, np.int32), np.zeros(channels + 1, np.int64), nothing, nothing)
+    def without_edges(cls, spread: Spread, members: Relation, is_announced: bool = False) -> Trees:
+        nothing, channels = np.zeros(0, np.int32), members.row_count
+        no_root, indptr = np.full(channels, -1, np.int32), np.zeros(channels + 1, np.int64)
+        return cls(spread, members, no_root, indptr, nothing, nothing, is_announced)
 
 
 @dataclass(frozen=True, eq=False)

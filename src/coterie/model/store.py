@@ -94,6 +94,7 @@ def save_design(design: Design, path: Path | str) -> None:
         "system": design.system,
         "node_count": design.node_count,
         "spread": trees.spread.value,
+        "is_announced": trees.is_announced,
         "is_complete": overlay.is_complete,
         "settings": design.settings,
         "announcements": design.announcements,
@@ -224,6 +225,7 @@ def _design(parts: _Parts) -> Design:
         parts.offsets("trees.indptr", channels.count, len(node)),
         node,
         parts.array("trees.parent", np.int32, below=nodes),
+        bool(about.get("is_announced", False)),
     )
     publication = parts.array("entries.publication", np.int32)
     hops = parts.array("entries.hops", np.int32, below=nodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.errors import ConfigError
 from coterie.protocol.system import System
-from coterie.systems import content, coterie, dynatops, flooding, scribe, spidercast
+from coterie.systems import content, coterie, dynatops, flooding, mesh, scribe, spidercast, star
 from coterie.systems.magnet import system as magnet
 from coterie.systems.tamara import adaptive, planned
 from coterie.systems.tamara.anywhere import CLUSTERED, over
@@ -13,6 +13,8 @@ SYSTEMS: dict[str, System] = {
     system.name: system
     for system in (
         flooding.SYSTEM,
+        mesh.SYSTEM,
+        star.SYSTEM,
         scribe.SYSTEM,
         adaptive.SYSTEM,
         planned.SYSTEM,
