@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class Load:
 
     def __init__(self, nodes: int, placement: str, seed: int) -> None:
         draw = random.Random(seed)
+        self.nodes = nodes
         per_mode = TOPICS // MODES
         self.interest: list[list[str]] = []
         for client in range(CLIENTS):
@@ -65,6 +66,12 @@ class Load:
             draw.shuffle(self.home)
         authors = [draw.randrange(CLIENTS) for _ in range(MESSAGES)]
         self.messages = [(author, draw.choice(self.interest[author])) for author in authors]
+
+    def published(self) -> Iterator[tuple[int, str, bytes]]:
+        return ((author, topic, b"%06d" % number + bytes(58)) for number, (author, topic) in enumerate(self.messages))
+
+    def owed(self) -> int:
+        return self.bounds()[0]
 
     def audience(self, topic: str) -> list[int]:
         return [client for client, topics in enumerate(self.interest) if topic in topics]
@@ -198,7 +205,9 @@ def measure(text: str, nodes: int, placement: str, seed: int, settle_s: float) -
     if text == "nats":
         if placement == "planned":  # which it could not do itself
             load.home = system_named("coterie").plan(load.workload(nodes), None, 1).placement.node_of.tolist()
-        row = nats_mesh.measure(nodes, load, free_base(nodes), CLIENTS)
+        program = nats_mesh.server()
+        assert program is not None
+        row = nats_mesh.measure(program, load, free_base(nodes))
         return {"system": text, "placement": placement, "nodes": nodes, "bound": load.bounds()[1], **row}
     name, *chosen = text.split(",")
     settings: dict[str, Any] = settings_of(chosen, "--systems")
