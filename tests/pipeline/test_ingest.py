@@ -78,7 +78,7 @@ def test_every_kind_of_bad_line_is_set_aside_with_its_line_and_reason(spark, tmp
     assert [(line, reason) for _, line, reason, _ in bad] == [
         (4, "subscriber is missing"),
         (5, "topic is missing"),
-        (6, "since is not a time"),
+        (6, "since is not a time: 'soon'"),
         (7, "2 fields instead of 3"),
         (8, "not valid UTF-8"),
         (9, "broken quoting (unexpected end of data)"),
@@ -224,25 +224,49 @@ def test_the_order_of_files_and_the_cut_into_ranges_do_not_change_the_table(spar
 def test_strict_stops_at_the_first_bad_line_and_leaves_nothing(spark, tmp_path):
     (tmp_path / "a.csv").write_text("user,page,t\nann,p,1\n")
     (tmp_path / "b.csv").write_text("user,page,t\nann,q,1\nann,r,later\nann,,1\n")
-    with pytest.raises(InputError, match=r"b\.csv, line 3: since is not a time"):
+    with pytest.raises(InputError, match=r"b\.csv, line 3: since is not a time: '.+'"):
         run(spark, tmp_path / "out", tmp_path / "a.csv", tmp_path / "b.csv", strict=True)
     assert not (tmp_path / "out/subscriptions").exists()
     assert run(spark, tmp_path / "out", tmp_path / "a.csv", strict=True).kept == 1
 
 
-def test_duplicates_can_be_kept(spark, tmp_path):
+def test_equal_publications_are_two_events_unless_told_otherwise(spark, tmp_path):
     (tmp_path / "in.csv").write_text("user,page,t\nann,p,1\nann,p,1\n")
     source = {"table": "publications", "columns": {"publisher": "user", "topic": "page", "time": "t"}}
-    assert run(spark, tmp_path / "a", tmp_path / "in.csv", duplicates="keep", **source).kept == 2
-    account = run(spark, tmp_path / "b", tmp_path / "in.csv", **source)
+    assert run(spark, tmp_path / "a", tmp_path / "in.csv", **source).kept == 2
+    account = run(spark, tmp_path / "b", tmp_path / "in.csv", duplicates="quarantine", **source)
     assert (account.kept, account.reasons) == (1, {"duplicate row": 1})
     assert rows_of(tmp_path / "b", "publications")[0][3] == 1
+
+
+def test_what_is_no_filter_is_set_aside_and_plain_names_may_be_anything(spark, tmp_path):
+    names = ["a/+/b", "#", "$share/g/x/#", "a/#/b", "a+", "g++", "$share/g", "a\0b", ""]
+    (tmp_path / "in.csv").write_text("user,page,t\n" + "".join(f"ann,{name},1\n" for name in names))
+    account = run(spark, tmp_path / "a", tmp_path / "in.csv")
+    assert pairs(tmp_path / "a") == [("ann", "#"), ("ann", "$share/g/x/#"), ("ann", "a/+/b")]
+    assert account.rows_in == account.kept + account.quarantined == len(names)
+    told = {line: reason for _, line, reason, _ in quarantined(tmp_path / "a")}
+    assert "# must be the last level" in told[5]
+    assert all("+ must be alone in its level" in told[line] for line in (6, 7))
+    assert "$share/group/filter" in told[8]
+    assert "NUL" in told[9]
+    assert told[10] == "topic is missing"
+    assert not ingests.has_plain_topics(tmp_path / "a" / "subscriptions")
+    assert run(spark, tmp_path / "b", tmp_path / "in.csv", topics="plain").kept == len(names) - 1
+    assert ingests.has_plain_topics(tmp_path / "b" / "subscriptions")
+    source = {"table": "publications", "columns": {"publisher": "user", "topic": "page", "time": "t"}}
+    published = run(spark, tmp_path / "c", tmp_path / "in.csv", **source)
+    assert published.kept == 1  # $share/g alone is a name like any other
 
 
 def test_positions_outside_of_the_globe_and_documents_without_words(spark, tmp_path):
     (tmp_path / "p.csv").write_text("subscriber,time,lat,lon\na,1,48.2,16.4\na,2,91,0\na,3,0,nan\na,4,x,0\n")
     account = run(spark, tmp_path / "p", tmp_path / "p.csv", table="positions", columns={})
-    assert account.reasons == {"lat is above 90": 1, "lat is not a number": 1, "lon is not a number": 1}
+    assert account.reasons == {
+        "lat is above 90": 1,
+        "lat is not a number, such as 'x'": 1,
+        "lon is not a number, such as 'nan'": 1,
+    }
     (tmp_path / "d.jsonl").write_text(
         '{"document": 1, "keywords": ["a", "b"]}\n{"document": 2, "keywords": []}\n{"document": 3, "keywords": "c d"}\n'
     )

@@ -9,12 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from coterie.pipeline.filters import filter_faults, topic_faults
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.packing import text_buffers
 from coterie.pipeline.schemas import ARROW_TYPES, TIME, Field, TableSchema, table_schema
 from coterie.pipeline.times import NUMBER, parse_times
 
 WHOLE = r"^[+-]?\d{1,18}$"
+VALUE_MARK = "\2"  # between a reason and the value it is about
+SHOWN_CHARS_MAX = 40
 
 
 class Checked(NamedTuple):
@@ -37,14 +40,14 @@ def canonicalise(raw: Mapping[str, pa.Array], length: int, source: Source, lates
         present = _is_present(values)
         converted = _convert(values, field, source)
         wrong = pc.and_(present, pc.is_null(converted))
-        reasons = _noted(reasons, wrong, f"{field.name} is not {_WANTED[field.kind]}")
+        reasons = _noted(reasons, wrong, f"{field.name} is not {_WANTED[field.kind]}", values)
         columns.append(_defaulted(converted, field))
     table = pa.Table.from_arrays(columns, schema=schema.arrow)
-    return Checked(table, pc.coalesce(reasons, check_values(table, schema, latest_us)))
+    return Checked(table, pc.coalesce(reasons, check_values(table, schema, latest_us, source.topics)))
 
 
-def check_values(table: pa.Table, schema: TableSchema, latest_us: int) -> pa.Array:
-    """Reasons for rows whose values have the right types and still make no sense."""
+def check_values(table: pa.Table, schema: TableSchema, latest_us: int, topics: str) -> pa.Array:
+    """Reasons for rows whose values have the right types and still make no sense; `topics` as in a source."""
     reasons = pa.nulls(len(table), pa.string())
     for field in schema.fields:
         values = table[field.name].combine_chunks()
@@ -56,6 +59,8 @@ def check_values(table: pa.Table, schema: TableSchema, latest_us: int) -> pa.Arr
             reasons = _noted(reasons, pc.greater(values, field.highest), f"{field.name} is above {field.highest:g}")
         if field.kind == "number":
             reasons = _noted(reasons, pc.invert(pc.is_finite(values)), f"{field.name} is not a number")
+        if field.mqtt and topics == "mqtt":
+            reasons = pc.coalesce(reasons, (filter_faults if field.mqtt == "filter" else topic_faults)(values))
         if field.past:
             late = pc.greater(values, pa.scalar(latest_us, TIME))
             reasons = _noted(reasons, late, f"{field.name} lies in the future")
@@ -75,11 +80,20 @@ _WANTED = {
 }
 
 
-def _noted(reasons: pa.Array, faulty: pa.Array, reason: str) -> pa.Array:
-    """The first reason found for a row stands."""
+def _noted(reasons: pa.Array, faulty: pa.Array, reason: str, values: pa.Array | None = None) -> pa.Array:
+    """The first reason found for a row stands; where values are given, it shows the row's."""
     if not pc.any(faulty, min_count=0).as_py():
         return reasons
-    return pc.if_else(pc.and_(pc.is_null(reasons), pc.fill_null(faulty, False)), reason, reasons)
+    told = pa.scalar(reason)
+    if values is not None:
+        told = pc.binary_join_element_wise(told, _shown(values), VALUE_MARK, null_handling="replace")
+    return pc.if_else(pc.and_(pc.is_null(reasons), pc.fill_null(faulty, False)), told, reasons)
+
+
+def _shown(values: pa.Array) -> pa.Array:
+    if pa.types.is_nested(values.type) or pa.types.is_binary(values.type):
+        return pa.array([str(value)[:SHOWN_CHARS_MAX] for value in values.to_pylist()], pa.string())
+    return pc.utf8_slice_codeunits(values.cast(pa.string()), 0, SHOWN_CHARS_MAX)
 
 
 def is_trimmed(values: pa.Array) -> bool:

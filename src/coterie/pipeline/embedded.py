@@ -16,9 +16,7 @@ def embedded_request() -> Request:
     with as_file(files("coterie.pipeline").joinpath("debian")) as folder:
         tables = ("subscriptions", "publications")
         sources = tuple(
-            Source(
-                (str(folder / f"{name}.parquet"),), name, duplicates="keep" if name == "publications" else "quarantine"
-            )
+            Source((str(folder / f"{name}.parquet"),), name, topics="plain")  # g++ is no filter
             for name in tables
         )
     return Request("debian", sources=sources)

@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
+from coterie.pipeline.canonical import VALUE_MARK
 from coterie.pipeline.files import InputFile, find_files
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.packing import PACKED, packed
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 64 << 20
 ROWS_PER_PART = 2_500_000  # what one Python worker holds comfortably
 CLOCK_SKEW_S = 300.0
+PLAIN_MARK = "_plain_topics"  # a file in the folder of a table; Spark passes over names that begin so
 Placed = tuple[int, InputFile, Source]  # number of the file, the file, what it means
 
 
@@ -88,15 +91,17 @@ def ingest(
         yield from packed((table for split in chosen for table in read_split(split, latest_us)), name, parts)
 
     blocks = spark.range(0, max(1, len(bins)), 1, max(1, len(bins))).where(f"id < {len(bins)}").mapInArrow(read, PACKED)
-    keep_duplicates = sources[0].duplicates == "keep"
-    reports = _write_parts(blocks, schema, out, parts, keep_duplicates)
+    reports = _write_parts(blocks, schema, out, parts, sources[0].keeps_duplicates)
+    _mark_names(out / name, sources[0].topics)
     account = _settle(schema, out, placed, splits, reports)
     if strict:
         _raise_first(out, account)
     return account
 
 
-def write_table(frame: DataFrame, table: str, out: Path, *, keep_duplicates: bool = False) -> Account:
+def write_table(
+    frame: DataFrame, table: str, out: Path, *, keep_duplicates: bool = False, topics: str = "plain"
+) -> Account:
     """Write out/<table>/ from a frame that was derived from other tables and has the canonical columns already."""
     from pyspark.sql import functions as sf
 
@@ -107,21 +112,35 @@ def write_table(frame: DataFrame, table: str, out: Path, *, keep_duplicates: boo
     latest_us = round((time.time() + CLOCK_SKEW_S) * 1e6)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield from packed((checked_rows(batch, table, latest_us) for batch in batches), table, parts)
+        yield from packed((checked_rows(batch, table, latest_us, topics) for batch in batches), table, parts)
 
     reports = _write_parts(frame.select(*columns).mapInArrow(read, PACKED), schema, out, parts, keep_duplicates)
+    _mark_names(out / table, topics)
     derived = InputFile(f"derived {table}", "", rows=rows_in)
     split = Split(0, derived, 0, Source(("",), table=table))
     reports[0]["splits"].append({"split": 0, "lines": rows_in, "rows": 0, "note": ""})
     return _settle(schema, out, [(0, derived, split.source)], [split], reports)
 
 
+def has_plain_topics(table: Path) -> bool:
+    """Whether the names in a table are just names, and no MQTT filters."""
+    return (table / PLAIN_MARK).exists()
+
+
+def _mark_names(folder: Path, topics: str) -> None:
+    if topics == "plain":
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PLAIN_MARK).touch()
+
+
 def _one_table(sources: Sequence[Source]) -> TableSchema:
     names = sorted({source.table for source in sources})
     if len(names) != 1:
         raise ConfigError("sources", names, "one table at a time")
-    if len({source.duplicates for source in sources}) != 1:
+    if len({source.keeps_duplicates for source in sources}) != 1:
         raise ConfigError("duplicates", "mixed", "the same choice for all sources of a table")
+    if len({source.topics for source in sources}) != 1:
+        raise ConfigError("topics", "mixed", "the same choice for all sources of a table")
     return table_schema(names[0])
 
 
@@ -210,7 +229,7 @@ def _settle(
         rows[split.file_index] += item["rows"]
         notes[split.file_index] = notes[split.file_index] or item["note"]
     file_of_split = np.array([split.file_index for split in splits], np.int64)
-    reasons: Counter[str] = Counter()
+    told_reasons: list[str] = []
     bad: Counter[int] = Counter()
     for path in part_files(out / QUARANTINE_FOLDER / schema.name):
         table = pq.read_table(path)
@@ -219,15 +238,24 @@ def _settle(
         line = first_line[origin >> LINE_BITS] + (origin & ((1 << LINE_BITS) - 1))
         files = pa.array([placed[index][1].path for index in file_index], pa.string())
         columns = [pa.array([schema.name] * len(table), pa.string()), files, pa.array(line)]
-        resolved = pa.Table.from_arrays([*columns, table["reason"], table["raw"]], schema=QUARANTINE)
+        shown = pc.replace_substring_regex(table["reason"], f"(?s){VALUE_MARK}(.*)$", r": '\1'")
+        resolved = pa.Table.from_arrays([*columns, shown, table["raw"]], schema=QUARANTINE)
         write_part(resolved, path.parent, int(path.stem.partition("-")[2]))
-        reasons.update(table["reason"].to_pylist())
+        told_reasons += table["reason"].to_pylist()
         bad.update(file_index.tolist())
     kept = sum(report["kept"] for report in reports)
     rows_in = sum(rows.values())
-    assert rows_in == kept + reasons.total(), f"{rows_in} rows in, {kept} kept, {reasons.total()} quarantined"
+    assert rows_in == kept + len(told_reasons), f"{rows_in} rows in, {kept} kept, {len(told_reasons)} quarantined"
     files_told = tuple(FileAccount(file.path, rows[i], bad[i], notes[i]) for i, file, _ in placed)
-    return Account(schema.name, rows_in, kept, reasons.total(), dict(sorted(reasons.items())), files_told)
+    return Account(schema.name, rows_in, kept, len(told_reasons), _counted(told_reasons), files_told)
+
+
+def _counted(told: list[str]) -> dict[str, int]:
+    """How often each reason was found; one that is about a value shows one."""
+    parted = [reason.partition(VALUE_MARK) for reason in told]
+    examples = {reason: f", such as {value!r}" for reason, mark, value in reversed(parted) if mark}
+    counts = Counter(reason for reason, _, _ in parted)
+    return {reason + examples.get(reason, ""): count for reason, count in sorted(counts.items())}
 
 
 def _raise_first(out: Path, account: Account) -> None:

@@ -14,7 +14,8 @@ from coterie.pipeline.schemas import table_schema
 
 FORMATS = ("auto", "csv", "jsonl", "parquet")
 TIME_UNITS = ("auto", "s", "ms", "us", "ns", "iso")
-DUPLICATES = ("quarantine", "keep")
+DUPLICATES = ("auto", "quarantine", "keep")
+TOPIC_NAMES = ("mqtt", "plain")
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,15 @@ class Source:
     delimiter: str = "auto"
     header: tuple[str, ...] = ()  # names of the columns, for CSV files that begin with data
     separator: str = " "  # between keywords in one cell
-    duplicates: str = "quarantine"
+    duplicates: str = "auto"  # publications are events, and equal ones are two; of other rows the second says nothing
+    topics: str = "mqtt"  # topics of subscriptions are MQTT filters; plain: + and # are letters like any other
 
     def __post_init__(self) -> None:
         schema = table_schema(self.table)
         _one_of("format", self.format, FORMATS)
         _one_of("time_unit", self.time_unit, TIME_UNITS)
         _one_of("duplicates", self.duplicates, DUPLICATES)
+        _one_of("topics", self.topics, TOPIC_NAMES)
         for name in self.columns:
             if name not in schema.names:
                 raise ConfigError(f"columns of {self.table}", name, f"one of {', '.join(schema.names)}")
@@ -48,6 +51,10 @@ class Source:
             raise ConfigError("delimiter", self.delimiter, "one character, or auto")
         if not self.separator:
             raise ConfigError("separator", self.separator, "at least one character")
+
+    @property
+    def keeps_duplicates(self) -> bool:
+        return self.duplicates == "keep" or (self.duplicates == "auto" and self.table == "publications")
 
     def column(self, canonical: str) -> str:
         return self.columns.get(canonical, canonical)

@@ -103,11 +103,11 @@ def rendered(rows: pa.RecordBatch | pa.Table) -> list[str]:
     return [json.dumps(row, default=str, ensure_ascii=False) for row in rows.to_pylist()]
 
 
-def checked_rows(batch: pa.RecordBatch, table: str, latest_us: int) -> pa.Table:
+def checked_rows(batch: pa.RecordBatch, table: str, latest_us: int, topics: str) -> pa.Table:
     """Rows that have the canonical columns already (they were derived from other tables) with their values checked."""
     schema = table_schema(table)
     rows = pa.Table.from_batches([batch]).cast(schema.arrow)
-    reasons = check_values(rows, schema, latest_us)
+    reasons = check_values(rows, schema, latest_us, topics)
     faults = [None] * len(rows)
     if reasons.null_count < len(rows):
         texts = rendered(rows)

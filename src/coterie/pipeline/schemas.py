@@ -37,6 +37,7 @@ class Field:
     highest: float | None = None
     default: int | None = None
     past: bool = False  # a time that cannot lie in the future: it says when something was seen
+    mqtt: str = ""  # "filter" or "topic", unless the source says that its names are plain
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ TABLES: Mapping[str, TableSchema] = {
             "subscriptions",
             (
                 Field("subscriber", "text", required=True),
-                Field("topic", "text", required=True),
+                Field("topic", "text", required=True, mqtt="filter"),
                 Field("since", "time", past=True),
                 Field("until", "time"),
             ),
@@ -82,7 +83,7 @@ TABLES: Mapping[str, TableSchema] = {
             "publications",
             (
                 Field("publisher", "text"),
-                Field("topic", "text", required=True),
+                Field("topic", "text", required=True, mqtt="topic"),
                 Field("time", "time", past=True),
                 Field("count", "whole", lowest=0, default=1),
                 Field("bytes", "whole", lowest=0),

@@ -112,7 +112,7 @@ def _read_edits(columns: Mapping[str, str], time_unit: str) -> Callable[[SparkSe
         from pyspark.sql import functions as sf
 
         # Two equal edits in one second are two edits.
-        source = Source((str(path),), "publications", columns, time_unit=time_unit, duplicates="keep")
+        source = Source((str(path),), "publications", columns, time_unit=time_unit, topics="plain")
         accounts = {"publications": _ingest(spark, source, out, choices)}
         edits = spark.read.parquet(str(out / "publications"))
         followed = edits.groupBy(sf.col("publisher").alias("subscriber"), "topic").agg(sf.min("time").alias("since"))
@@ -157,9 +157,7 @@ def _read_packages(spark: SparkSession, path: Path, out: Path, choices: Choices)
         file.unlink()
     arrays.rmdir()
     columns = {"publisher": "uploader_id", "topic": "source", "time": "unix_time", "bytes": "changelog_bytes"}
-    uploads = Source(
-        (str(folder / "debian12_uploads.csv.gz"),), "publications", columns, time_unit="s", duplicates="keep"
-    )
+    uploads = Source((str(folder / "debian12_uploads.csv.gz"),), "publications", columns, time_unit="s", topics="plain")
     return {
         "subscriptions": write_table(spark.createDataFrame(installed), "subscriptions", out),
         "publications": _ingest(spark, uploads, out, choices),
@@ -208,7 +206,7 @@ def _read_library(spark: SparkSession, path: Path, out: Path, choices: Choices) 
     """A reference library: users follow the articles they keep; articles are documents of words."""
     folder = path.parent
     columns = {"subscriber": "user", "topic": "item"}
-    kept = Source((str(folder / "citeulike_t_user_item.csv.gz"),), "subscriptions", columns)
+    kept = Source((str(folder / "citeulike_t_user_item.csv.gz"),), "subscriptions", columns, topics="plain")
     accounts = {"subscriptions": _ingest(spark, kept, out, choices)}
     words = _read_csv(folder / "citeulike_t_vocab.csv.gz")["name"].to_pylist()
     documents = _bags_of_words(folder / "citeulike_t_bow.txt.gz", words)
@@ -248,8 +246,8 @@ def _read_live_journal(spark: SparkSession, path: Path, out: Path, choices: Choi
     return {
         "nodes": write_table(spark.createDataFrame(nodes), "nodes", out),
         "attachments": write_table(attachments_of(events), "attachments", out),
-        "subscriptions": write_table(subscriptions_of(events), "subscriptions", out),
-        "publications": write_table(publications_of(events), "publications", out, keep_duplicates=True),
+        "subscriptions": write_table(subscriptions_of(events), "subscriptions", out, topics="mqtt"),
+        "publications": write_table(publications_of(events), "publications", out, keep_duplicates=True, topics="mqtt"),
     }
 
 
