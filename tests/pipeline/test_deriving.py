@@ -92,7 +92,7 @@ def test_a_number_of_nodes_contradicts_a_list_of_them(spark, tmp_path):
     path.write_text(NODES)
     (tmp_path / "p.csv").write_text(positions)
     sources = (Source((str(tmp_path / "p.csv"),), "positions"), Source((str(path),), "nodes"))
-    request = job.Request("tiny", sources=sources, windows=WindowChoices(nodes=7))
+    request = job.Request("tiny", sources=sources, windows=WindowChoices(brokers=7))
     with pytest.raises(ConfigError, match="lists 3 nodes"):
         job.run_job(spark, request, [], tmp_path / "out")
 

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from coterie.errors import ConfigError, InputError
-from coterie.pipeline import windows
-from coterie.pipeline.interests import subscriber_names, topic_names
+from coterie.model import Relation
+from coterie.pipeline import ingest, windows, wishing
+from coterie.pipeline.interests import filter_names, subscriber_names, topic_names
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import write_part
-from coterie.pipeline.windows import OUTSIDE, WindowChoices, build_workloads, cut_windows
+from coterie.pipeline.windows import (
+    OUTSIDE,
+    WindowChoices,
+    build_rolling,
+    build_workloads,
+    cut_windows,
+    write_names,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-SUBSCRIPTIONS, PUBLICATIONS = ("subscriber", "topic", "since", "until"), ("publisher", "topic", "time", "count")
+SUBSCRIPTIONS, PUBLICATIONS = (
+    ("subscriber", "topic", "since", "until"),
+    ("publisher", "topic", "time", "count", "bytes"),
+)
 
 
 def write(folder: Path, table: str, names: tuple[str, ...], rows: list[tuple], parts: int = 2) -> None:
@@ -71,10 +84,11 @@ def test_timed_tables_agree_with_the_obvious_loop(spark, tmp_path, seed):
             str(draw.choice([*topics, "unwanted"])),
             float(draw.integers(0, 1000)),
             int(draw.integers(1, 4)),
+            int(draw.integers(0, 500)) if draw.random() < 0.7 else None,
         )
         for _ in range(60)
     ]
-    learn, later, facts = build(spark, tmp_path, subscriptions, publications, interval_s=10.0, publishers_per_topic=2)
+    learn, later, facts = build(spark, tmp_path, subscriptions, publications, interval_s=10.0)
     out = tmp_path / "out"
     start, cut, end = facts["start_s"], facts["cut_s"], facts["end_s"]
     assert start == min(row[2] for row in publications)
@@ -87,63 +101,133 @@ def test_timed_tables_agree_with_the_obvious_loop(spark, tmp_path, seed):
             if (since is None or since < high) and (until is None or until > low)
         }
         assert named_pairs(workload, out) == alive
-        inside = [row for row in publications if low <= row[2] < high]
-        events = Counter()
-        by_publisher = defaultdict(Counter)
-        for who, topic, _, count in inside:
-            if topic in wanted:
-                events[topic] += count
-                by_publisher[topic][who or OUTSIDE] += count
-        expected = {topic: count / ((high - low) / 10.0) for topic, count in events.items()}
-        assert named_rates(workload, out) == pytest.approx(expected)
-        used = Counter(workload.publications.topic.tolist())
-        assert max(used.values()) <= 2
-        names = topic_names(out / "interests").to_pylist()
-        assert {names[topic]: count for topic, count in used.items()} == {
-            topic: min(2, len(who)) for topic, who in by_publisher.items()
-        }
+        counted, sized = Counter(), defaultdict(lambda: [0, 0])
+        for who, topic, time, count, size in publications:
+            if low <= time < high and topic in wanted:
+                counted[who or OUTSIDE, topic] += count
+                if size is not None:
+                    sized[who or OUTSIDE, topic][0] += size
+                    sized[who or OUTSIDE, topic][1] += count
+        rows = named_publications(workload, out)
+        assert {pair: rate for pair, (rate, _) in rows.items()} == pytest.approx(
+            {pair: count / (high - low) for pair, count in counted.items()}
+        )
+        known = {pair: total / count for pair, (total, count) in sized.items()}
+        assert {pair: size for pair, (_, size) in rows.items()} == pytest.approx(
+            {pair: known.get(pair, 200.0) for pair in counted}
+        )
+        assert workload.topic_bytes.tolist() == [2.0] * workload.topic_count
+        assert stays_of(workload, out) == expected_stays(subscriptions, low, high)
     unwanted = sum(row[3] for row in publications if row[1] not in wanted)
-    assert facts["events_on_topics_nobody_wants"] == pytest.approx(unwanted / ((end - start) / 10.0))
+    assert facts["events_on_topics_nobody_wants"] == pytest.approx(unwanted / (end - start))
+    assert 0 < facts["sizes_assumed"] < 1
+    assert not facts["is_rate_assumed"]
+
+
+def expected_stays(subscriptions: list[tuple], low: float, high: float) -> list[tuple]:
+    """Second by second: is the wish there?"""
+    found = []
+    for pair in sorted({row[:2] for row in subscriptions}):
+        spans = [
+            (
+                since if since is not None and since > low else -np.inf,
+                until if until is not None and until < high else np.inf,
+            )
+            for who, topic, since, until in subscriptions
+            if (who, topic) == pair and (since is None or since < high) and (until is None or until > low)
+        ]
+        joined: list[list[float]] = []
+        for begin, end in sorted(spans):
+            if joined and begin <= joined[-1][1]:
+                joined[-1][1] = max(joined[-1][1], end)
+            else:
+                joined.append([begin, end])
+        found += [(*pair, begin - low, end - low) for begin, end in joined if np.isfinite(begin) or np.isfinite(end)]
+    return found
+
+
+def stays_of(workload, out: Path) -> list[tuple]:
+    people, names = subscriber_names(out / "interests").to_pylist(), filter_names(out / "interests").to_pylist()
+    stays = workload.stays
+    rows = zip(stays.client, stays.filter, stays.begin_s.tolist(), stays.end_s.tolist(), strict=True)
+    return sorted((people[client], names[wish], begin, end) for client, wish, begin, end in rows)
+
+
+def clients_of(out: Path) -> dict[str, str]:
+    table = pq.read_table(out / "interests" / "clients.parquet")
+    return dict(zip(table["client"].to_pylist(), table["kind"].to_pylist(), strict=True))
+
+
+def named_publications(workload, out: Path) -> dict[tuple[str, str], tuple[float, float]]:
+    people, names = list(clients_of(out)), topic_names(out / "interests").to_pylist()
+    listed = workload.publications
+    rows = zip(listed.publisher, listed.topic, listed.rate, listed.size, strict=True)
+    return {(people[who], names[topic]): (rate, size) for who, topic, rate, size in rows}
 
 
 def test_ids_and_sizes_are_the_same_in_both_windows_and_outsiders_come_last(spark, tmp_path):
     subscriptions = [("ann", "x", 0.0, 40.0), ("bob", "y", 95.0, None)]
-    publications = [("bob", "x", 0.0, 1), ("eve", "x", 10.0, 1), ("dan", "y", 90.0, 1), (None, "y", 100.0, 1)]
-    learn, later, facts = build(spark, tmp_path, subscriptions, publications, learn_share=0.6)
+    publications = [
+        ("bob", "x", 0.0, 1, None),
+        ("eve", "x", 10.0, 1, None),
+        ("dan", "y", 90.0, 1, None),
+        (None, "y", 100.0, 1, None),
+    ]
+    learn, later, facts = build(spark, tmp_path, subscriptions, publications, learn_share=0.6, is_peers=True)
     assert learn.interests.row_count == later.interests.row_count == 2 + 3
     assert learn.interests.lengths.tolist() == [1, 0, 0, 0, 0]
     assert later.interests.lengths.tolist() == [0, 1, 0, 0, 0]
     assert learn.publications.publisher.tolist() == [1, 4]  # bob is a subscriber; (outside), dan, eve follow
     assert later.publications.publisher.tolist() == [2, 3]
     assert facts["publishers_outside"] == 3
+    assert (facts["clients"], facts["publishers"]) == (5, 4)
+    kinds = clients_of(tmp_path / "out")
+    assert kinds == {"ann": "subscriber", "bob": "both", OUTSIDE: "publisher", "dan": "publisher", "eve": "publisher"}
     assert learn.is_peer_network
 
 
 def test_untimed_tables_hold_out_a_tenth_and_show_the_same_rates_twice(spark, tmp_path):
     subscriptions = [(f"s{i}", f"t{j}", None, None) for i in range(40) for j in range(10)]
-    publications = [("s0", "t0", None, 3), ("s1", "t0", None, 1), ("x", "t1", None, 2)]
+    publications = [("s0", "t0", None, 3, 30), ("s1", "t0", None, 1, None), ("x", "t1", None, 2, None)]
     learn, later, facts = build(spark, tmp_path, subscriptions, publications)
     assert later.interests.pair_count == 400
     assert 330 < learn.interests.pair_count < 390
     assert named_pairs(learn, tmp_path / "out") < named_pairs(later, tmp_path / "out")
     assert not facts["is_timed"]
+    assert facts["is_rate_assumed"]
+    assert facts["sizes_assumed"] == pytest.approx(0.5)
     for workload in (learn, later):
-        assert named_rates(workload, tmp_path / "out") == {"t0": 4.0, "t1": 2.0}
+        assert named_rates(workload, tmp_path / "out") == pytest.approx({"t0": 4.0 / 3600, "t1": 2.0 / 3600})
+        assert named_publications(workload, tmp_path / "out")["s0", "t0"][1] == 10.0
+        assert workload.stays is None
+
+
+def test_wishes_that_hold_all_the_time_are_not_cut_by_chance(spark, tmp_path):
+    subscriptions = [(f"s{i}", f"t{j}", 1.0, None) for i in range(20) for j in range(5)]
+    publications = [("p", "t0", 10.0 * n, 1, None) for n in range(10, 30)]
+    learn, later, facts = build(spark, tmp_path, subscriptions, publications)
+    assert learn.interests == later.interests
+    assert not facts["is_held_out"]
+    untimed = [(*row[:2], None, None) for row in subscriptions]
+    learn, later, facts = build(spark, tmp_path / "untimed", untimed, publications)
+    assert learn.interests.pair_count < later.interests.pair_count
+    assert facts["is_held_out"]
 
 
 def test_publications_without_a_time_are_spread_over_both_windows(spark, tmp_path):
     subscriptions = [("ann", "x", 0.0, None), ("bob", "y", 300.0, None), ("cid", "x", 100.0, 399.0)]
-    publications = [("ann", "x", None, 40)]
-    learn, later, facts = build(spark, tmp_path, subscriptions, publications, interval_s=10.0)
-    intervals = (facts["end_s"] - facts["start_s"]) / 10.0
-    assert named_rates(learn, tmp_path / "out") == pytest.approx({"x": 40 / intervals})
-    assert named_rates(later, tmp_path / "out") == pytest.approx({"x": 40 / intervals})
+    publications = [("ann", "x", None, 40, None)]
+    learn, later, facts = build(spark, tmp_path, subscriptions, publications)
+    span_s = facts["end_s"] - facts["start_s"]
+    assert named_rates(learn, tmp_path / "out") == pytest.approx({"x": 40 / span_s})
+    assert named_rates(later, tmp_path / "out") == pytest.approx({"x": 40 / span_s})
 
 
-def test_without_publications_every_topic_has_one_event_from_outside(spark, tmp_path):
+def test_without_publications_every_topic_has_one_event_an_hour_from_outside(spark, tmp_path):
     learn, later, facts = build(spark, tmp_path, [("ann", "x", None, None), ("ann", "y", None, None)])
-    assert learn.rates.tolist() == later.rates.tolist() == [1.0, 1.0]
+    assert learn.rates.tolist() == later.rates.tolist() == [1 / 3600, 1 / 3600]
     assert facts["publishers_outside"] == 1
+    assert facts["is_rate_assumed"]
     assert learn.publications.publisher.tolist() == [1, 1]
 
 
@@ -156,24 +240,195 @@ def test_without_publications_every_topic_has_one_event_from_outside(spark, tmp_
     ],
 )
 def test_the_cut_lies_where_the_share_of_events_has_happened(spark, tmp_path, counts, share, cut):
-    write(tmp_path, "publications", PUBLICATIONS, [("p", "t", float(s), n) for s, n in enumerate(counts)])
+    write(tmp_path, "publications", PUBLICATIONS, [("p", "t", float(s), n, None) for s, n in enumerate(counts)])
     found = cut_windows(spark, tmp_path, WindowChoices(learn_share=share))
-    assert (found.start_s, found.cut_s, found.end_s) == (0.0, pytest.approx(cut), 10.0)
-    assert found.interval_s == windows.HOUR_S
+    assert found.edges_s == (0.0, pytest.approx(cut), 10.0)
 
 
-def test_long_traces_are_counted_by_day(spark, tmp_path):
-    write(tmp_path, "publications", PUBLICATIONS, [("p", "t", 0.0, 1), ("p", "t", 61 * windows.DAY_S, 1)])
-    assert cut_windows(spark, tmp_path, WindowChoices()).interval_s == windows.DAY_S
-    assert cut_windows(spark, tmp_path, WindowChoices(interval_s=60.0)).interval_s == 60.0
+@pytest.mark.parametrize("strays", [(0.0,), (-62135596800.0, 86400.0), (0.0, 1.9e9), (2.5e9,)])
+def test_times_far_from_all_others_do_not_stretch_the_windows(spark, tmp_path, strays):
+    subscriptions = [("ann", "x", None, None)]
+    publications = [("bob", "x", 1.7e9 + 10.0 * n, 1, None) for n in range(200)]
+    expected = build(spark, tmp_path / "clean", subscriptions, publications)
+    wrong = [("bob", "x", time, 1, None) for time in strays]
+    found = build(spark, tmp_path / "strays", subscriptions, publications + wrong)
+    for clean, workload in zip(expected[:2], found[:2], strict=True):
+        assert workload.publications.rate.tolist() == clean.publications.rate.tolist()
+    assert (expected[2]["times_set_aside"], found[2]["times_set_aside"]) == (0, len(strays))
+    told = found[2]["times_set_aside_first_s"], found[2]["times_set_aside_last_s"]
+    assert told == (min(*strays, 1.7e9), max(*strays, 1.7e9 + 1990))
+    assert {key: found[2][key] for key in ("start_s", "cut_s", "end_s")} == {
+        key: expected[2][key] for key in ("start_s", "cut_s", "end_s")
+    }
+
+
+def test_a_long_thin_beginning_is_no_stray(spark, tmp_path):
+    """Half a year with an event a week and then a busy day: sparse, but without a gap."""
+    day = 86_400.0
+    rows = [("p", "t", 7 * day * week, 1, None) for week in range(26)]
+    rows += [("p", "t", 26 * 7 * day + second, 1, None) for second in range(1000)]
+    write(tmp_path, "publications", PUBLICATIONS, rows)
+    found = cut_windows(spark, tmp_path, WindowChoices())
+    assert found.edges_s[0] == 0.0
+    assert found.strays.rows == 0
+
+
+def test_how_rates_are_shown_is_no_matter_of_what_they_are(spark, tmp_path):
+    subscriptions = [("ann", "x", None, None)]
+    publications = [("p", "x", 0.0, 1, None), ("p", "x", 61 * 86_400.0, 1, None)]
+    by_day = build(spark, tmp_path / "a", subscriptions, publications)
+    by_minute = build(spark, tmp_path / "b", subscriptions, publications, interval_s=60.0)
+    assert (by_day[2]["interval_s"], by_minute[2]["interval_s"]) == (86_400.0, 60.0)
+    assert by_day[0].rates.tolist() == by_minute[0].rates.tolist()
+
+
+FILTERED = [
+    ("ann", "site/+/temp", None, None),
+    ("bob", "#", None, None),
+    ("bob", "site/1/temp", None, None),
+    ("cid", "$share/g/site/#", None, None),
+    ("dan", "$share/g/site/#", 500.0, None),
+    ("dan", "$share/h/site/1/temp", None, None),
+    ("eve", "never/seen", None, None),
+    ("fay", "nothing/like/+", None, None),
+]
+EVENTS = [("p1", "site/1/temp", 100.0 * n, 1, 10) for n in range(10)] + [
+    ("p2", "site/2/temp", 950.0, 3, None),
+    ("p3", "$SYS/load", 951.0, 1, None),
+    ("p4", "other", 952.0, 1, None),
+]
+
+
+def test_filters_come_to_the_topics_that_are_published(spark, tmp_path):
+    learn, later, facts = build(spark, tmp_path, FILTERED, EVENTS, learn_share=0.25)
+    out = tmp_path / "out"
+    topics = topic_names(out / "interests").to_pylist()
+    assert topics == ["never/seen", "other", "site/1/temp", "site/2/temp"]
+    assert filter_names(out / "interests").to_pylist() == sorted({row[1] for row in FILTERED})
+    seen = {"other", "site/1/temp", "site/2/temp", "never/seen"}
+    expected = {("ann", "site/1/temp"), ("ann", "site/2/temp"), ("eve", "never/seen"), ("dan", "site/1/temp")}
+    expected |= {("bob", topic) for topic in seen}
+    expected |= {("cid", topic) for topic in seen if topic.startswith("site")}
+    assert facts["cut_s"] < 500
+    assert named_pairs(learn, out) == expected
+    assert named_pairs(later, out) == expected | {("dan", "site/2/temp")}
+    people = subscriber_names(out / "interests").to_pylist()
+
+    def weights(workload) -> dict[tuple[str, str], float]:
+        pairs = zip(workload.interests.rows, workload.interests.columns, workload.weights, strict=True)
+        return {(people[who], topics[topic]): weight for who, topic, weight in pairs}
+
+    assert weights(learn)["cid", "site/1/temp"] == 1.0  # alone in its group
+    assert weights(learn)["dan", "site/1/temp"] == 1.0
+    assert weights(later)["cid", "site/1/temp"] == 0.5
+    assert weights(later)["dan", "site/2/temp"] == 0.5
+    assert weights(later)["dan", "site/1/temp"] == 1.0  # half of one group, all of another
+    assert weights(later)["bob", "site/1/temp"] == 1.0  # two filters, one delivery
+    assert later.wishes.of.pair_count == len(FILTERED)
+    assert later.wishes.matches.row_count == facts["filters"] == 7
+    assert (facts["shared_filters"], facts["filters_without_topics"], facts["topics"]) == (2, 1, 4)
+    assert facts["events_on_topics_nobody_wants"] == pytest.approx(1 / (facts["end_s"] - facts["start_s"]))
+    assert stays_of(learn, out) == []
+    assert stays_of(later, out) == [("dan", "$share/g/site/#", 500.0 - facts["cut_s"], np.inf)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_blocks_of_clients_expand_like_the_obvious_loop(monkeypatch, seed):
+    monkeypatch.setattr(wishing, "PAIRS_AT_ONCE", 20)
+    draw = np.random.default_rng(seed)
+    of = Relation.from_pairs(draw.integers(0, 30, 80), draw.integers(0, 12, 80), 30, 12)
+    matches = Relation.from_pairs(draw.integers(0, 12, 60), draw.integers(0, 9, 60), 12, 9)
+    shared = draw.random(12) < 0.4
+    members = np.bincount(of.columns, minlength=12)
+    expected = defaultdict(float)
+    for client in range(30):
+        for wish in of.row(client):
+            for topic in matches.row(wish):
+                expected[client, int(topic)] += 1 / members[wish] if shared[wish] else 1
+    interests, weights = wishing.expanded(of, matches, shared)
+    interests.check("expanded")
+    found = zip(interests.rows.tolist(), interests.columns.tolist(), weights.tolist(), strict=True)
+    assert {(client, topic): weight for client, topic, weight in found} == pytest.approx(
+        {pair: min(1.0, weight) for pair, weight in expected.items()}
+    )
+    assert wishing.expanded(of, matches, np.zeros(12, bool))[1] is None
+
+
+def test_plain_names_are_names_whatever_letters_they_have(spark, tmp_path):
+    write(tmp_path / "tables", "subscriptions", SUBSCRIPTIONS, [("ann", "g++", None, None), ("bob", "#", None, None)])
+    (tmp_path / "tables" / "subscriptions" / ingest.PLAIN_MARK).touch()
+    _, later, facts = build_workloads(spark, tmp_path / "tables", tmp_path / "out", "tiny", WindowChoices())
+    assert facts["topics"] == 2
+    assert later.wishes is None
+    assert later.interests.pair_count == 2
+
+
+def test_too_many_publishers_leave_the_busiest_who_carry_all_events(spark, tmp_path):
+    subscriptions = [("ann", "x", None, None), ("ann", "y", None, None)]
+    publications = [(f"p{n}", "x", None, n + 1, n + 1) for n in range(10)] + [("q", "y", None, 5, None)]
+    whole, _, facts = build(spark, tmp_path / "a", subscriptions, publications)
+    assert whole.publications.count == 11
+    assert facts["publishers_per_topic"] is None
+    few, _, facts = build(spark, tmp_path / "b", subscriptions, publications, publisher_pairs_max=8)
+    assert facts["publishers_per_topic"] == 3
+    assert few.publications.count == 4
+    assert few.rates == pytest.approx(whole.rates)
+    assert named_publications(few, tmp_path / "b" / "out")["p9", "x"][1] == pytest.approx(1.0)
+
+
+def test_rolling_windows_learn_on_one_and_price_on_the_next(spark, tmp_path):
+    subscriptions = [("ann", "x", 0.0, None), ("bob", "x", 450.0, None), ("cid", "y", None, 150.0)]
+    publications = [("p", "x", float(10 * n), 1, None) for n in range(100)]
+    write(tmp_path, "subscriptions", SUBSCRIPTIONS, subscriptions)
+    write(tmp_path, "publications", PUBLICATIONS, publications)
+    pairs = build_rolling(spark, tmp_path, tmp_path / "out", "tiny", WindowChoices(), 3)
+    assert len(pairs) == 3
+    for (_, later, told), (learn, _, facts) in pairwise(pairs):
+        assert later is learn
+        assert (told["cut_s"], told["end_s"]) == (facts["start_s"], facts["cut_s"])
+    assert [len(learn.interests.columns) for learn, _, _ in pairs] == [2, 2, 2]
+    assert named_pairs(pairs[-1][1], tmp_path / "out") == {("ann", "x"), ("bob", "x")}
+    for learn, _, facts in pairs:
+        inside = [row for row in publications if facts["start_s"] <= row[2] < facts["cut_s"]]
+        assert learn.rates.sum() == pytest.approx(len(inside) / (facts["cut_s"] - facts["start_s"]))
+    with pytest.raises(ConfigError, match="windows"):
+        build_rolling(spark, tmp_path, tmp_path / "out", "tiny", WindowChoices(), 0)
+
+
+def test_a_plan_names_everybody_and_says_who_wants_what(spark, tmp_path):
+    build(spark, tmp_path, FILTERED, EVENTS, learn_share=0.25)
+    plan = tmp_path / "plan"
+    plan.mkdir()
+    write_names(tmp_path / "out" / "interests", tmp_path / "tables", plan)
+    clients = pq.read_table(plan / "clients.parquet").to_pylist()
+    assert [row["client"] for row in clients if row["kind"] == "publisher"] == ["p1", "p2", "p3", "p4"]
+    assert {row["client"] for row in clients if row["kind"] == "subscriber"} == {row[0] for row in FILTERED}
+    rows = pq.read_table(plan / "wishes.parquet").to_pylist()
+    assert {(row["client"], row["filter"]): (row["is_learned"], row["is_later"]) for row in rows} == {
+        row[:2]: (row[2] is None, True) for row in FILTERED
+    }
+    assert pq.read_table(plan / "topics.parquet")["topic"].to_pylist()[0] == "never/seen"
 
 
 def test_brokers_get_an_even_share_of_subscribers(spark, tmp_path):
     subscriptions = [(f"s{i}", "t", None, None) for i in range(400)]
-    learn, later, _ = build(spark, tmp_path, subscriptions, nodes=4)
+    learn, later, facts = build(spark, tmp_path, subscriptions, brokers=4)
     assert learn.node_count == 4
+    assert not facts["brokers_assumed"]
     assert np.array_equal(learn.attachment, later.attachment)
     assert np.bincount(learn.attachment).min() > 60
+
+
+@pytest.mark.parametrize(("clients", "brokers"), [(10, 4), (2_001, 5), (10_000, 20), (10**6, 64)])
+def test_without_a_list_the_number_of_brokers_follows_the_clients(clients, brokers):
+    assert windows._node_count(clients, WindowChoices()) == brokers
+    assert windows._node_count(clients, WindowChoices(brokers=7)) == 7
+
+
+def test_peers_are_many_but_not_any_number(spark, tmp_path):
+    assert windows._node_count(20_000, WindowChoices(is_peers=True)) == 20_000
+    with pytest.raises(ConfigError, match="20,001 clients"):
+        windows._node_count(20_001, WindowChoices(is_peers=True))
 
 
 def test_nothing_to_plan_for_is_an_input_error(spark, tmp_path):
@@ -184,8 +439,10 @@ def test_nothing_to_plan_for_is_an_input_error(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"learn_share": 1.0}, {"interval_s": -1.0}, {"nodes": -1}, {"publishers_per_topic": 0}]
+    "wrong", [{"learn_share": 1.0}, {"interval_s": -1.0}, {"brokers": -1}, {"publisher_pairs_max": 0}]
 )
 def test_choices_outside_their_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         WindowChoices(**wrong)
+    with pytest.raises(ConfigError, match="brokers"):
+        WindowChoices(brokers=3, is_peers=True)

@@ -60,7 +60,7 @@ Cell = Annotated[
     float, typer.Option("--cell", help="Edge of a grid cell in degrees, for positions.", rich_help_panel=INPUT)
 ]
 NodeCount = Annotated[
-    int, typer.Option("--nodes", help="Brokers; 0: every subscriber is a node (up to 20,000).", rich_help_panel=WINDOWS)
+    int, typer.Option("--nodes", help="Brokers; 0 chooses by the number of clients.", rich_help_panel=WINDOWS)
 ]
 Interval = Annotated[
     float, typer.Option("--interval", help="Seconds per interval; 0 chooses an hour or a day.", rich_help_panel=WINDOWS)
@@ -94,7 +94,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         request = replace(
             _request(inputs or [], columns, mapping, time_unit, zone),
             readers=Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict),
-            windows=WindowChoices(learn_share=learn_share, interval_s=interval, nodes=nodes, seed=seed),
+            windows=WindowChoices(learn_share=learn_share, interval_s=interval, brokers=nodes, seed=seed),
             seed=seed,
             strict=strict,
         )

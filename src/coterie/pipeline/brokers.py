@@ -24,8 +24,11 @@ class Brokers:
 
     names: pa.Array
     coordinates: NDArray[np.float64] | None  # longitude, latitude
-    capacity: NDArray[np.float64]
+    capacity: NDArray[np.float64]  # clients it can take, or relative to each other where that is not known of all
     graph: BrokerGraph | None
+    is_limited: bool = False  # every node says how many clients it can take
+    zone_of: Index | None = None
+    zones: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -33,32 +36,65 @@ class Brokers:
 
 
 def read_brokers(tables: Path) -> Brokers | None:
-    """What the tables `nodes` and `links` say; None if there is neither. Links alone name the nodes as well."""
+    """What the tables `nodes` and `links` say; without the first, links or else attachments name the nodes as well."""
     listed, links = _rows(tables / "nodes"), _rows(tables / "links")
-    if listed is None and links is None:
-        return None
     if listed is not None:
         named = listed["node"]
-    else:
-        assert links is not None
+    elif links is not None:
         named = pa.chunked_array([*links["node_a"].chunks, *links["node_b"].chunks])
+    else:
+        attached = _rows(tables / "attachments")
+        if attached is None or attached["node"].null_count == len(attached):
+            return None
+        named = attached["node"].drop_null()
     distinct = pc.unique(named)
     names = distinct.take(pc.sort_indices(distinct))
-    coordinates, capacity = None, np.ones(len(names))
-    if listed is not None:
-        # A node listed twice is what its first row says.
-        first = np.unique(pc.index_in(named, value_set=names).to_numpy(), return_index=True)[1]
-        unique = listed.take(first)
-        capacity = pc.fill_null(unique["capacity"], 1.0).to_numpy()
-        if unique["lat"].null_count == unique["lon"].null_count == 0:
-            coordinates = np.column_stack([unique["lon"].to_numpy(), unique["lat"].to_numpy()])
-    if capacity.sum() <= 0:
-        raise InputError("nodes", "no node has any capacity: leave the column empty or give a positive number")
-    return Brokers(names, coordinates, capacity, None if links is None else _graph(names, links))
+    graph = None if links is None else _graph(names, links)
+    if listed is None:
+        return Brokers(names, None, np.ones(len(names)), graph)
+    # A node listed twice is what its first row says.
+    first = np.unique(pc.index_in(named, value_set=names).to_numpy(), return_index=True)[1]
+    unique = listed.take(first)
+    coordinates = None
+    if unique["lat"].null_count == unique["lon"].null_count == 0:
+        coordinates = np.column_stack([unique["lon"].to_numpy(), unique["lat"].to_numpy()])
+    capacity = _capacity(names, unique["capacity"])
+    zone_of, zones = _zones(names, unique["zone"])
+    return Brokers(names, coordinates, capacity, graph, not unique["capacity"].null_count, zone_of, zones)
+
+
+def _capacity(names: pa.Array, given: pa.ChunkedArray) -> NDArray[np.float64]:
+    """A node that does not say takes as many as the others on average."""
+    told = pc.drop_null(given).to_numpy()
+    if (told <= 0).any():
+        at = int(np.argmax(pc.fill_null(pc.less_equal(given, 0.0), False).to_numpy()))
+        raise InputError(
+            "nodes",
+            f"node {names[at].as_py()!r} has capacity {given[at].as_py():g}: give the number of clients it can take, "
+            "or leave it empty",
+        )
+    capacity: NDArray[np.float64] = pc.fill_null(given, float(told.mean()) if len(told) else 1.0).to_numpy()
+    return capacity
+
+
+def _zones(names: pa.Array, given: pa.ChunkedArray) -> tuple[Index | None, tuple[str, ...]]:
+    if given.null_count == len(given):
+        return None, ()
+    if given.null_count:
+        alone = names[int(np.argmax(pc.is_null(given).to_numpy()))].as_py()
+        raise InputError("nodes", f"node {alone!r} has no zone and others have one: give it to all or to none")
+    distinct = pc.unique(given)
+    zones = distinct.take(pc.sort_indices(distinct))
+    return pc.index_in(given, value_set=zones).to_numpy().astype(np.int32), tuple(zones.to_pylist())
 
 
 def attach(brokers: Brokers, people: pa.Array, tables: Path) -> Index:
     """Where the input says; who is named like a node, there; by position the nearest; others by hash and capacity."""
+    if brokers.is_limited and brokers.capacity.sum() < len(people):
+        room = f"{brokers.capacity.sum():,.0f}"
+        raise InputError(
+            "nodes", f"there is room for {room} clients in all, and there are {len(people):,}: raise the capacity"
+        )
     ids = np.arange(len(people), dtype=np.uint64)
     mixed = ((ids + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(11)
     shares = np.cumsum(brokers.capacity) / brokers.capacity.sum()
@@ -74,13 +110,39 @@ def attach(brokers: Brokers, people: pa.Array, tables: Path) -> Index:
     given = _rows(tables / "attachments")
     if given is not None:
         who = pc.fill_null(pc.index_in(given["subscriber"], value_set=people), -1).to_numpy()
-        where = _known(brokers.names, given["node"], "attachments", "node")
+        where = _given_node(brokers, given, who, mixed / 2.0**53)
         # Rows in order of time, those without one first: the last word counts.
         time_us = pc.fill_null(given["since"].cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
         order = np.argsort(time_us, kind="stable")
         order = order[who[order] >= 0]
         attached[who[order]] = where[order]
     return attached
+
+
+def _given_node(
+    brokers: Brokers, given: pa.Table, who: NDArray[np.int64], draw: NDArray[np.float64]
+) -> NDArray[np.int64]:
+    """The node that each row names; where it names a zone only, one of that zone's, by the client's hash."""
+    where = _known(brokers.names, given["node"], "attachments", "node")
+    zone = _known_zone(brokers, given["zone"])
+    for number in range(len(brokers.zones)):
+        rows = np.flatnonzero((where < 0) & (zone == number) & (who >= 0))
+        nodes = np.flatnonzero(brokers.zone_of == number)
+        shares = np.cumsum(brokers.capacity[nodes]) / brokers.capacity[nodes].sum()
+        at = np.searchsorted(shares, draw[who[rows]], side="right").clip(max=len(nodes) - 1)
+        where[rows] = nodes[at]
+    return where
+
+
+def _known_zone(brokers: Brokers, given: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Zone numbers, -1 where a row names none."""
+    at = pc.fill_null(pc.index_in(given, value_set=pa.array(brokers.zones, pa.string())), -1).to_numpy()
+    strange = np.flatnonzero((at < 0) & pc.is_valid(given).to_numpy())
+    if len(strange):
+        has = f"the nodes are in {', '.join(map(repr, brokers.zones))}" if brokers.zones else "the nodes have no zones"
+        raise InputError("attachments", f"zone is {given[int(strange[0])].as_py()!r}, which no node has: {has}")
+    found: NDArray[np.int64] = at.astype(np.int64)
+    return found
 
 
 def _first(rows: pa.Table, time: str) -> pa.Table:
@@ -113,12 +175,13 @@ def _graph(names: pa.Array, links: pa.Table) -> BrokerGraph:
 
 
 def _known(names: pa.Array, given: pa.ChunkedArray, table: str, column: str) -> NDArray[np.int64]:
-    """Node ids of names; a name that is no node is a mistake worth stopping for."""
+    """Node ids of names, -1 where there is none; a name that is no node is a mistake worth stopping for."""
     at = pc.index_in(given, value_set=names)
-    if at.null_count:
-        stranger = given.filter(pc.is_null(at))[0].as_py()
+    strange = pc.and_(pc.is_null(at), pc.is_valid(given))
+    if pc.any(strange, min_count=0).as_py():
+        stranger = given.filter(strange)[0].as_py()
         raise InputError(table, f"{column} is {stranger!r}, which the table of nodes does not list: add it there")
-    known: NDArray[np.int64] = at.to_numpy().astype(np.int64)
+    known: NDArray[np.int64] = pc.fill_null(at, -1).to_numpy().astype(np.int64)
     return known
 
 

@@ -68,6 +68,11 @@ def check_values(table: pa.Table, schema: TableSchema, latest_us: int, topics: s
         earlier, later = schema.ordered
         swapped = pc.less(table[later], table[earlier]).combine_chunks()
         reasons = _noted(reasons, swapped, f"{later} is before {earlier}")
+    if schema.either:
+        absent = [_is_missing(table[name].combine_chunks(), schema.field(name)) for name in schema.either]
+        for one in absent[1:]:
+            absent[0] = pc.and_(absent[0], one)
+        reasons = _noted(reasons, absent[0], f"{' and '.join(schema.either)} are missing")
     return reasons
 
 

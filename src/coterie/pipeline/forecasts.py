@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from coterie.errors import InputError
 from coterie.model import Channels, Design, Placement, Publications, Relation, Workload
+from coterie.pipeline.publishing import OUTSIDE
 from coterie.pipeline.streamstate import StreamState
-from coterie.pipeline.windows import DEFAULT_WINDOWS, OUTSIDE
 
 TOPICS, SUBSCRIBERS, NODES = "topics.parquet", "subscribers.parquet", "nodes.parquet"
 
@@ -77,7 +77,7 @@ def forecast(state: StreamState) -> Forecast | None:
 
 
 def _publishing(state: StreamState, sample: pa.Table, topics: Sequence[str]) -> list[tuple[str, str, float]]:
-    """(publisher, topic, events per window): a topic's rate shared by its busiest publishers in the sample."""
+    """(publisher, topic, events per window): a topic's rate shared by its publishers in the sample."""
     seen: dict[str, Counter[str]] = {}
     for topic, publisher in zip(sample["topic"].to_pylist(), sample["publisher"].to_pylist(), strict=True):
         seen.setdefault(topic, Counter())[publisher or OUTSIDE] += 1
@@ -88,9 +88,8 @@ def _publishing(state: StreamState, sample: pa.Table, topics: Sequence[str]) -> 
         if rate <= 0:
             continue
         counted = sorted(seen.get(topic, {OUTSIDE: 1}).items(), key=lambda entry: (-entry[1], entry[0]))
-        busiest = counted[: DEFAULT_WINDOWS.publishers_per_topic]
-        total = sum(count for _, count in busiest)
-        rows += [(publisher, topic, rate * count / total) for publisher, count in busiest]
+        total = sum(count for _, count in counted)
+        rows += [(publisher, topic, rate * count / total) for publisher, count in counted]
     return rows
 
 

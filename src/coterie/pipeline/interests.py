@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TOPICS_FILE = "topics.parquet"
+FILTERS_FILE = "filters.parquet"  # where wishes are filters that stand for any number of topics
 SUBSCRIBERS = "subscribers"
 
 
@@ -66,6 +67,19 @@ def load_interests(folder: Path) -> Relation:
 
 def topic_names(folder: Path) -> pa.Array:
     return pq.read_table(folder / TOPICS_FILE, columns=["topic"])["topic"].combine_chunks()
+
+
+def filter_names(folder: Path) -> pa.Array:
+    """What clients asked for, by id: MQTT filters, or the topics themselves where nobody asked for more."""
+    if not (folder / FILTERS_FILE).exists():
+        return topic_names(folder)
+    return pq.read_table(folder / FILTERS_FILE, columns=["filter"])["filter"].combine_chunks()
+
+
+def name_filters(folder: Path, filters: pa.Array, topics: pa.Array) -> None:
+    """What was encoded were filters: keep their names as such, and these topics as the topics."""
+    pq.write_table(pa.table({"filter": filters}), folder / FILTERS_FILE)
+    pq.write_table(pa.table({"topic": topics}), folder / TOPICS_FILE)
 
 
 def subscriber_names(folder: Path) -> pa.ChunkedArray:
@@ -118,10 +132,10 @@ def alive_rows(path: str, period: Period) -> pa.Table:
     filtered = period.start_s is not None or period.end_s is not None
     columns = ["subscriber", "topic", "since", "until"] if filtered else ["subscriber", "topic"]
     rows = pq.read_table(path, columns=columns, read_dictionary=["subscriber", "topic"])
-    if period.end_s is not None:
+    if period.end_s is not None and np.isfinite(period.end_s):
         began = pc.less(rows["since"], _moment(period.end_s))
         rows = rows.filter(pc.fill_null(began, True))
-    if period.start_s is not None:
+    if period.start_s is not None and np.isfinite(period.start_s):
         ended = pc.less_equal(rows["until"], _moment(period.start_s))
         rows = rows.filter(pc.invert(pc.fill_null(ended, False)))
     return rows.unify_dictionaries().combine_chunks()

@@ -183,7 +183,9 @@ def attachments_of(events: DataFrame) -> DataFrame:
     heard = events.where("client is not null and kind in ('subscribe', 'unsubscribe', 'publish')")
     last = heard.groupBy("client", "node").agg(sf.min("time").alias("since"), sf.max("time").alias("last"))
     newest = last.groupBy("client").agg(sf.max(sf.struct("last", "node", "since")).alias("at"))
-    return newest.select(sf.col("client").alias("subscriber"), "at.node", "at.since")
+    return newest.select(
+        sf.col("client").alias("subscriber"), "at.node", "at.since", sf.lit(None).cast("string").alias("zone")
+    )
 
 
 def ends(root: str, start: Mapping[str, Place], budget: int | None) -> dict[str, Place]:

@@ -48,6 +48,7 @@ class TableSchema:
     fields: tuple[Field, ...]
     cut_by: str | None = None
     ordered: tuple[str, str] | None = None  # (earlier, later): two times that must not be swapped
+    either: tuple[str, ...] = ()  # texts of which a row must have one at least
 
     @property
     def names(self) -> list[str]:
@@ -122,17 +123,20 @@ TABLES: Mapping[str, TableSchema] = {
                 Field("node", "text", required=True),
                 Field("lat", "number", lowest=-90, highest=90),
                 Field("lon", "number", lowest=-180, highest=180),
-                Field("capacity", "number", lowest=0),
+                Field("capacity", "number"),
+                Field("zone", "text"),
             ),
         ),
         TableSchema(
             "attachments",
             (
                 Field("subscriber", "text", required=True),
-                Field("node", "text", required=True),
+                Field("node", "text"),
                 Field("since", "time", past=True),
+                Field("zone", "text"),
             ),
             cut_by="subscriber",
+            either=("node", "zone"),
         ),
         TableSchema(
             "links",

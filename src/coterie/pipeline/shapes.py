@@ -21,6 +21,7 @@ from coterie.pipeline.files import look_into
 from coterie.pipeline.ingest import Account, ingest, write_table
 from coterie.pipeline.journal import attachments_of, publications_of, read_journal, subscriptions_of
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import map_array, run_tasks, save_array
 
 if TYPE_CHECKING:
@@ -240,9 +241,9 @@ def _bags_of_words(path: Path, words: list[str]) -> pa.Table:
 def _read_live_journal(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:
     events = read_journal(spark, path)
     nodes = pa.table({"node": sorted(entry.name for entry in path.iterdir() if any(entry.glob("*.jsonl")))})
-    places = ("lat", "lon", "capacity")
-    for column in places:
-        nodes = nodes.append_column(column, pa.nulls(len(nodes), pa.float64()))
+    for column in table_schema("nodes").arrow:
+        if column.name not in nodes.column_names:
+            nodes = nodes.append_column(column.name, pa.nulls(len(nodes), column.type))
     return {
         "nodes": write_table(spark.createDataFrame(nodes), "nodes", out),
         "attachments": write_table(attachments_of(events), "attachments", out),

@@ -1,0 +1,219 @@
+"""Where time is cut: a window to learn from and a later one, or several windows that follow each other.
+
+Cuts lie where given shares of all publications have happened. Times that are far from all others (a clock that was
+never set, a typing error) would stretch the first window over decades: what is separated from the middle nine tenths by
+more than ten times their span is a stray, left out and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from coterie.errors import ConfigError
+from coterie.pipeline.interests import Period
+from coterie.pipeline.tasks import part_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+CUT_STEPS = 1000  # how finely a cut is found where rows stand for many events
+HOUR_S, DAY_S = 3600.0, 86400.0
+LONG_TRACE_S = 60 * DAY_S
+MIDDLE = (0.05, 0.95)
+STRAY_GAP = 10  # times the span of the middle, and that is at least a day
+WINDOWS_MAX = 31  # a bit each
+
+
+@dataclass(frozen=True)
+class WindowChoices:
+    """What a user may decide about windows and network."""
+
+    learn_share: float = 0.5  # of the publications
+    interval_s: float = 0.0  # for display only; 0 chooses an hour, or a day for traces of more than two months
+    brokers: int = 0  # where the input lists none; 0 chooses by the number of clients
+    is_peers: bool = False  # no brokers: every client is a node of its own
+    publisher_pairs_max: int = 4_000_000  # (topic, publisher) pairs and windows; beyond, the busiest of each topic
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not 0 < self.learn_share < 1:
+            raise ConfigError("learn_share", self.learn_share, "between 0 and 1")
+        if self.interval_s < 0:
+            raise ConfigError("interval_s", self.interval_s, "a positive number of seconds")
+        if self.brokers < 0:
+            raise ConfigError("brokers", self.brokers, "at least 1, or 0 to choose by the number of clients")
+        if self.brokers and self.is_peers:
+            raise ConfigError("brokers", self.brokers, "0 where every client is a peer")
+        if self.publisher_pairs_max < 1:
+            raise ConfigError("publisher_pairs_max", self.publisher_pairs_max, "at least 1")
+
+
+DEFAULT_WINDOWS = WindowChoices()
+
+
+class Strays(NamedTuple):
+    """Rows whose times are far from all others."""
+
+    rows: int = 0
+    first_s: float = 0.0
+    last_s: float = 0.0
+
+
+NO_STRAYS = Strays()
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Window k is [edges[k], edges[k + 1]) in seconds since 1970; no edges mean that the data has no times."""
+
+    edges_s: tuple[float, ...] = ()
+    strays: Strays = NO_STRAYS
+
+    @property
+    def is_timed(self) -> bool:
+        return bool(self.edges_s)
+
+    @property
+    def count(self) -> int:
+        return len(self.edges_s) - 1 if self.edges_s else 2
+
+    @property
+    def periods(self) -> list[Period]:
+        return [Period(low, high) for low, high in pairwise(self.edges_s)]
+
+    @property
+    def lengths_s(self) -> list[float]:
+        """What events are divided by. A log without times counts as one hour of traffic."""
+        return [high - low for low, high in pairwise(self.edges_s)] or [HOUR_S] * self.count
+
+
+def cut_windows(spark: SparkSession, tables: Path, choices: WindowChoices) -> Windows:
+    """Look at the times in the tables and cut them in two."""
+    return _cut(spark, tables, [choices.learn_share])
+
+
+def cut_rolling(spark: SparkSession, tables: Path, count: int) -> Windows:
+    """So many windows, one more than pairs of neighbours, of equally many publications each."""
+    if not 1 <= count < WINDOWS_MAX:
+        raise ConfigError("windows", count, f"1 to {WINDOWS_MAX - 1}")
+    return _cut(spark, tables, [(number + 1) / (count + 1) for number in range(count)])
+
+
+def shown_interval_s(windows: Windows, choices: WindowChoices) -> float:
+    """The unit for people: rates themselves are per second."""
+    long = windows.is_timed and windows.edges_s[-1] - windows.edges_s[0] > LONG_TRACE_S
+    return choices.interval_s or (DAY_S if long else HOUR_S)
+
+
+def _cut(spark: SparkSession, tables: Path, shares: Sequence[float]) -> Windows:
+    from pyspark.sql import functions as sf
+
+    for table, column in (("publications", "time"), ("subscriptions", "since")):
+        if not part_files(tables / table):
+            continue
+        weight = sf.col("count") if table == "publications" else sf.lit(1)
+        times = (
+            spark.read.parquet(str(tables / table))
+            .where(f"{column} is not null")
+            .select((sf.unix_micros(column) / 1e6).alias("s"), weight.cast("long").alias("events"))
+        )
+        found = _quantiles(times, shares)
+        strays = NO_STRAYS
+        if found.low_s is not None and found.may_have_strays:
+            times, strays = _without_strays(times, found)
+            found = _quantiles(times, shares)
+        if found.low_s is not None and found.high_s > found.low_s:
+            return Windows(_edges(found.low_s, _cuts(times, shares, found), found.high_s), strays)
+    return Windows()
+
+
+def _edges(low_s: float, cuts_s: Sequence[float], high_s: float) -> tuple[float, ...]:
+    """Ascending, whatever many equal times there are."""
+    edges = [low_s]
+    for cut_s in cuts_s:
+        after = max(cut_s, edges[-1] + 1e-6)
+        if after <= high_s:
+            edges.append(after)
+    return (*edges, high_s + 1.0)
+
+
+class _Quantiles(NamedTuple):
+    low_s: Any  # None where there are no rows
+    high_s: Any
+    middle_s: Sequence[float]
+    cuts_s: Sequence[float]
+    grid_s: Sequence[float]
+    is_row_an_event: bool
+
+    @property
+    def width_s(self) -> float:
+        return max(self.middle_s[1] - self.middle_s[0], DAY_S)
+
+    @property
+    def may_have_strays(self) -> bool:
+        far_s = STRAY_GAP * self.width_s
+        return bool(self.middle_s[0] - self.low_s > far_s or self.high_s - self.middle_s[1] > far_s)
+
+
+def _quantiles(times: DataFrame, shares: Sequence[float]) -> _Quantiles:
+    from pyspark.sql import functions as sf
+
+    grid = np.linspace(0.0, 1.0, CUT_STEPS + 1).tolist()
+    found = times.agg(
+        sf.min("s"),
+        sf.max("s"),
+        sf.percentile_approx("s", [*MIDDLE, *shares, *grid], 10_000),
+        sf.count("s") == sf.sum("events"),
+    )
+    low_s, high_s, quantiles, is_row_an_event = (column[0].as_py() for column in found.toArrow().columns)
+    if low_s is None:
+        return _Quantiles(None, None, [], [], [], True)
+    cuts, grid_s = quantiles[2 : 2 + len(shares)], quantiles[2 + len(shares) :]
+    return _Quantiles(low_s, high_s, quantiles[:2], cuts, grid_s, is_row_an_event)
+
+
+def _without_strays(times: DataFrame, found: _Quantiles) -> tuple[DataFrame, Strays]:
+    """Times in buckets as wide as the middle; going outwards from there, an empty stretch ends what counts."""
+    from pyspark.sql import functions as sf
+
+    first, width = float(found.middle_s[0]), found.width_s
+    bucket = sf.floor((sf.col("s") - first) / width).cast("long")
+    table = times.groupBy(bucket.alias("bucket")).agg(sf.count("*").alias("rows")).orderBy("bucket").toArrow()
+    buckets, rows = table["bucket"].to_numpy(), table["rows"].to_numpy()
+    is_apart = np.diff(buckets) > STRAY_GAP + 1
+    below, above = np.flatnonzero(is_apart & (buckets[1:] <= 0)), np.flatnonzero(is_apart & (buckets[:-1] >= 0))
+    low = int(below[-1]) + 1 if len(below) else 0
+    high = int(above[0]) if len(above) else len(buckets) - 1
+    left_out = int(rows.sum() - rows[low : high + 1].sum())
+    inside = times.where(bucket.between(int(buckets[low]), int(buckets[high])))
+    return inside, Strays(left_out, found.low_s, found.high_s) if left_out else NO_STRAYS
+
+
+def _cuts(times: DataFrame, shares: Sequence[float], found: _Quantiles) -> list[float]:
+    """The times before which these shares of the events lie."""
+    from pyspark.sql import functions as sf
+
+    if found.is_row_an_event:
+        return list(found.cuts_s)
+    # Rows stand for different numbers of events: count those between the quantiles of the rows.
+    edges = np.array(sorted(set(found.grid_s)))
+
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            bucket = np.searchsorted(edges, batch["s"].to_numpy(), side="right")
+            events = np.bincount(bucket, batch["events"].to_numpy(), len(edges) + 1).astype(np.int64)
+            yield pa.RecordBatch.from_arrays([pa.array(np.arange(len(events))), pa.array(events)], ["bucket", "events"])
+
+    counted = times.mapInArrow(count, "bucket long, events long").groupBy("bucket").agg(sf.sum("events").alias("n"))
+    events = np.zeros(len(edges) + 1)
+    table = counted.toArrow()
+    events[table["bucket"].to_numpy()] = table["n"].to_numpy()
+    before = np.cumsum(events)  # before[i]: events earlier than edges[i]
+    return [float(edges[np.argmin(np.abs(before[: len(edges)] - share * before[-1]))]) for share in shares]
