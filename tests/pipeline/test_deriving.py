@@ -151,12 +151,65 @@ def test_the_nodes_of_a_journal_are_the_brokers_and_clients_sit_where_they_spoke
 
 
 def test_people_spread_by_capacity_and_a_repeated_node_is_its_first_row(tmp_path):
-    nodes = [{"node": "b", "capacity": 3.0}, {"node": "a", "capacity": 1.0}, {"node": "b", "capacity": 9.0}]
+    nodes = [{"node": "b", "capacity": 3500.0}, {"node": "a", "capacity": 1200.0}, {"node": "b", "capacity": 9.0}]
     given = brokers.read_brokers(tables(tmp_path, nodes=nodes))
     assert given is not None
     assert given.names.to_pylist() == ["a", "b"]
-    assert given.capacity.tolist() == [1.0, 3.0]
+    assert given.capacity.tolist() == [1200.0, 3500.0]
     node_of = brokers.attach(given, pa.array([f"p{number}" for number in range(4000)]), tmp_path)
-    assert np.bincount(node_of) == pytest.approx([1000, 3000], rel=0.1)
-    with pytest.raises(InputError, match="capacity"):
-        brokers.read_brokers(tables(tmp_path / "none", nodes=[{"node": "a", "capacity": 0.0}]))
+    assert np.bincount(node_of) == pytest.approx([4000 * 12 / 47, 4000 * 35 / 47], rel=0.1)
+
+
+@pytest.mark.parametrize("capacity", [0.0, -2.0])
+def test_a_broker_without_capacity_is_named(tmp_path, capacity):
+    nodes = [{"node": "a"}, {"node": "b", "capacity": capacity}]
+    with pytest.raises(InputError, match=f"node 'b' has capacity {capacity:g}: give the number of clients"):
+        brokers.read_brokers(tables(tmp_path, nodes=nodes))
+
+
+def test_brokers_must_have_room_for_all_clients_if_they_say_how_much(tmp_path):
+    people = pa.array([f"p{number}" for number in range(5)])
+    full = brokers.read_brokers(tables(tmp_path / "full", nodes=[{"node": "a", "capacity": 4.0}]))
+    assert full is not None
+    with pytest.raises(InputError, match="room for 4 clients in all, and there are 5"):
+        brokers.attach(full, people, tmp_path)
+    open_end = brokers.read_brokers(tables(tmp_path / "open", nodes=[{"node": "a", "capacity": 1.0}, {"node": "b"}]))
+    assert open_end is not None
+    assert len(brokers.attach(open_end, people, tmp_path)) == 5
+
+
+ZONED = [{"node": "b", "zone": "west"}, {"node": "a", "zone": "east"}, {"node": "c", "zone": "west"}]
+
+
+def test_nodes_have_zones_and_clients_of_a_zone_sit_in_it(tmp_path):
+    listed = [{"subscriber": f"p{number}", "zone": "west"} for number in range(50)] + [{"subscriber": "q", "node": "a"}]
+    home = tables(tmp_path, nodes=ZONED, attachments=listed)
+    given = brokers.read_brokers(home)
+    assert given is not None
+    assert given.zones == ("east", "west")
+    assert given.zone_of.tolist() == [0, 1, 1]
+    seated = brokers.attach(given, pa.array([f"p{number}" for number in range(50)] + ["q"]), home)
+    assert seated[50] == 0
+    assert np.bincount(seated[:50]).tolist() == pytest.approx([0, 25, 25], abs=5)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        (ZONED, "zone is 'mars', which no node has: the nodes are in 'east', 'west'"),
+        ([{"node": "a"}], "zone is 'mars', which no node has: the nodes have no zones"),
+        ([*ZONED, {"node": "d"}], "node 'd' has no zone and others have one"),
+    ],
+)
+def test_a_zone_that_no_node_has_is_told(tmp_path, nodes, told):
+    home = tables(tmp_path, nodes=nodes, attachments=[{"subscriber": "ann", "zone": "mars"}])
+    with pytest.raises(InputError, match=told):
+        brokers.attach(brokers.read_brokers(home), pa.array(["ann"]), home)
+
+
+def test_attachments_alone_name_the_brokers(tmp_path):
+    home = tables(tmp_path, attachments=[{"subscriber": "ann", "node": "b"}, {"subscriber": "bob", "node": "a"}])
+    given = brokers.read_brokers(home)
+    assert given is not None
+    assert given.names.to_pylist() == ["a", "b"]
+    assert brokers.attach(given, pa.array(["ann", "bob"]), home).tolist() == [1, 0]

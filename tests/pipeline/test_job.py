@@ -70,7 +70,9 @@ def test_it_leaves_ledgers_of_both_windows_with_bound_and_saving(finished):
     base, other = (rows[name, "later", "overall"]["value"] for name in ("scribe", "flooding"))
     assert rows["flooding", "later", "overall"]["saving_against_scribe"] == pytest.approx(1 - other / base)
     assert rows["scribe", "later", "overall"]["saving_against_scribe"] == 0
-    assert all(row["bound"] <= row["value"] for key, row in rows.items() if key[2] == "dissemination.copies")
+    # Rates are no whole numbers, so sums of them in another order differ in the last digit.
+    copies = [row for key, row in rows.items() if key[2] == "dissemination.copies"]
+    assert all(row["bound"] <= row["value"] * (1 + 1e-12) for row in copies)
     assert outcome.chosen is not None
     assert outcome.chosen.later.overall == min(base, other)
     accounts = outcome.accounts

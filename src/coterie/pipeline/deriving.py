@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -55,8 +56,13 @@ def cells(positions: DataFrame, cell_degrees: float, shift_s: int = 0) -> DataFr
     """(subscriber, topic, time): the grid cell of every position, named by its south-west corner."""
     from pyspark.sql import functions as sf
 
+    # As many decimals as the cell's edge has: fewer would give two cells one name.
+    decimals = max(0, -int(Decimal(repr(float(cell_degrees))).normalize().as_tuple().exponent))
+
     def corner(name: str) -> Column:
-        return sf.format_number(sf.floor(sf.col(name) / cell_degrees) * cell_degrees, 2 if cell_degrees % 1 else 0)
+        # A position on an edge must not slip into the cell before it by the last digit of a division.
+        number = sf.floor(sf.col(name) / cell_degrees + 1e-9)
+        return sf.regexp_replace(sf.format_number(number * cell_degrees, decimals), ",", "")
 
     topic = sf.concat(sf.lit("cell/"), corner("lat"), sf.lit("/"), corner("lon"))
     moved = sf.timestamp_micros(sf.unix_micros("time") + sf.lit(shift_s * 1_000_000).cast("bigint"))
