@@ -15,6 +15,7 @@ from coterie.model.relation import Index
 from coterie.model.wires import COTERIE, MQTT, Wire
 
 TOPIC_STEPS_MAX = 3e9
+MOVE_COPIES = 30  # what a client that moves costs, in copies: a new connection, its subscriptions, its session
 NEAREST = 20  # d of tdi(d)
 
 SPREAD_CODES = {
@@ -37,6 +38,7 @@ def structure(design: Design, workload: Workload, wire: Wire) -> Structure:
     placement = design.placement
     messages = set_up_messages(design)
     names = float(workload.name_bytes.mean()) if workload.topic_count else 0.0
+    moves = float(np.count_nonzero(placement.node_of != workload.attachment[: len(placement.node_of)]))
     return Structure(
         maintenance=maintenance(design),
         control=control(design, workload, messages),
@@ -44,13 +46,22 @@ def structure(design: Design, workload: Workload, wire: Wire) -> Structure:
         topics=topics(design.trees.spread, design.trees.members, design.overlay.undirected),
         setup=Setup(
             messages=messages,
-            bytes=messages * (wire.announcement + names),
-            moves=float(np.count_nonzero(placement.node_of != workload.attachment[: len(placement.node_of)])),
+            bytes=messages * (wire.announcement + names) + moves * MOVE_COPIES * mean_copy_bytes(workload, wire),
+            moves=moves,
         ),
         wish_bytes=names,
         crossing_links=crossing_links(design.overlay.undirected, workload.zone_of),
         clients=placement.load,
     )
+
+
+def mean_copy_bytes(workload: Workload, wire: Wire) -> float:
+    publications = workload.publications
+    events = float(publications.rate.sum())
+    if not events:
+        return 0.0
+    size = wire.topics_in_event * workload.name_bytes[publications.topic] + publications.size
+    return wire.event + float((publications.rate * size).sum()) / events
 
 
 def maintenance(design: Design) -> Maintenance:

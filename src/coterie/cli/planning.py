@@ -12,17 +12,21 @@ import msgspec
 import typer
 
 from coterie.cli import choices
-from coterie.cli.console import number, out, print_json, progress, settings_of, table
+from coterie.cli.bills import Unit, bill_tables, lost
+from coterie.cli.console import out, print_json, progress, settings_of
 from coterie.errors import ConfigError
+from coterie.model.prices import EXAMPLE, Prices, monthly, read_prices
+from coterie.model.wires import COTERIE
 from coterie.pipeline.embedded import embedded_request
-from coterie.pipeline.job import BASELINE, Outcome, Request, publish_plan, run_job
+from coterie.pipeline.job import AGAINST, Outcome, Request, publish_plan, run_job
 from coterie.pipeline.mapping import Source, parse_columns, read_sources
-from coterie.pipeline.planning import Candidate, Priced
+from coterie.pipeline.planning import PLACED, Candidate, Priced
 from coterie.pipeline.plans import PlanStore
 from coterie.pipeline.report import comparison
 from coterie.pipeline.schemas import TABLES
 from coterie.pipeline.session import open_session
 from coterie.pipeline.shapes import SHAPES, Choices, find_trace, shape_of
+from coterie.pipeline.verdict import sentences, verdict
 from coterie.pipeline.windows import WindowChoices
 from coterie.systems import SYSTEMS, system_named
 
@@ -59,11 +63,48 @@ Machines = Annotated[
 Cell = Annotated[
     float, typer.Option("--cell", help="Edge of a grid cell in degrees, for positions.", rich_help_panel=INPUT)
 ]
-NodeCount = Annotated[
-    int, typer.Option("--nodes", help="Brokers; 0 chooses by the number of clients.", rich_help_panel=WINDOWS)
+BrokerCount = Annotated[
+    int,
+    typer.Option(
+        "--brokers",
+        "--nodes",
+        "-b",
+        help="Brokers, where the log names none; 0 chooses by the number of clients.",
+        rich_help_panel=WINDOWS,
+    ),
+]
+Peers = Annotated[
+    bool,
+    typer.Option("--peers", help="No brokers: every client is a node (peer-to-peer).", rich_help_panel=WINDOWS),
+]
+ZoneCount = Annotated[
+    int,
+    typer.Option(
+        "--zones",
+        help="Brokers stand in so many zones in turn, where the log says nothing of zones.",
+        rich_help_panel=WINDOWS,
+    ),
+]
+Against = Annotated[
+    str,
+    typer.Option(
+        "--against",
+        "-a",
+        help="What you run now: mesh, star, nats, emqx, vernemq, mosquitto, or any system.",
+        rich_help_panel=WINDOWS,
+    ),
+]
+PriceFile = Annotated[
+    Path | None,
+    typer.Option("--prices", help="A price file (`coterie prices` prints an example).", rich_help_panel=WINDOWS),
 ]
 Interval = Annotated[
-    float, typer.Option("--interval", help="Seconds per interval; 0 chooses an hour or a day.", rich_help_panel=WINDOWS)
+    float,
+    typer.Option(
+        "--interval",
+        help="Show rates per so many seconds (60, 3600, 86400 ...); changes no ratio.",
+        rich_help_panel=WINDOWS,
+    ),
 ]
 LearnShare = Annotated[
     float, typer.Option("--learn-share", help="Share of the publications to learn from.", rich_help_panel=WINDOWS)
@@ -84,24 +125,34 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         strict: Strict = False,
         machines: Machines = 1000,
         cell: Cell = 1.0,
-        nodes: NodeCount = 0,
-        interval: Interval = 0.0,
+        against: Against = AGAINST,
+        brokers: BrokerCount = 0,
+        zones: ZoneCount = 3,
+        peers: Peers = False,
+        prices: PriceFile = None,
+        interval: Interval = 3600.0,
         learn_share: LearnShare = 0.5,
         seed: choices.Seed = 1,
         spark: Spark = "local[*]",
         as_json: choices.Json = False,
     ) -> None:
         request = replace(
-            _request(inputs or [], columns, mapping, time_unit, zone),
+            _request(inputs or [], columns, mapping, time_unit, zone, peers),
             readers=Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict),
-            windows=WindowChoices(learn_share=learn_share, interval_s=interval, brokers=nodes, seed=seed),
+            windows=WindowChoices(
+                learn_share=learn_share, brokers=brokers, is_peers=peers, zones=1 if peers else zones, seed=seed
+            ),
             seed=seed,
             strict=strict,
         )
-        outcome = _run(request, candidates_of(systems), out_folder / request.name, spark, as_json)
-        page = comparison(outcome).write(outcome.folder / "report.html")
+        unit, paid = Unit(interval), EXAMPLE if prices is None else read_prices(prices)
+        now, wire = running_now(against)
+        request = replace(request, against=now.system.name, wire=wire)
+        folder = out_folder / (f"{request.name}-peers" if peers else request.name)
+        outcome = _run(request, _with(candidates_of(systems), now), folder, spark, as_json)
+        page = comparison(outcome, paid, unit.seconds, unit.name).write(outcome.folder / "report.html")
         version = publish_plan(outcome, PlanStore(outcome.folder)) if publishes else None
-        _show(outcome, page, version, as_json)
+        _show(outcome, page, version, as_json, paid, unit)
 
     command.__doc__ = says
     return command
@@ -129,9 +180,36 @@ def _run(request: Request, candidates: Sequence[Candidate], folder: Path, master
         report("starting Spark", 0.0)
         session = open_session(master)
         try:
-            return run_job(session, request, candidates, folder, report)
+            placer = SYSTEMS["coterie"]
+            return run_job(session, request, candidates, folder, report, Candidate(placer, placer.parameters()))
         finally:
             session.stop()
+
+
+# What people run, as (system and its settings, the wire its bytes are counted on).
+RUNNING = {
+    "nats": ("mesh", "nats"),
+    "emqx": ("mesh", "mqtt"),
+    "vernemq": ("mesh", "mqtt"),
+    "mosquitto": ("star", "mqtt"),
+}
+
+
+def running_now(name: str) -> tuple[Candidate, str]:
+    """The system that stands for what the user runs, and on whose wire bytes are counted."""
+    if name in RUNNING:
+        system, wire = RUNNING[name]
+        return candidates_of([system])[0], wire
+    try:
+        return candidates_of([name])[0], COTERIE.name
+    except ConfigError:
+        raise ConfigError("--against", name, f"one of {', '.join((*RUNNING, *SYSTEMS))}") from None
+
+
+def _with(candidates: list[Candidate], now: Candidate) -> list[Candidate]:
+    """What runs now is always in the table."""
+    others = [one for one in candidates if one.system.name != now.system.name]
+    return candidates if len(others) < len(candidates) else [now, *candidates]
 
 
 def candidates_of(systems: list[str] | None) -> list[Candidate]:
@@ -145,11 +223,13 @@ def candidates_of(systems: list[str] | None) -> list[Candidate]:
     return chosen
 
 
-def _request(inputs: list[str], columns: list[str] | None, mapping: Path | None, time_unit: str, zone: str) -> Request:
+def _request(
+    inputs: list[str], columns: list[str] | None, mapping: Path | None, time_unit: str, zone: str, is_peers: bool
+) -> Request:
     if mapping is not None:
         return Request(mapping.stem, sources=tuple(read_sources(mapping)))
     if not inputs:
-        return embedded_request()
+        return embedded_request(is_peers)
     if len(inputs) == 1 and inputs[0] in {shape.name for shape in SHAPES}:
         return Request(inputs[0], trace=find_trace(inputs[0]))
     if len(inputs) == 1 and "=" not in inputs[0] and os.path.exists(inputs[0]) and not columns:
@@ -184,24 +264,13 @@ def _name(inputs: list[str]) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in stem) or "input"
 
 
-def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool) -> None:
+def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool, prices: Prices, unit: Unit) -> None:
     if as_json:
-        document = {
-            "input": outcome.name,
-            "about": outcome.facts,
-            "accounts": outcome.accounts,
-            "systems": {entry.system: _document(entry) for entry in outcome.priced},
-            "cheapest": outcome.chosen.system if outcome.chosen else None,
-            "plan": version,
-            "report": str(page),
-        }
-        print_json(msgspec.to_builtins(document))
+        print_json(msgspec.to_builtins(_document(outcome, page, version, prices)))
         return
     facts = outcome.facts
-    out.print(
-        f"[bold]{outcome.name}[/]: {facts['subscribers']:,} subscribers, {facts['topics']:,} topics, "
-        f"{facts['subscriptions']:,} subscriptions, {facts['nodes']:,} nodes"
-    )
+    sizes = f"{facts['clients']:,} clients, {facts['topics']:,} topics, {facts['subscriptions']:,} subscriptions"
+    out.print(f"[bold]{outcome.name}[/]: {sizes}, {facts['nodes']:,} {'peers' if facts['is_peers'] else 'brokers'}")
     for name, account in outcome.accounts.items():
         if account["quarantined"]:
             common = sorted(account["reasons"].items(), key=lambda told: -told[1])
@@ -209,54 +278,48 @@ def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool) -> N
             out.print(
                 f"[yellow]{name}: {account['quarantined']:,} of {account['rows_in']:,} rows set aside[/] ({reasons})"
             )
-    out.print()
-    out.print(_bills(outcome))
+    for sentence in sentences(outcome, prices):
+        out.print(f"- {sentence}", soft_wrap=False)
+    for table in bill_tables(outcome, unit):
+        out.print()
+        out.print(table)
+    for told in lost(outcome):
+        out.print(f"[yellow]{told}[/]")
     for entry in outcome.priced:
-        if entry.problem:
+        if entry.problem and entry.placement != PLACED:
             out.print(f"{entry.system} has no bill: {entry.problem}")
     if version is not None:
-        out.print(f"\nplan {version} is current in {outcome.folder / 'plans'}")
+        out.print(f"\nplan {version} is current in {outcome.folder / 'plans'}; next: coterie apply {outcome.folder}")
     out.print(f"\nreport: {page}")
 
 
-def _document(entry: Priced) -> dict[str, object]:
+def _document(outcome: Outcome, page: Path, version: int | None, prices: Prices) -> dict[str, object]:
+    found = verdict(outcome, prices)
+    saved = found and {"bytes": found.saved, "money_a_month": found.saved_money, "paid_back_s": found.paid_back_s}
+    return {
+        "schema": 2,
+        "input": outcome.name,
+        "about": outcome.facts,
+        "accounts": outcome.accounts,
+        "against": outcome.against and outcome.against.name,
+        "systems": {entry.name: _bill(entry, outcome, prices) for entry in outcome.priced},
+        "cheapest": outcome.chosen and outcome.chosen.name,
+        "saved": saved,
+        "sentences": sentences(outcome, prices),
+        "plan": version,
+        "report": str(page),
+    }
+
+
+def _bill(entry: Priced, outcome: Outcome, prices: Prices) -> dict[str, object]:
+    """Rates are per second, whatever is shown to people."""
     if entry.learn is None or entry.later is None or entry.later_bound is None:
         return {"problem": entry.problem}
     return {
         "learn": entry.learn.columns(),
         "later": entry.later.columns(),
         "later_bound": entry.later_bound.columns(),
+        "month": monthly(entry.later, prices, int(outcome.facts["nodes"]), int(outcome.facts["clients"])),
         "plan_s": entry.plan_s,
         "price_s": entry.price_s,
     }
-
-
-def _bills(outcome: Outcome) -> object:
-    """One row per system, cheapest first; what a person asks first is in the first columns."""
-    usable = [entry for entry in outcome.priced if entry.learn and entry.later and entry.later_bound]
-    base = next((entry.later.overall for entry in usable if entry.system == BASELINE and entry.later), 0.0)
-    rows = []
-    for entry in sorted(usable, key=lambda entry: entry.later.overall if entry.later else 0.0):
-        later = entry.later
-        assert entry.learn is not None
-        assert later is not None
-        assert entry.later_bound is not None
-        rows.append(
-            [
-                f"[bold]{entry.system}[/]"
-                if outcome.chosen and entry.system == outcome.chosen.system
-                else entry.system,
-                number(entry.learn.overall),
-                number(later.overall),
-                f"{1 - later.overall / base:+.0%}" if base else "",
-                f"{later.overall / entry.later_bound.overall:.2f}x" if entry.later_bound.overall else "",
-                number(later.dissemination.copies),
-                number(later.dissemination.relayed + later.dissemination.filtered + later.dissemination.duplicate),
-                f"{later.delay.hops.mean:.1f}",
-                f"{later.state.degree.mean:.1f}",
-                number(later.loss.lost),
-            ]
-        )
-    header = ["system", "learned", "later", "saved", "of bound", "copies", "unwanted", "hops", "links", "lost"]
-    title = f"messages per interval of {outcome.facts['interval_s']:g} s (saved: against {BASELINE}, later window)"
-    return table(title, header, rows)

@@ -38,6 +38,7 @@ class WindowChoices:
     learn_share: float = 0.5  # of the publications
     interval_s: float = 0.0  # for display only; 0 chooses an hour, or a day for traces of more than two months
     brokers: int = 0  # where the input lists none; 0 chooses by the number of clients
+    zones: int = 0  # brokers stand in so many zones in turn, where the input says nothing of zones; 0: in one
     is_peers: bool = False  # no brokers: every client is a node of its own
     publisher_pairs_max: int = 4_000_000  # (topic, publisher) pairs and windows; beyond, the busiest of each topic
     seed: int = 1
@@ -49,6 +50,8 @@ class WindowChoices:
             raise ConfigError("interval_s", self.interval_s, "a positive number of seconds")
         if self.brokers < 0:
             raise ConfigError("brokers", self.brokers, "at least 1, or 0 to choose by the number of clients")
+        if self.zones < 0:
+            raise ConfigError("zones", self.zones, "at least 1, or 0 for none")
         if self.brokers and self.is_peers:
             raise ConfigError("brokers", self.brokers, "0 where every client is a peer")
         if self.publisher_pairs_max < 1:

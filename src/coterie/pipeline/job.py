@@ -221,7 +221,7 @@ def _workloads(spark: SparkSession, request: Request) -> Run:
         learn, later, facts = build_workloads(spark, inputs["tables"], out, request.name, request.windows)
         save_workload(learn, out / LEARN)
         save_workload(later, out / LATER)
-        return facts
+        return facts | {"published_per_s": float(later.publications.rate.sum())}
 
     return run
 

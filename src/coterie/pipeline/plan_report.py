@@ -16,12 +16,13 @@ from coterie.pipeline.page import ReportTable, Section, TableRow, figure
 from coterie.pipeline.planning import LEARN, Priced, design_file
 
 SHOWN = 12
+DAY_S = 86400.0
 LINK_PAIRS_MAX = 50_000_000  # (link, topic) pairs looked at to find the busiest links of a flooded overlay
 
 
 def plan_section(outcome: Outcome, chosen: Priced) -> Section:
     work = outcome.folder / "work"
-    design = load_design(design_file(only(work / "designs"), chosen.system))
+    design = load_design(design_file(only(work / "designs"), chosen.system, chosen.placement))
     encoded = only(work / "workloads")
     learn = load_workload(encoded / LEARN)
     brokers = read_brokers(only(work / "tables"))
@@ -37,7 +38,7 @@ def plan_section(outcome: Outcome, chosen: Priced) -> Section:
     if links := _busiest_links(design, learn, names):
         tables.append(links)
     return Section(
-        f"What the plan does ({chosen.system})", [_summary(design, learn), _reason(design, learn)], [curve], tables
+        f"What the plan does ({chosen.name})", [_summary(design, learn), _reason(design, learn)], [curve], tables
     )
 
 
@@ -58,16 +59,18 @@ def _summary(design: Design, learn: Workload) -> str:
     moved = int(np.count_nonzero(design.placement.node_of != learn.attachment))
     return (
         f"{design.channels.count:,} channels serve {learn.topic_count:,} topics; {moved:,} of "
-        f"{learn.subscriber_count:,} subscribers move to another node; nodes keep {degrees.mean():.1f} links on "
+        f"{learn.subscriber_count:,} clients move to another node; nodes keep {degrees.mean():.1f} links on "
         f"average and {int(degrees.max(initial=0)):,} at most."
     )
 
 
 def _reason(design: Design, learn: Workload) -> str:
     """The two levers of any plan: fewer nodes that want an event, fewer structures to keep alive."""
-    before, after = (float(learn.rates @ _audience(learn, node_of)) for node_of in (None, design.placement.node_of))
+    before, after = (
+        float(learn.rates @ _audience(learn, node_of)) * DAY_S for node_of in (None, design.placement.node_of)
+    )
     wanted = int(np.count_nonzero(np.bincount(learn.interests.columns, minlength=learn.topic_count)))
-    told = f"An interval's events are wanted at {after:,.0f} nodes in all"
+    told = f"The events of a day are wanted at {after:,.0f} nodes in all"
     if before != after:
         told += f", {before:,.0f} before subscribers moved"
     edges, links = len(design.trees.node), design.overlay.link_count
@@ -90,8 +93,10 @@ def _biggest_channels(design: Design, learn: Workload, names: pa.Array) -> Repor
         if len(topics) == 0 or sizes[channel] == 0 or len(rows) == SHOWN:
             continue
         listed = ", ".join(names[int(topic)].as_py() for topic in topics[:4]) + (" ..." if len(topics) > 4 else "")
-        rows.append(TableRow([listed, f"{len(topics):,}", f"{sizes[channel]:,}", figure(learn.rates[topics].sum())]))
-    return ReportTable(["biggest channels: topics", "topics", "members", "events per interval"], rows)
+        rows.append(
+            TableRow([listed, f"{len(topics):,}", f"{sizes[channel]:,}", figure(learn.rates[topics].sum() * DAY_S)])
+        )
+    return ReportTable(["biggest channels: topics", "topics", "members", "events per day"], rows)
 
 
 def _moves(design: Design, learn: Workload, names: Names) -> ReportTable | None:
@@ -123,8 +128,8 @@ def _busiest_links(design: Design, learn: Workload, names: Names) -> ReportTable
     rows = []
     for at in np.lexsort([ends[:, 1], ends[:, 0], -events])[:SHOWN].tolist():
         pair = [names.node(int(node)) for node in ends[at]]
-        rows.append(TableRow([*pair, f"{channels[at]:,.0f}", figure(events[at])]))
-    header = ["busiest links: one end", "other end", "channels", "events per interval of these"]
+        rows.append(TableRow([*pair, f"{channels[at]:,.0f}", figure(events[at] * DAY_S)]))
+    header = ["busiest links: one end", "other end", "channels", "events per day of these"]
     return ReportTable(header, rows, (0, 1))
 
 

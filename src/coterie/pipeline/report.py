@@ -1,117 +1,148 @@
-"""The report of the main job: the systems side by side on one input, and what the chosen plan does."""
+"""The report of the main job: the systems side by side on one input, in messages, bytes and money."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from coterie.model.prices import EXAMPLE, Money, Prices, monthly
 from coterie.pipeline import charts
-from coterie.pipeline.job import BASELINE, Outcome
+from coterie.pipeline.job import Outcome
 from coterie.pipeline.page import Report, ReportTable, Section, TableRow, figure
 from coterie.pipeline.plan_report import plan_section
-from coterie.pipeline.planning import Priced
+from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
+from coterie.pipeline.verdict import bytes_saved, gigabytes, sentences, usable
 
 DWARFING = 6  # a bar so many times as long as the median one would hide the others
 
 COLUMNS = (
-    ("overall", "messages in all"),
-    ("maintenance.tree_keepalives", "tree keep-alives"),
-    ("maintenance.link_keepalives", "link keep-alives"),
     ("dissemination.copies", "copies of events"),
+    ("maintenance.upkeep", "heartbeats"),
+    ("control.messages", "announcements"),
+    ("volume.total", "bytes in all"),
     ("dissemination.relayed", "relayed"),
     ("dissemination.filtered", "filtered"),
     ("dissemination.duplicate", "duplicate"),
-    ("delay.hops.mean", "hops, mean"),
-    ("state.degree.mean", "links per node"),
-    ("loss.lost", "lost"),
 )
+FIXED = (
+    ("delay.hops.mean", "hops, mean"),
+    ("state.links", "links"),
+    ("state.tree_entries.mean", "entries per node"),
+    ("state.tree_entries.max", "largest"),
+    ("load.messages.max", "hottest node, messages per second"),
+    ("setup.messages", "messages to set up"),
+    ("setup.moves", "clients that move"),
+)
+WAYS = {STAY: "Clients stay where they are", PLACED: "Clients placed by interest", OWN: "As each system places"}
 
 
-def comparison(outcome: Outcome) -> Report:
+@dataclass(frozen=True)
+class Shown:
+    """What rates are shown per, and what they cost."""
+
+    prices: Prices
+    seconds: float
+    unit: str
+
+
+def comparison(outcome: Outcome, prices: Prices = EXAMPLE, seconds: float = 3600.0, unit: str = "hour") -> Report:
     """Costs side by side, learning against later window, what the chosen plan does, and what became of the input."""
-    usable = sorted((entry for entry in outcome.priced if entry.later), key=_overall)
-    sections = [_bills(usable, outcome.chosen), _windows(usable)]
+    rows, shown = usable(outcome), Shown(prices, seconds, unit)
+    ways = [way for way in WAYS if any(one.placement == way for one in rows)]
+    sections = [_bills([one for one in rows if one.placement == way], way, outcome, shown) for way in ways]
+    sections += [_money(rows, outcome, shown), _windows(rows, shown)]
     if outcome.chosen is not None:
         sections.append(plan_section(outcome, outcome.chosen))
     sections += [_input(outcome)]
     facts = outcome.facts
     return Report(
         title=f"Coterie: {outcome.name}",
-        subtitle=f"Learned on one window, priced on a later one; figures per interval of {facts['interval_s']:g} s.",
-        lead=_lead(outcome),
+        subtitle=f"Learned on one window, priced on a later one; rates between nodes per {unit}.",
+        lead=sentences(outcome, prices),
         cards=[
-            ("subscribers", f"{facts['subscribers']:,}"),
+            ("clients", f"{facts['clients']:,}"),
             ("topics", f"{facts['topics']:,}"),
             ("subscriptions", f"{facts['subscriptions']:,}"),
-            ("nodes", f"{facts['nodes']:,}"),
+            ("peers" if facts["is_peers"] else "brokers", f"{facts['nodes']:,}"),
         ],
         sections=sections,
     )
 
 
-def _lead(outcome: Outcome) -> list[str]:
-    chosen = outcome.chosen
-    if chosen is None or chosen.later is None:
-        return ["No system serves everybody on the later window."]
-    sentence = f"{chosen.system} is the cheapest: {chosen.later.overall:,.0f} messages per interval on the later window"
-    baseline = next((entry.later for entry in outcome.priced if entry.system == BASELINE), None)
-    if baseline is not None and chosen.system != BASELINE and baseline.overall:
-        sentence += f", {1 - chosen.later.overall / baseline.overall:.0%} below {BASELINE}"
-    if chosen.later_bound is not None and chosen.later_bound.overall:
-        sentence += f" and {chosen.later.overall / chosen.later_bound.overall:.2f} times the lower bound"
-    return [sentence + "."]
-
-
-def _bills(usable: Sequence[Priced], chosen: Priced | None) -> Section:
-    ledgers = [entry.later.columns() for entry in usable if entry.later]
+def _bills(rows: Sequence[Priced], way: str, outcome: Outcome, shown: Shown) -> Section:
+    ledgers = [one.later.columns() for one in rows if one.later]
     parts = {
-        "tree keep-alives": [ledger["maintenance.tree_keepalives"] for ledger in ledgers],
-        "link keep-alives": [ledger["maintenance.link_keepalives"] for ledger in ledgers],
-        "associations": [ledger["maintenance.associations"] for ledger in ledgers],
-        "copies wanted": [ledger["dissemination.wanted"] for ledger in ledgers],
+        "copies wanted": [ledger["volume.wanted"] for ledger in ledgers],
         "copies to nodes that do not want them": [
-            sum(ledger[f"dissemination.{kind}"] for kind in ("inbound", "relayed", "filtered", "duplicate"))
+            sum(ledger[f"volume.{kind}"] for kind in ("inbound", "relayed", "filtered", "duplicate"))
             for ledger in ledgers
         ],
+        "heartbeats": [ledger["volume.upkeep"] for ledger in ledgers],
+        "announcements": [ledger["volume.control"] for ledger in ledgers],
     }
-    labels = [entry.system for entry in usable]
-    bounds = [entry.later_bound.overall if entry.later_bound else 0.0 for entry in usable]
-    affordable = [index for index, ledger in enumerate(ledgers) if ledger["overall"] <= DWARFING * _median(ledgers)]
-    shown = [
-        charts.stacked_bars(
-            "What each system would send on the later window",
-            {name: [values[index] for index in affordable] for name, values in parts.items()},
-            [labels[index] for index in affordable],
-            [bounds[index] for index in affordable],
-            "messages per interval",
-        )
-    ]
-    rows = [
-        TableRow(
-            [entry.system, *(figure(ledger[column]) for column, _ in COLUMNS)],
-            "chosen" if chosen is not None and entry.system == chosen.system else "",
-        )
-        for entry, ledger in zip(usable, ledgers, strict=True)
-    ]
-    left_out = [labels[index] for index in range(len(labels)) if index not in affordable]
+    labels = [one.system for one in rows]
+    bounds = [one.later_bound.volume.total if one.later_bound else 0.0 for one in rows]
+    drawn = [index for index, ledger in enumerate(ledgers) if ledger["volume.total"] <= DWARFING * _median(ledgers)]
+    chart = charts.stacked_bars(
+        f"{WAYS[way]}: kB per {shown.unit} between nodes, later window",
+        {name: [values[index] * shown.seconds / 1e3 for index in drawn] for name, values in parts.items()},
+        [labels[index] for index in drawn],
+        [bounds[index] * shown.seconds / 1e3 for index in drawn],
+        f"kB per {shown.unit}",
+    )
+    left_out = [labels[index] for index in range(len(labels)) if index not in drawn]
     text = [f"Left out of the plot because it would dwarf the others: {', '.join(left_out)}."] if left_out else []
-    return Section("The bill", text, shown, [ReportTable(["system", *(name for _, name in COLUMNS)], rows)])
+    header = ["system", *(name for _, name in COLUMNS), "saved", *(name for _, name in FIXED)]
+    table = [_row(one, outcome, shown) for one in rows]
+    return Section(f"The bill: {WAYS[way].lower()}", text, [chart], [ReportTable(header, table)])
 
 
-def _overall(entry: Priced) -> float:
-    return entry.later.overall if entry.later else float("inf")
+def _row(one: Priced, outcome: Outcome, shown: Shown) -> TableRow:
+    assert one.later is not None
+    ledger, now = one.later.columns(), outcome.against.later if outcome.against else None
+    saved = "" if now is None else f"{bytes_saved(now, one.later):.0%}"
+    mark = "chosen" if outcome.chosen is not None and one.name == outcome.chosen.name else ""
+    return TableRow(
+        [
+            one.system,
+            *(figure(ledger[column] * shown.seconds) for column, _ in COLUMNS),
+            saved,
+            *(figure(ledger[column]) for column, _ in FIXED),
+        ],
+        mark,
+    )
+
+
+def _money(rows: Sequence[Priced], outcome: Outcome, shown: Shown) -> Section:
+    sizes = int(outcome.facts["nodes"]), int(outcome.facts["clients"])
+    table = []
+    for one in rows:
+        assert one.later is not None
+        paid = monthly(one.later, shown.prices, *sizes)
+        table.append(
+            TableRow([one.name, gigabytes(one.later.volume.total)] + [f"{value:,.2f}" for value in _paid(paid)])
+        )
+    currency = shown.prices.currency
+    label = "example prices" if shown.prices.is_example else "your prices"
+    header = ["design", "between nodes", "traffic", "work", "brokers, clients, deliveries", f"{currency} a month"]
+    return Section(f"A month in {currency} ({label})", (), (), [ReportTable(header, table)])
+
+
+def _paid(paid: Money) -> tuple[float, float, float, float]:
+    return paid.traffic, paid.work, paid.fixed, paid.total
 
 
 def _median(ledgers: Sequence[dict[str, float]]) -> float:
-    return float(np.median([ledger["overall"] for ledger in ledgers])) if ledgers else 0.0
+    return float(np.median([ledger["volume.total"] for ledger in ledgers])) if ledgers else 0.0
 
 
-def _windows(usable: Sequence[Priced]) -> Section:
-    labels = [entry.system for entry in usable]
+def _windows(rows: Sequence[Priced], shown: Shown) -> Section:
+    labels = [one.name for one in rows]
     copies = {
-        "learning window": [entry.learn.dissemination.copies if entry.learn else 0.0 for entry in usable],
-        "later window": [entry.later.dissemination.copies if entry.later else 0.0 for entry in usable],
+        "learning window": [one.learn.dissemination.copies * shown.seconds if one.learn else 0.0 for one in rows],
+        "later window": [one.later.dissemination.copies * shown.seconds if one.later else 0.0 for one in rows],
     }
     drawn = [
         index for index in range(len(labels)) if max(v[index] for v in copies.values()) <= DWARFING * _middle(copies)
@@ -120,7 +151,7 @@ def _windows(usable: Sequence[Priced]) -> Section:
         "Copies of events, learned and later",
         {name: [values[index] for index in drawn] for name, values in copies.items()},
         [labels[index] for index in drawn],
-        "copies per interval",
+        f"copies per {shown.unit}",
     )
     text = "A design that has only learned its window by heart shows a longer second bar."
     return Section("Does it hold later?", [text], [chart])
@@ -142,11 +173,9 @@ def _input(outcome: Outcome) -> Section:
         f"{facts['learned_subscriptions']:,} subscriptions were alive in the learning window, "
         f"{facts['later_subscriptions']:,} in the later one."
     ]
-    if facts["is_held_out"]:
-        text.append("Subscriptions carry no times: a tenth of them, drawn by the seed, counts as arriving later.")
     if facts["events_on_topics_nobody_wants"]:
-        unwanted = facts["events_on_topics_nobody_wants"]
-        text.append(f"{figure(unwanted)} events per interval were on topics nobody wants; they are left out.")
+        unwanted = facts["events_on_topics_nobody_wants"] * 86400
+        text.append(f"{figure(unwanted)} events a day were on topics nobody wants; they are left out.")
     problems = [TableRow([entry.system, entry.problem]) for entry in outcome.priced if entry.problem]
     tables = [ReportTable(["table", "rows read", "kept", "set aside", "why"], rows, (0, 4))]
     if problems:

@@ -6,7 +6,7 @@ publications without a time are spread evenly over all windows. Data without any
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +161,7 @@ def _facts(
         "is_peers": choices.is_peers,
         "links": network.graph.link_count if network.graph else None,
         "zones": list(network.zones),
+        "zones_assumed": network.is_zoned,
         "interval_s": shown_interval_s(windows, choices),
         "is_timed": windows.is_timed,
         "is_held_out": is_held_out(wanted),
@@ -192,9 +193,19 @@ class _Network:
     zone_of: Index | None = None
     zones: tuple[str, ...] = ()
     is_assumed: bool = False
+    is_zoned: bool = False  # by us, in turn
 
 
 def _network(tables: Path, clients: pa.Array, choices: WindowChoices) -> _Network:
+    found = _brokers_or_peers(tables, clients, choices)
+    if found.zone_of is not None or choices.is_peers or choices.zones < 2:
+        return found
+    count = min(choices.zones, found.node_count)
+    zone_of = (np.arange(found.node_count) % count).astype(np.int32)
+    return replace(found, zone_of=zone_of, zones=tuple(f"zone {number + 1}" for number in range(count)), is_zoned=True)
+
+
+def _brokers_or_peers(tables: Path, clients: pa.Array, choices: WindowChoices) -> _Network:
     brokers = read_brokers(tables)
     if brokers is None:
         node_count = _node_count(len(clients), choices)

@@ -9,7 +9,7 @@ from random import Random
 
 import numpy as np
 
-from coterie.accounting.price import crossing_links, structure, topics
+from coterie.accounting.price import MOVE_COPIES, crossing_links, mean_copy_bytes, structure, topics
 from coterie.accounting.tally import Structure, structure_state
 from coterie.errors import RunError
 from coterie.model import Design, Ledger, Overlay, Relation, Workload
@@ -136,13 +136,16 @@ class _Run:
         once = priced.setup
         rate = priced.control.subscription * told / once.messages if once.messages else 0.0
         messages = sum(float(self.set_up.get(traffic, 0)) for traffic in BUILDING)
+        moved = once.moves * MOVE_COPIES * mean_copy_bytes(self.workload, self.wire)
         seen = _state(self.simulation, self.design, self.workload.zone_of)
         return replace(
             seen,
             maintenance=upkeep,
             control=Control(subscription=rate),
             setup=Setup(
-                messages=messages, bytes=messages * (self.wire.announcement + priced.wish_bytes), moves=once.moves
+                messages=messages,
+                bytes=messages * (self.wire.announcement + priced.wish_bytes) + moved,
+                moves=once.moves,
             ),
             wish_bytes=priced.wish_bytes,
             clients=priced.clients,

@@ -1,0 +1,126 @@
+"""Bills as people read them: one row a system, copies and upkeep apart, cheapest first; and units chosen here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.table import Table
+
+from coterie.cli.console import number
+from coterie.errors import ConfigError
+from coterie.model import Ledger
+from coterie.pipeline.job import Outcome
+from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
+from coterie.pipeline.verdict import bytes_saved, usable
+
+UNITS = {1.0: "second", 60.0: "minute", 3600.0: "hour", 86400.0: "day", 2629800.0: "month"}
+TITLES = {
+    STAY: "clients stay where they are",
+    PLACED: "clients placed by interest",
+    OWN: "each system places as it does",
+}
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a rate is shown per; ratios do not depend on it."""
+
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds < float("inf"):
+            raise ConfigError("--interval", self.seconds, "seconds, more than 0")
+
+    @property
+    def name(self) -> str:
+        return UNITS.get(self.seconds, f"{self.seconds:g} s")
+
+    def rate(self, per_second: float) -> str:
+        return short(per_second * self.seconds)
+
+    def volume(self, per_second: float) -> str:
+        return f"{short(per_second * self.seconds)}B"
+
+
+def short(value: float) -> str:
+    """At most six letters: 12.3 k, 4.56 M."""
+    for letter, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}" if abs(value) < 999.5 * size else f"{value / size:.0f}{letter}"
+    return f"{value:.3g}" if value else "0"
+
+
+HEADER = ("system", "copies", "upkeep", "control", "bytes", "saved", "bound", "hops", "links", "hottest")
+
+
+def bill_tables(outcome: Outcome, unit: Unit) -> list[Table]:
+    """A table for each thing that may become of clients."""
+    rows = usable(outcome)
+    ways = [way for way in (STAY, PLACED, OWN) if any(one.placement == way for one in rows)]
+    return [_table(outcome, [one for one in rows if one.placement == way], way, unit) for way in ways]
+
+
+def _table(outcome: Outcome, rows: Sequence[Priced], way: str, unit: Unit) -> Table:
+    kind = "peers" if outcome.facts["is_peers"] else TITLES[way]
+    table = Table(
+        title=f"{kind}: between nodes per {unit.name}",
+        title_justify="left",
+        title_style="bold",
+        header_style="bold",
+        box=None,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    moves = way == PLACED or any(one.later and one.later.setup.moves for one in rows)
+    header = (*HEADER, "moves") if moves else HEADER
+    for index, name in enumerate(header):
+        table.add_column(name, justify="right" if index else "left", no_wrap=True)
+    for entry in rows:
+        cells = _cells(entry, outcome.against, unit)
+        assert entry.later is not None
+        if moves:
+            cells.append(short(entry.later.setup.moves))
+        chosen = outcome.chosen is not None and entry.name == outcome.chosen.name
+        now = outcome.against is not None and entry.name == outcome.against.name
+        table.add_row(*cells, style="bold" if chosen else "cyan" if now else None)
+    return table
+
+
+def _cells(entry: Priced, against: Priced | None, unit: Unit) -> list[str]:
+    later, bound = entry.later, entry.later_bound
+    assert later is not None
+    assert bound is not None
+    return [
+        entry.system,
+        unit.rate(later.dissemination.copies),
+        unit.rate(later.maintenance.upkeep),
+        unit.rate(later.control.messages),
+        unit.volume(later.volume.total),
+        _saved(entry, against),
+        f"{later.volume.total / bound.volume.total:.2f}x" if bound.volume.total else "",
+        f"{later.delay.hops.mean:.1f}",
+        short(later.state.links),
+        f"{_hottest(later):.1f}x",
+    ]
+
+
+def _saved(entry: Priced, against: Priced | None) -> str:
+    if against is None or against.later is None or entry.later is None:
+        return ""
+    if entry.name == against.name:
+        return "now"
+    return f"{bytes_saved(against.later, entry.later):+.0%}"
+
+
+def _hottest(bill: Ledger) -> float:
+    return bill.load.messages.max / bill.load.messages.mean if bill.load.messages.mean else 0.0
+
+
+def lost(outcome: Outcome) -> list[str]:
+    """Designs that do not serve everybody."""
+    return [
+        f"{one.name} does not serve everybody: {number(one.later.loss.lost)} deliveries a second are lost"
+        for one in usable(outcome)
+        if one.later is not None and one.later.loss.lost > 0
+    ]

@@ -1,0 +1,222 @@
+"""What an operator asks of a comparison, in sentences: what do I run, what would I save, what does it cost me?
+
+Everything is against what the user runs now (`Outcome.against`) on the later window, which no design was learned from.
+The same sentences stand in the terminal, in the report and in the JSON document.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from coterie.model import Ledger
+from coterie.model.prices import MONTH_S, Money, Prices, monthly
+from coterie.pipeline.job import Outcome
+from coterie.pipeline.planning import PLACED, Priced, is_whole
+from coterie.pipeline.steps import Facts
+
+NAMES = {
+    "mesh": "a full mesh (NATS, EMQX, VerneMQ)",
+    "star": "a star of bridges (mosquitto)",
+    "flooding": "a full mesh that sends everything everywhere",
+}
+SCALE = 10_000  # publications a second at which traffic begins to matter in money
+SMALL_SAVING = 0.02  # of the bytes: less is not worth a change
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One design against what runs now."""
+
+    now: Priced
+    best: Priced
+    saved: float  # share of the bytes between nodes
+    saved_money: float  # a month
+    paid_back_s: float | None  # None: nothing to pay, or never
+    money_now: Money
+    money_then: Money
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the answer is to keep what there is."""
+        return self.best.name == self.now.name or self.saved < SMALL_SAVING
+
+
+def bytes_saved(now: Ledger, then: Ledger) -> float:
+    return 1 - then.volume.total / now.volume.total if now.volume.total else 0.0
+
+
+def verdict(outcome: Outcome, prices: Prices, best: Priced | None = None) -> Verdict | None:
+    """None where what runs now, or everything else, has no bill."""
+    now, best = outcome.against, best or outcome.chosen
+    if now is None or best is None or now.later is None or best.later is None:
+        return None
+    sizes = int(outcome.facts["nodes"]), int(outcome.facts["clients"])
+    paid = [monthly(bill, prices, *sizes) for bill in (now.later, best.later)]
+    gain = now.later.volume.total - best.later.volume.total
+    once = best.later.setup.bytes if best.later.setup.moves else 0.0
+    return Verdict(
+        now,
+        best,
+        bytes_saved(now.later, best.later),
+        paid[0].total - paid[1].total,
+        once / gain if once and gain > 0 else None,
+        paid[0],
+        paid[1],
+    )
+
+
+def sentences(outcome: Outcome, prices: Prices) -> list[str]:
+    """What runs, what would be saved, what that costs, how far from the possible, and what all of it rests on."""
+    found = verdict(outcome, prices)
+    if found is None:
+        return ["No system serves everybody on the later window."]
+    told = [_runs(outcome, found, prices)]
+    if found.keeps:
+        told.append("Keep what you have: no design here saves more than 2 % of that.")
+    else:
+        told += [_saves(outcome, found, prices), _costs(outcome.facts, found)]
+    return [*told, _possible(found), *_drift(found), *assumptions(outcome.facts, prices)]
+
+
+def _runs(outcome: Outcome, found: Verdict, prices: Prices) -> str:
+    facts, bill = outcome.facts, found.now.later
+    assert bill is not None
+    what = NAMES.get(found.now.system, found.now.system)
+    if facts["is_peers"]:
+        where = f"{facts['nodes']:,} peers"
+    else:
+        zones = f" in {len(facts['zones'])} zones" if len(facts["zones"]) > 1 else ""
+        where = f"{facts['nodes']:,} brokers{zones}"
+    return (
+        f"Now: {what} of {where}, clients where they are. Between them go {gigabytes(bill.volume.total)} a month "
+        f"({per_publication(bill, facts)} copies a publication), {amount(found.money_now.traffic, prices)} of traffic "
+        f"and {amount(found.money_now.work, prices)} of work."
+    )
+
+
+def _saves(outcome: Outcome, found: Verdict, prices: Prices) -> str:
+    best = found.best.later
+    assert best is not None
+    return (
+        f"Best: {describe(found.best)}: {gigabytes(best.volume.total)} a month ({per_publication(best, outcome.facts)} "
+        f"copies a publication). Saved: {found.saved:.0%} of the bytes, {amount(found.saved_money, prices)} a month"
+        f"{_of_fixed(found, prices)}{_at_scale(outcome.facts, found, prices)}."
+    )
+
+
+def _at_scale(facts: Facts, found: Verdict, prices: Prices) -> str:
+    """Money is linear in the traffic: what the same shares are worth to somebody with more of it."""
+    published = float(facts["published_per_s"])
+    if not published or published >= SCALE / 2:
+        return ""
+    worth = found.saved_money * SCALE / published
+    return f"; at {SCALE:,} publications a second it would be {amount(worth, prices)}"
+
+
+def _of_fixed(found: Verdict, prices: Prices) -> str:
+    return f" of {amount(found.money_now.total, prices)} with brokers and clients" if found.money_now.fixed else ""
+
+
+def _costs(facts: Facts, found: Verdict) -> str:
+    now, best = found.now.later, found.best.later
+    assert now is not None
+    assert best is not None
+    told = (
+        f"Its price: {best.delay.hops.mean:.1f} hops on average instead of {now.delay.hops.mean:.1f}, "
+        f"{best.state.links:,.0f} links instead of {now.state.links:,.0f}, the hottest node at "
+        f"{_hottest(best):.1f} times the mean instead of {_hottest(now):.1f}"
+    )
+    moves = best.setup.moves
+    if not moves:
+        return told + "; nobody moves."
+    back = "" if found.paid_back_s is None else f", which is paid back after {duration(found.paid_back_s)}"
+    return told + f"; {moves:,.0f} of {facts['clients']:,} clients move once{back}."
+
+
+def _hottest(bill: Ledger) -> float:
+    return bill.load.messages.max / bill.load.messages.mean if bill.load.messages.mean else 0.0
+
+
+def _possible(found: Verdict) -> str:
+    best, bound = found.best.later, found.best.later_bound
+    assert best is not None
+    assert bound is not None
+    if not bound.volume.copies:
+        return "On its placement nothing has to go between nodes at all."
+    return (
+        f"Nothing that delivers everything goes below {gigabytes(bound.volume.copies)} of copies a month on that "
+        f"placement; this one needs {gigabytes(best.volume.copies)} ({best.volume.copies / bound.volume.copies:.2f} "
+        "times)."
+    )
+
+
+def _drift(found: Verdict) -> list[str]:
+    if found.keeps or found.now.learn is None or found.best.learn is None:
+        return []
+    learned = bytes_saved(found.now.learn, found.best.learn)
+    if learned <= 0:
+        return []
+    eaten = 1 - found.saved / learned
+    how = f"drift ate {eaten:.0%} of the gain" if eaten > 0 else "the gain held"
+    return [f"On the window it was learned from it saves {learned:.0%}: {how}."]
+
+
+def assumptions(facts: Facts, prices: Prices) -> list[str]:
+    """Everything the numbers rest on that the log did not say."""
+    told = []
+    if facts["is_rate_assumed"]:
+        told.append("There is no log of publications: one event an hour on every topic, from nobody, is ASSUMED.")
+    if facts["brokers_assumed"]:
+        told.append(f"The log names no brokers: {facts['nodes']} are assumed, clients spread evenly (--brokers N).")
+    if facts.get("zones_assumed"):
+        told.append(f"Brokers are assumed to stand in {len(facts['zones'])} zones in turn (--zones N).")
+    if facts["sizes_assumed"] and not facts["is_rate_assumed"]:
+        told.append(f"{facts['sizes_assumed']:.0%} of the publications do not tell their size: 200 bytes are assumed.")
+    if facts["is_held_out"]:
+        told.append("Subscriptions carry no times: a tenth of them, drawn by the seed, counts as arriving later.")
+    if prices.is_example:
+        told.append("Prices are EXAMPLES; yours: coterie prices > prices.toml, then --prices prices.toml.")
+    return told
+
+
+def describe(entry: Priced) -> str:
+    name = NAMES.get(entry.system, entry.system)
+    if entry.placement == PLACED or (entry.later is not None and entry.later.setup.moves):
+        return f"{name} with clients placed by interest"
+    return name
+
+
+def per_publication(bill: Ledger, facts: Facts) -> str:
+    published = float(facts.get("published_per_s") or 0.0)
+    return f"{bill.dissemination.copies / published:.2f}" if published else "0"
+
+
+def usable(outcome: Outcome) -> list[Priced]:
+    """Designs with a whole bill, cheapest first."""
+    whole = [one for one in outcome.priced if one.later is not None and one.later_bound is not None]
+    return sorted(whole, key=lambda one: (not is_whole(one.later), one.later.volume.total))  # type: ignore[union-attr, arg-type]
+
+
+# --- words for numbers ---
+
+
+def gigabytes(per_second: float) -> str:
+    """A month of so many bytes a second."""
+    value = per_second * MONTH_S
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{value / size:,.3g} {unit}"
+    return f"{value:,.0f} bytes"
+
+
+def amount(value: float, prices: Prices) -> str:
+    if 0 < abs(value) < 0.01:
+        return f"less than 0.01 {prices.currency}"
+    return f"{value:,.2f} {prices.currency}"
+
+
+def duration(seconds: float) -> str:
+    for unit, length in (("years", 365.25 * 86400), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return "a minute"
