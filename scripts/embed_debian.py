@@ -1,4 +1,4 @@
-"""Derive the embedded data set from the Debian package index in the traces folder: update notices to a fleet of machines.
+"""Derive the embedded data set from the Debian package index: update notices to a fleet of machines and dashboards.
 
 Machines follow the source packages of everything installed on them: a few programs picked by popularity, and all that
 those depend on; each section of the archive has a dashboard, and one watches everything. Uploads of those packages are

@@ -8,6 +8,8 @@ from itertools import pairwise
 
 from coterie.model import Design, Spread, Workload
 from coterie.model.latency import Latency
+from coterie.model.wires import COTERIE
+from coterie.model.workload import TOPIC_BYTES
 
 
 def slow_dissemination(design: Design, workload: Workload, latency: Latency) -> Counter[str]:
@@ -24,8 +26,13 @@ def slow_dissemination(design: Design, workload: Workload, latency: Latency) -> 
         if rate > 0:
             wants = wanting.get(int(publications.topic[publication]), Counter())
             book["owed"] += rate * sum(wants.values())
+            size = COTERIE.copy_bytes(TOPIC_BYTES, float(publications.size[publication]))
             for kind, count in _one_event(design, workload, latency, publication, wants).items():
                 book[kind] += rate * count
+                book[f"{kind} bytes"] += rate * count * size
+            book["load"] += rate
+    copies = sum(book[kind] for kind in ("inbound", "wanted", "relayed", "filtered", "duplicate"))
+    book["load"] += 2 * copies + book["delivered"]
     return book
 
 
@@ -34,6 +41,10 @@ def _one_event(
 ) -> Counter[str]:
     book: Counter[str] = Counter()
     entries, trees = design.entries, design.trees
+
+    def crosses(source: int, target: int) -> bool:
+        return workload.zone_of is not None and workload.zone_of[source] != workload.zone_of[target]
+
     arrivals: list[tuple[int, int, int, int, int, int]] = []  # (us, row, order, node, hops, came from or -1)
     ready: dict[int, tuple[int, int]] = {}
     for row in range(entries.count):
@@ -44,6 +55,7 @@ def _one_event(
         for source, target in pairwise(path):
             us, hops = us + latency.between_us(source, target), hops + 1
             book["inbound"] += 1
+            book["crossing"] += crosses(source, target)
         ready[row] = us, hops
         heapq.heappush(arrivals, (us, row, 0, path[-1], hops, -1))
     order = 0
@@ -58,6 +70,7 @@ def _one_event(
         if trees.spread is Spread.THROUGH:  # what is passed on is kept where it is wanted, and filtered at the spokes
             is_member = node in wants or node not in (trees.root[channel], entries.hops[entries.indptr[row + 1] - 1])
         if source >= 0:
+            book["crossing"] += crosses(source, node)
             if node in had:
                 book["duplicate"] += 1
             elif not is_member:

@@ -13,6 +13,7 @@ from coterie.errors import ConfigError
 from coterie.model import BrokerGraph, Change, Relation, Timeline
 from coterie.model.latency import Latency
 from coterie.model.ledger import Distribution
+from coterie.sim.run import SPAN_S
 from tests.conftest import small_workload
 
 changes = st.lists(
@@ -52,11 +53,11 @@ def test_node_interests_are_unions() -> None:
 
 def test_whole_events_keep_the_mean() -> None:
     workload = small_workload(nodes=50, topics=40, seed=3)
-    fractional = replace(workload, publications=replace(workload.publications, rate=workload.publications.rate + 0.3))
-    drawn = [fractional.with_whole_events(seed).publications.rate for seed in range(200)]
-    assert all(np.array_equal(rates, np.floor(rates)) for rates in drawn)
+    fractional = replace(workload, publications=replace(workload.publications, rate=workload.publications.rate + 0.33))
+    drawn = [fractional.with_whole_events(seed, 10.0).publications.rate for seed in range(200)]
+    assert all(np.allclose(rates * 10, np.rint(rates * 10)) for rates in drawn)
     assert np.mean(drawn) == pytest.approx(fractional.publications.rate.mean(), rel=0.02)
-    assert workload.with_whole_events(1) is workload
+    assert workload.with_whole_events(1, SPAN_S) is workload
 
 
 def test_bad_workloads_are_refused() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from coterie.model import Change
 from coterie.workloads.popularity import draw_interests, exponential, fixed_sizes, zipf
+from coterie.workloads.rates import per_interval
 from coterie.workloads.spidercast import Churn, Nyse, Popular, Uniform, Zipf, churn, popular
 
 
@@ -67,8 +68,8 @@ def test_subscribers_sit_at_brokers() -> None:
 
 def test_rates_can_be_shared_by_publishers_in_whole_events() -> None:
     workload = popular(Uniform(nodes=500, topics=20, publishers=3, rate=7.0), 4)
-    assert (workload.rates == 7).all()
-    assert workload.publications.rate.reshape(20, 3).tolist() == [[3, 2, 2]] * 20
+    assert (per_interval(workload) == 7).all()
+    assert np.rint(workload.publications.rate * 60).reshape(20, 3).tolist() == [[3, 2, 2]] * 20
     fractional = popular(Uniform(nodes=500, topics=20, publishers=4, rate=0.5), 4).publications
     assert (fractional.rate == 0.125).all()
 

@@ -10,6 +10,7 @@ import pytest
 
 from coterie.errors import ConfigError, InputError
 from coterie.workloads import make_timeline, make_workload
+from coterie.workloads.rates import per_interval
 from coterie.workloads.traces import latency_ms, trace_file, trace_table, traces_folder, word_counts
 
 real = [pytest.mark.traces, pytest.mark.usefixtures("traces")]
@@ -29,9 +30,9 @@ class TestReal:
 
     def test_wiki_rates_are_edits_per_day(self) -> None:
         workload = make_workload("wiki", {}, 1)
-        assert workload.rates.sum() == pytest.approx(157_474 / 31, rel=0.01)
+        assert per_interval(workload).sum() == pytest.approx(157_474 / 31, rel=0.01)
         half = make_workload("wiki", {"interval_s": 43_200}, 1)
-        assert half.rates.sum() == pytest.approx(workload.rates.sum() / 2, rel=1e-6)
+        assert per_interval(half).sum() == pytest.approx(per_interval(workload).sum() / 2, rel=1e-6)
 
     def test_a_part_of_a_trace(self) -> None:
         workload = make_workload("wiki24h", {"topics": 3000, "selection": "random", "nodes": 20}, 1)
@@ -56,7 +57,7 @@ class TestReal:
         assert popularity[0] > 80  # what everybody needs
         assert np.median(popularity) < 10  # what few do
         day = make_workload("debian", {"subscribers": 100, "topics": 0, "choices": 3, "interval_s": 86_400}, 1)
-        assert day.rates.sum() == pytest.approx(12 * workload.rates.sum(), rel=1e-3)
+        assert per_interval(day).sum() == pytest.approx(12 * per_interval(workload).sum(), rel=1e-3)
 
     def test_articles_go_to_readers_of_their_words(self) -> None:
         workload = make_workload("citeulike-documents", {"topics": 300, "subscribers": 100, "nodes": 50}, 1)

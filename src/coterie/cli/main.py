@@ -25,6 +25,7 @@ COMMANDS = {
     "reproduce": "reproducing:reproduce_command",
     "simulate": "simulating:simulate_command",
     "price": "pricing:price_command",
+    "prices": "prices:prices_command",
     "systems": "catalogue:systems_command",
     "workloads": "catalogue:workloads_command",
     "up": "up:up_command",

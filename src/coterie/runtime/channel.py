@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
+import socket
 from hashlib import sha256
 from typing import Protocol, cast
 
@@ -27,6 +28,17 @@ from coterie.runtime.frames import (
 )
 
 GREETING_BYTES_MAX = 1024
+KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
+
+
+def _watch_host(connection: socket.socket | None) -> None:
+    """Hosts that vanish are found by TCP within half a minute, so that heartbeats need not be frequent."""
+    if connection is None or connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if (option := getattr(socket, name, None)) is not None:  # not every system has all of them
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
 class Owner(Protocol):
@@ -67,6 +79,7 @@ class Channel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
+        _watch_host(transport.get_extra_info("socket"))
         owner = self._owner
         hello = Hello(LINK_VERSION, owner.network, owner.system, owner.node, self._nonce)
         self.transport.write(frame(HELLO, encode_hello(hello)))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from coterie.errors import ConfigError, InputError
+from coterie.model.ledger import HEARTBEAT_S
 from coterie.mqtt.options import ServerOptions
 
 NODE_MAX = 4095  # identifiers of events hold the node in 12 bits
@@ -62,8 +63,8 @@ class MqttSection(Section, frozen=True, kw_only=True):
 class LinkSection(Section, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
-    heartbeat_s: float = 2.0
-    silence_s: float = 10.0
+    heartbeat_s: float = HEARTBEAT_S
+    silence_s: float = 2.5 * HEARTBEAT_S
     backoff_s: float = 0.1
     backoff_s_max: float = 5.0
     idle_s: float = 60.0

@@ -1,0 +1,30 @@
+"""`coterie prices`: an example of a price file, to be filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coterie.cli import choices
+from coterie.cli.console import out, print_json
+from coterie.model.prices import EXAMPLE_FILE, read_prices
+
+
+def prices_command(
+    file: Annotated[Path | None, typer.Argument(help="A price file to check; nothing: print an example.")] = None,
+    as_json: choices.Json = False,
+) -> None:
+    """Print an example price file, or check one.
+
+    Example: coterie prices > prices.toml; then coterie compare --prices prices.toml
+    """
+    if file is None:
+        out.file.write(EXAMPLE_FILE)
+        return
+    prices = read_prices(file)
+    if as_json:
+        print_json(prices)
+        return
+    out.print(f"{file}: fine; a gigabyte between zones costs {prices.per_gb_across_zones:g} {prices.currency}")
