@@ -107,6 +107,7 @@ class Star:
     def __init__(self, program: str, load: Any, base: int, crossing: str) -> None:
         self._program, self._load, self._base, self._crossing = program, load, base, crossing
         self._folder = tempfile.TemporaryDirectory()
+        Path(self._folder.name).chmod(0o755)  # started as root, mosquitto reads access lists as somebody else
         self._processes: list[subprocess.Popen[bytes]] = []
         self._relays = [Relay(base + BRIDGES + node, base + HUB) for node in range(load.nodes) if node != HUB]
 
