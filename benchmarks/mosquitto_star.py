@@ -152,7 +152,11 @@ class Star:
         lines = ["topic readwrite #"]
         for node in range(self._load.nodes):
             if node != HUB:
-                lines += [f"user s{node}", "topic write #", *(f"topic read {one}" for one in self._load.wanted_at(node))]
+                lines += [
+                    f"user s{node}",
+                    "topic write #",
+                    *(f"topic read {one}" for one in self._load.wanted_at(node)),
+                ]
         return lines
 
     async def _until(self, condition: Any, limit_s: float = 60.0) -> None:

@@ -101,7 +101,9 @@ class Cluster:
     def _config(self, node: int) -> str:
         first, here = (f"127.0.0.1:{self.base + ROUTES + one}" for one in (0, node))
         return (
-            f'listen: "127.0.0.1:{self.base + node}"\nhttp: "127.0.0.1:{self.base + WEB + node}"\nserver_name: n{node}\n'
+            f'listen: "127.0.0.1:{self.base + node}"\n'
+            f'http: "127.0.0.1:{self.base + WEB + node}"\n'
+            f"server_name: n{node}\n"
             f'cluster {{ name: mesh, pool_size: 1, listen: "{here}", routes: ["nats://{first}"] }}\n'
         )
 

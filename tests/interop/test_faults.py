@@ -13,7 +13,12 @@ from coterie.runtime.client import MqttClient, connect_packet
 from tests.interop.fleet import Network, Processes, run, until, write_configs
 
 pytestmark = pytest.mark.interop
-BRISK = {"scribe": {"link_heartbeat_s": 1.0, "tree_heartbeat_s": 1.0}, "flooding": {"link_heartbeat_s": 1.0}}
+BRISK = {
+    "scribe": {"link_heartbeat_s": 1.0, "tree_heartbeat_s": 1.0},
+    "flooding": {"link_heartbeat_s": 1.0},
+    "mesh": {"link_heartbeat_s": 1.0},
+    "star": {"link_heartbeat_s": 1.0, "crossing": "wanted"},
+}
 
 
 class Traffic:
@@ -80,7 +85,9 @@ class Traffic:
         return sum(count - 1 for one in self.got for count in one.values())
 
 
-@pytest.mark.parametrize(("system", "qos"), [("scribe", 2), pytest.param("flooding", 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("system", "qos"), [("scribe", 2), ("star", 1), pytest.param("flooding", 1, marks=pytest.mark.slow)]
+)
 def test_kill_and_restart_loses_nothing(system: str, qos: int, tmp_path: Path) -> None:
     processes = Processes(write_configs(tmp_path, system, 3, settings=BRISK[system]))
 
@@ -108,7 +115,7 @@ def test_kill_and_restart_loses_nothing(system: str, qos: int, tmp_path: Path) -
         processes.stop()
 
 
-@pytest.mark.parametrize("system", ["scribe", "flooding"])
+@pytest.mark.parametrize("system", ["scribe", "flooding", "mesh"])
 def test_cut_links_and_a_partition_that_heals(system: str, tmp_path: Path) -> None:
     async def main() -> None:
         async with Network(tmp_path, system, 4, settings=BRISK[system]) as network:

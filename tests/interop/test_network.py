@@ -22,7 +22,7 @@ from coterie.systems import system_named
 from tests.interop.fleet import Network, run
 
 pytestmark = pytest.mark.interop
-SYSTEMS = ("flooding", "scribe")
+SYSTEMS = ("flooding", "mesh", "star", "scribe")
 
 
 def payloads(messages: list[Any]) -> Counter[bytes]:

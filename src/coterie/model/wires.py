@@ -28,13 +28,14 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
         return self.event + self.topics_in_event * topic_bytes + payload_bytes
 
 
+# With a client id of 11 bytes in the event; a tree's heartbeat names its topic (16 bytes), an announcement is tracked.
 COTERIE = Wire(
     name="coterie",
-    event=54.0,
+    event=60.0,
     topics_in_event=2.0,
-    link_heartbeat=14.0,
-    tree_heartbeat=16.0,
-    announcement=16.0,
+    link_heartbeat=22.0,
+    tree_heartbeat=35.0,
+    announcement=22.0,
     control=24.0,
 )
 # RMSG <account> <subject> <size>CRLF ... CRLF; PING and PONG; RS+ <account> <subject>CRLF.

@@ -10,7 +10,7 @@ it renames, and the messages it keeps while the hub is away (the runtime's recov
 from __future__ import annotations
 
 from random import Random
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from coterie.protocol.wire import Message
 from coterie.systems.announcing import ANNOUNCING_MESSAGES, AnnouncingNode
 from coterie.trace import Traffic
 
+CROSSINGS = ("all", "wanted")
 FEWEST_COPIES = -1
 AT_CENTER = 1  # the hub's position; everybody else's is 0
 
@@ -35,13 +36,15 @@ class StarParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
     """Which node is the hub (-1: the one that makes the fewest copies), what it passes on, how links are kept alive."""
 
     hub: int = 0
-    crossing: Literal["all", "wanted"] = "all"
+    crossing: str = "all"  # or "wanted"
     link_heartbeat_s: float = HEARTBEAT_S
     seen_capacity: int = 4096
 
     def __post_init__(self) -> None:
         if self.hub < FEWEST_COPIES:
             raise ConfigError("hub", self.hub, "a node, or -1 for the one that makes the fewest copies")
+        if self.crossing not in CROSSINGS:
+            raise ConfigError("crossing", self.crossing, f"one of {', '.join(CROSSINGS)}")
         check_period("link_heartbeat_s", self.link_heartbeat_s)
         if self.seen_capacity < 1:
             raise ConfigError("seen_capacity", self.seen_capacity, "at least 1")

@@ -1,0 +1,97 @@
+"""What a live network sends against what it was priced at, on a quiet network: copies to the copy, bytes closely."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from coterie.accounting.price import price
+from coterie.accounting.tally import COPIES, Tally
+from coterie.cli.up import _nobody_yet
+from coterie.model import BrokerGraph, Design, Ledger, Placement, Publications, Relation, Workload
+from coterie.protocol.system import Parameters, System
+from coterie.runtime.carried import RETAINED_CHANNEL
+from coterie.substrate.identifiers import topic_key
+from coterie.systems import scribe, system_named
+from tests.interop.fleet import Network, run
+
+pytestmark = pytest.mark.interop
+NODES = 5
+NAMES = [RETAINED_CHANNEL, "site/a/temp", "site/b/temp", "site/c/humidity", "z/nobody/wants/this"]  # in order
+INTEREST = [[1, 2], [2], [1, 3], [3], [], [1], [3, 2]]  # of clients, at the nodes
+HOME = [0, 1, 2, 3, 4, 0, 2]
+SIZES = [0, 20, 150, 700, 90]  # payload by topic
+QUIET_S = 0.8
+CASES = [("mesh", {}), ("star", {}), ("star", {"crossing": "wanted", "hub": 3}), ("scribe", {}), ("coterie", {})]
+
+
+def published() -> list[tuple[int, int]]:
+    """(client, topic): everybody on everything, some twice."""
+    once = [(client, topic) for client in range(len(HOME)) for topic in range(1, len(NAMES))]
+    return once + once[::3]
+
+
+def workload() -> Workload:
+    """Every node keeps retained messages: to the overlay that is one more topic, wanted by a client of its own."""
+    sent = Counter(published())
+    publications = Publications.of(
+        [client for client, _ in sent], [topic for _, topic in sent], [float(count) for count in sent.values()],
+        [float(SIZES[topic]) for _, topic in sent],
+    )  # fmt: skip
+    interests = Relation.from_rows([*INTEREST, *([0] for _ in range(NODES))], len(NAMES))
+    home = np.array([*HOME, *range(NODES)], np.int32)
+    names = np.array([float(len(name)) for name in NAMES])
+    return Workload("live", interests, publications, home, NODES, topic_bytes=names)
+
+
+def bill(system: System, parameters: Parameters) -> Ledger:
+    """Of the links that the network starts with, and what becomes of them when people have subscribed."""
+    stages, overlay = system.stages, system.plan(_nobody_yet(NODES), parameters, 0).overlay
+    graph = BrokerGraph.of(NODES, overlay.links.rows, overlay.links.columns) if system.name == "coterie" else None
+    demand = replace(workload(), graph=graph)
+    placement = Placement(demand.attachment, NODES)
+    channels = stages.channels(demand, placement, parameters, 0)
+    trees, entries = stages.trees(demand, placement, channels, overlay, parameters, 0)
+    return price(Design(system.name, placement, channels, overlay, trees, entries, {}), demand)
+
+
+async def live(name: str, settings: dict[str, Any], folder: Path) -> list[Tally]:
+    async with Network(folder, name, NODES, settings=settings) as network:
+        clients = [await network.client(node, f"client-{number:04}") for number, node in enumerate(HOME)]
+        for client, topics in zip(clients, INTEREST, strict=True):
+            for topic in topics:
+                await client.subscribe(NAMES[topic])
+        overlays = [node.network.overlay for node in network.nodes]
+        loop = asyncio.get_running_loop()
+        await network.until(lambda: all(loop.time() - one.built_s > QUIET_S for one in overlays))
+        for client, topic in published():
+            await clients[client].publish(NAMES[topic], bytes(SIZES[topic]))
+        audience = Counter(topic for topics in INTEREST for topic in topics)
+        owed = sum(audience[topic] for _, topic in published())
+        await network.until(lambda: sum(node.counts.messages_out for node in network.nodes) >= owed)
+        await asyncio.sleep(0.2)
+        assert sum(node.counts.messages_out for node in network.nodes) == owed
+        for client in clients:
+            await client.stop()
+        return [one.tally for one in overlays]
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=[f"{name} {settings}" for name, settings in CASES])
+def test_the_live_network_sends_what_it_was_priced_at(
+    name: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = np.array([topic_key(name) for name in NAMES], np.uint64)
+    monkeypatch.setattr(scribe, "topic_keys", lambda count: keys[:count])  # roots are found by name, not by number
+    system = system_named(name)
+    priced = bill(system, system.configure(settings)).columns()
+    measured = run(lambda: live(name, settings, tmp_path))
+    for column in COPIES:
+        assert sum(getattr(one, column) for one in measured) == pytest.approx(priced[f"dissemination.{column}"]), column
+        volume = sum(one.volume[column] for one in measured)
+        assert volume == pytest.approx(priced[f"volume.{column}"], rel=0.03), column
