@@ -91,6 +91,14 @@ class AnnouncingNode(OverlayNode):
         self.told: dict[int, TopicSet] = {}  # peer -> what it wants
         self.wanted_by: dict[Topic, dict[int, None]] = {}
         self._lost: dict[int, None] = {}
+        self._entries: tuple[tuple[Topic, int], ...] | None = ()  # all of `wanted_by`, until something changes
+
+    @property
+    def entries(self) -> tuple[tuple[Topic, int], ...]:
+        """(topic, peer) for all that is known of others; drivers look every second, so it is kept."""
+        if self._entries is None:
+            self._entries = tuple((topic, peer) for topic, peers in self.wanted_by.items() for peer in peers)
+        return self._entries
 
     # --- hooks of the driver ---
 
@@ -157,6 +165,7 @@ class AnnouncingNode(OverlayNode):
     def _note(self, peer: int, topic: Topic, is_wanted: bool) -> None:
         if not self.told.setdefault(peer, TopicSet()).put(topic, is_wanted):
             return
+        self._entries = None
         if is_wanted:
             self.wanted_by.setdefault(topic, {})[peer] = None
         else:

@@ -93,8 +93,7 @@ class MeshNode(AnnouncingNode):
             self.discard(event)  # the sender has not heard yet that nobody wants it any more
 
     def state(self) -> NodeState:
-        wanted = tuple((topic, peer) for topic, peers in self.wanted_by.items() for peer in peers)
-        return NodeState(links=self.peers, children=wanted, memberships=tuple(self.own.topics))
+        return NodeState(links=self.peers, children=self.entries, memberships=tuple(self.own.topics))
 
 
 SYSTEM = System(

@@ -187,7 +187,7 @@ class StarNode(AnnouncingNode):
         return NodeState(
             links=self.peers,
             parents=tuple((topic, hub) for topic in self.own.topics for hub in self.reports_to),
-            children=tuple((topic, peer) for topic, peers in self.wanted_by.items() for peer in peers),
+            children=self.entries,
             memberships=tuple(self.own.topics),
         )
 
