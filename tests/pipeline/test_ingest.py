@@ -12,10 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.errors import ConfigError, InputError
+from coterie.errors import ConfigError, InputError, RunError
+from coterie.pipeline import files
 from coterie.pipeline import ingest as ingests
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.reading import Split, read_split
 from coterie.pipeline.schemas import QUARANTINE, table_schema
+from coterie.pipeline.steps import Step, run_steps
+from coterie.pipeline.tasks import run_tasks
 
 pytestmark = pytest.mark.spark
 
@@ -286,3 +290,83 @@ def test_a_path_that_matches_nothing_is_an_input_error(spark, tmp_path):
         run(spark, tmp_path / "out", tmp_path / "none*.csv")
     with pytest.raises(ConfigError, match="one table"):
         ingests.ingest(spark, [Source(("a",)), Source(("b",), table="nodes")], tmp_path / "out")
+
+
+def test_one_row_in_another_encoding_does_not_end_the_run(spark, tmp_path):
+    names = [f"новость{number} н" for number in range(399)]  # the last letter ends in BD, others in BB and BF
+    names += ["аллл", "ппп", "нп"]
+    good = "".join(f"ann,{name},1\n" for name in names).encode()
+    (tmp_path / "in.csv").write_bytes("\ufeffuser,page,t\n".encode() + good + "ann,caf\u00e9,1\n".encode("latin-1"))
+    account = run(spark, tmp_path / "out", tmp_path / "in.csv")
+    assert account.reasons == {"not valid UTF-8": 1}
+    assert sorted(row[1] for row in rows_of(tmp_path / "out")) == sorted(names)
+
+
+def test_another_encoding_can_be_named(spark, tmp_path):
+    (tmp_path / "in.csv").write_bytes("user,page,t\nann,caf\u00e9,1\nbob,p,2\n".encode("latin-1"))
+    assert run(spark, tmp_path / "a", tmp_path / "in.csv", encoding="latin-1").kept == 2
+    assert pairs(tmp_path / "a")[0] == ("ann", "caf\u00e9")
+    with pytest.raises(ConfigError, match="encoding"):
+        Source(("x",), encoding="utf-16")
+    (tmp_path / "wide.csv").write_bytes("user,page,t\nann,p,1\n".encode("utf-16"))
+    assert "UTF-16" in run(spark, tmp_path / "b", tmp_path / "wide.csv").files[0].note
+
+
+def test_a_json_array_has_a_row_for_each_element(spark, tmp_path):
+    rows = [{"user": "ann", "page": f"p{n}", "t": n} for n in range(5)] + [{"user": "bob"}, 7]
+    (tmp_path / "in.json").write_text(json.dumps(rows, indent=2))
+    (tmp_path / "in2.json").write_text("[]")
+    (tmp_path / "torn.json").write_text(json.dumps(rows)[:40])
+    account = run(spark, tmp_path / "out", tmp_path / "in.json", tmp_path / "in2.json")
+    assert (account.rows_in, account.kept) == (7, 5)
+    assert [(line, reason) for _, line, reason, _ in quarantined(tmp_path / "out")] == [
+        (6, "topic is missing"),
+        (7, "not a JSON object"),
+    ]
+    torn = run(spark, tmp_path / "torn", tmp_path / "torn.json")
+    assert (torn.rows_in, torn.kept) == (1, 0)
+    assert "broken JSON array" in next(iter(torn.reasons))
+
+
+@pytest.mark.parametrize("chunk_bytes", [1 << 22, 16])
+def test_a_quoted_line_break_does_not_end_a_row(spark, tmp_path, monkeypatch, chunk_bytes):
+    monkeypatch.setattr(files, "CHUNK_BYTES", chunk_bytes)
+    text = (
+        'user,page,t\n"o\'hara\n\nann",news,1\nbob,"a ""b""\n,c",2\ncid,5" disk,3\n'
+        'dan,p,4\neve,"x\ny",5\nfay,"never closed,6\ngus,q,7\n'
+    )
+    (tmp_path / "in.csv").write_text(text)
+    account = run(spark, tmp_path / "out", tmp_path / "in.csv")
+    assert pairs(tmp_path / "out") == [
+        ("bob", 'a "b"\n,c'),
+        ("cid", '5" disk'),
+        ("dan", "p"),
+        ("eve", "x\ny"),
+        ("gus", "q"),
+        ("o'hara\n\nann", "news"),
+    ]
+    assert account.rows_in == 7
+    assert [line for _, line, _, _ in quarantined(tmp_path / "out")] == [11]
+
+
+def test_relative_paths_mean_the_same_to_every_process(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("user,page\nann,p\n")
+    found = files.find_files(Source(("in.csv",)))[0]
+    assert (found.path, found.place) == ("in.csv", str(tmp_path / "in.csv"))
+    monkeypatch.chdir(tmp_path.parent)
+    split = Split(0, found, 0, Source(("in.csv",), columns=EDITS))
+    assert [len(table) for table in read_split(split, round(NOW_S * 1e6))] == [1, 1]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_inside_a_task_is_one_sentence(spark, tmp_path):
+    def fill(task: int) -> pa.Table:
+        with open("/dev/full", "w") as file:
+            file.write("x")
+        return pa.table({"n": [task]})
+
+    step = Step("tables", lambda out, inputs: {"rows": len(run_tasks(spark, [1], fill, "n long"))})
+    with pytest.raises(RunError, match=r"step tables in .*: a disk is full") as caught:
+        run_steps([step], tmp_path)
+    assert "\n" not in str(caught.value)

@@ -74,6 +74,17 @@ def test_stays_join_sightings_in_one_cell(spark):
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("cell", [0.001, 0.01, 0.25, 1.0, 2.0])
+def test_cells_of_any_size_have_names_of_their_own(spark, cell):
+    rows = [("a", None, 40.0 + number * cell, -74.0 + number * cell) for number in range(5)]
+    positions = spark.createDataFrame(rows, "subscriber string, time timestamp, lat double, lon double")
+    names = [row["topic"] for row in deriving.cells(positions, cell).collect()]
+    assert len(set(names)) == 5
+    corners = [[float(part) for part in name.split("/")[1:]] for name in names]
+    assert np.array(corners) == pytest.approx(np.array([row[2:] for row in rows], float))
+
+
+@pytest.mark.spark
 def test_a_journal_folder_is_a_shape(spark, tmp_path):
     folder = tmp_path / "journal" / "node-a"
     folder.mkdir(parents=True)

@@ -62,7 +62,7 @@ def cells(positions: DataFrame, cell_degrees: float, shift_s: int = 0) -> DataFr
     def corner(name: str) -> Column:
         # A position on an edge must not slip into the cell before it by the last digit of a division.
         number = sf.floor(sf.col(name) / cell_degrees + 1e-9)
-        return sf.regexp_replace(sf.format_number(number * cell_degrees, decimals), ",", "")
+        return sf.format_number(number * cell_degrees, decimals)
 
     topic = sf.concat(sf.lit("cell/"), corner("lat"), sf.lit("/"), corner("lon"))
     moved = sf.timestamp_micros(sf.unix_micros("time") + sf.lit(shift_s * 1_000_000).cast("bigint"))

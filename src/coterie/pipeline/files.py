@@ -1,13 +1,17 @@
-"""Finds input files and looks into their first bytes: compression, format, columns."""
+"""Finds input files and looks into their first bytes: compression, format, columns.
+
+A file keeps the name its user gave it; `place` is where any process finds it, whatever folder that one works in.
+"""
 
 from __future__ import annotations
 
 import bz2
 import csv
 import glob
+import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -29,6 +33,7 @@ SUFFIXES = {
     ".pq": "parquet",
 }
 DELIMITERS = ",\t;|"
+BOM = b"\xef\xbb\xbf"
 
 
 class Torn(Exception):
@@ -48,7 +53,7 @@ class InputFile:
     """One file as found. `note` says what is odd about it; a file that cannot be read at all has format ""."""
 
     path: str
-    format: str
+    format: str  # csv, jsonl, json (one array) or parquet
     compression: str = ""
     size_bytes: int = 0
     columns: tuple[str, ...] = ()
@@ -57,6 +62,12 @@ class InputFile:
     rows: int = 0  # Parquet only: what its footer says
     group_rows: tuple[int, ...] = ()  # Parquet only: rows of each row group
     note: str = ""
+    absolute: str = ""
+    has_breaks: bool = False  # CSV only: some quoted text goes over several lines, so the file is read in one piece
+
+    @property
+    def place(self) -> str:
+        return self.absolute or self.path
 
 
 def find_files(source: Source) -> list[InputFile]:
@@ -71,7 +82,7 @@ def find_files(source: Source) -> list[InputFile]:
             inside = sorted(p for p in match.rglob("*") if p.is_file()) if match.is_dir() else [match]
             visible = [p for p in inside if not match.is_dir() or _is_visible(p.relative_to(match))]
             found.update(dict.fromkeys(str(p) for p in visible))
-    return [look_into(path, source) for path in found]
+    return [replace(look_into(path, source), absolute=os.path.abspath(path)) for path in found]
 
 
 def look_into(path: str, source: Source) -> InputFile:
@@ -85,17 +96,20 @@ def look_into(path: str, source: Source) -> InputFile:
         return _look_into_parquet(path, size)
     compression = next((name for magic, name in MAGIC if head.startswith(magic)), "")
     try:
-        first = _first_line(path, compression)
+        start = _beginning(path, compression)
     except (OSError, Torn) as error:
         return InputFile(path, "", compression, size, note=f"unreadable: {error}")
-    if not first.strip():
+    if not start.strip():
         return InputFile(path, "", compression, size, note="empty file")
+    if start.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return InputFile(path, "", compression, size, note="unreadable: it is UTF-16; save it as UTF-8")
     text_format = source.format if source.format != "auto" else _by_suffix(path)
+    visible = start.removeprefix(BOM).lstrip()
     if not text_format:
-        text_format = "jsonl" if first.lstrip().startswith(b"{") else "csv"
+        text_format = "jsonl" if visible.startswith((b"{", b"[{")) else "csv"
     if text_format == "jsonl":
-        return InputFile(path, "jsonl", compression, size)
-    return _look_into_csv(path, compression, size, first, source)
+        return InputFile(path, "json" if visible.startswith(b"[") else "jsonl", compression, size)
+    return _look_into_csv(path, compression, size, start, source)
 
 
 def read_chunks(path: str, compression: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
@@ -158,24 +172,26 @@ def _unpacked_by_arrow(path: str, compression: str) -> Iterator[bytes]:
             yield block
 
 
-def _first_line(path: str, compression: str) -> bytes:
-    """The first line that is not blank, or what there is of it in the first chunk."""
+def _beginning(path: str, compression: str) -> bytes:
+    """The first chunk without blank lines before it."""
     for chunk in read_chunks(path, compression):
         stripped = chunk.lstrip(b"\r\n")
         if stripped:
-            return stripped.split(b"\n", 1)[0].rstrip(b"\r")
+            return stripped
     return b""
 
 
-def _look_into_csv(path: str, compression: str, size: int, first: bytes, source: Source) -> InputFile:
-    text = first.decode("utf-8-sig", errors="replace")
+def _look_into_csv(path: str, compression: str, size: int, start: bytes, source: Source) -> InputFile:
+    first = start.split(b"\n", 1)[0].rstrip(b"\r")
+    text = first.removeprefix(BOM).decode(source.encoding, errors="replace")
     delimiter = source.delimiter
     if delimiter == "auto":
         delimiter = "\t" if ".tsv" in Path(path).name else max(DELIMITERS, key=text.count)
+    has_breaks = b'"' in start and any(line.count(b'"') % 2 for line in start.split(b"\n")[:-1])
     if source.header:
-        return InputFile(path, "csv", compression, size, source.header, delimiter)
+        return InputFile(path, "csv", compression, size, source.header, delimiter, has_breaks=has_breaks)
     names = tuple(name.strip() for name in next(csv.reader([text], delimiter=delimiter)))
-    return InputFile(path, "csv", compression, size, names, delimiter, has_header=True)
+    return InputFile(path, "csv", compression, size, names, delimiter, has_header=True, has_breaks=has_breaks)
 
 
 def _look_into_parquet(path: str, size: int) -> InputFile:

@@ -152,7 +152,7 @@ def _splits(files: Sequence[Placed]) -> list[Split]:
                 Split(len(splits) + at, file, file_index, source, at, at + 1) for at in range(len(file.group_rows))
             ]
             continue
-        if file.compression or file.size_bytes <= SPLIT_BYTES:
+        if file.compression or file.size_bytes <= SPLIT_BYTES or file.format == "json" or file.has_breaks:
             splits.append(Split(len(splits), file, file_index, source))
             continue
         for start in range(0, file.size_bytes, SPLIT_BYTES):

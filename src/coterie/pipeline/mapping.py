@@ -31,6 +31,7 @@ class Source:
     delimiter: str = "auto"
     header: tuple[str, ...] = ()  # names of the columns, for CSV files that begin with data
     separator: str = " "  # between keywords in one cell
+    encoding: str = "utf-8"  # of text files
     duplicates: str = "auto"  # publications are events, and equal ones are two; of other rows the second says nothing
     topics: str = "mqtt"  # topics of subscriptions are MQTT filters; plain: + and # are letters like any other
 
@@ -49,6 +50,8 @@ class Source:
             raise ConfigError("zone", self.zone, "a time zone name such as UTC or Europe/Vienna") from None
         if self.delimiter != "auto" and len(self.delimiter) != 1:
             raise ConfigError("delimiter", self.delimiter, "one character, or auto")
+        if not _is_ascii_compatible(self.encoding):
+            raise ConfigError("encoding", self.encoding, "utf-8, or one in which ASCII is ASCII, such as latin-1")
         if not self.separator:
             raise ConfigError("separator", self.separator, "at least one character")
 
@@ -58,6 +61,14 @@ class Source:
 
     def column(self, canonical: str) -> str:
         return self.columns.get(canonical, canonical)
+
+
+def _is_ascii_compatible(encoding: str) -> bool:
+    """Lines are cut before they are decoded, so a line break must be the byte that it is in ASCII."""
+    try:
+        return '\n,\t;|"{}'.encode(encoding) == b'\n,\t;|"{}'
+    except (LookupError, UnicodeError):
+        return False
 
 
 def parse_columns(words: Iterable[str], table: str = "subscriptions") -> dict[str, str]:

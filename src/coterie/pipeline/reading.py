@@ -5,7 +5,6 @@ Every line that is not blank is one row in and gives exactly one row out: canoni
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coterie.pipeline.canonical import canonicalise, check_values
-from coterie.pipeline.files import InputFile, Torn, read_chunks
+from coterie.pipeline.files import InputFile, Torn
+from coterie.pipeline.lines import Block, blocks_of, quoted_fields, rows_of
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
 
@@ -47,7 +47,7 @@ def read_split(split: Split, latest_us: int) -> Iterator[pa.Table]:
         return
     refusal = _refusal(split.file, split.source)
     line_count, row_count, note = 0, 0, ""
-    blocks = _lines_of(split)
+    blocks = blocks_of(split.file, split.start, split.stop)
     while True:
         try:
             block = next(blocks)
@@ -73,7 +73,7 @@ def _read_parquet(split: Split, latest_us: int) -> Iterator[pa.Table]:
     refusal = _refusal(split.file, split.source)
     seen = 0
     groups = range(split.start, len(split.file.group_rows) if split.stop is None else split.stop)
-    file = pq.ParquetFile(split.file.path)
+    file = pq.ParquetFile(split.file.place)
     for batch in file.iter_batches(PARQUET_BATCH_ROWS, row_groups=list(groups), columns=list(columns.values())):
         raw = {name: batch.column(column) for name, column in columns.items()}
         checked = canonicalise(raw, batch.num_rows, split.source, latest_us)
@@ -117,63 +117,14 @@ def checked_rows(batch: pa.RecordBatch, table: str, latest_us: int, topics: str)
     return rows.append_column("origin", origins).append_column("fault", pa.array(faults, pa.string()))
 
 
-@dataclass(frozen=True)
-class _Block:
-    data: bytes
-    lines: int
-    torn: str = ""  # the last line is cut off by a tear
-
-
-def _lines_of(split: Split) -> Iterator[_Block]:
-    """Blocks of whole lines. A range skips the line that began before it and finishes the one that crosses its end."""
-    file = split.file
-    rest = b""
-    tail = b""
-    torn = ""
-    begin = max(split.start - 1, 0)
-    chunks = read_chunks(file.path, file.compression, begin, split.stop)
-    skipping = split.start > 0
-    while True:
-        try:
-            chunk = next(chunks)
-        except StopIteration:
-            break
-        except Torn as error:
-            torn = str(error)
-            break
-        if skipping:
-            _, newline, chunk = chunk.partition(b"\n")
-            skipping = not newline
-        whole, newline, tail = (rest + chunk).rpartition(b"\n")
-        rest = tail
-        if newline:
-            yield _Block(whole + newline, whole.count(b"\n") + 1)
-    if split.stop is not None and not skipping and rest:
-        rest += _rest_of_line(file.path, split.stop)
-    if rest:
-        yield _Block(rest + b"\n", rest.count(b"\n") + 1, torn)
-    elif torn:
-        raise Torn(torn)
-
-
-def _rest_of_line(path: str, start: int) -> bytes:
-    pieces = []
-    for chunk in read_chunks(path, "", start):
-        line, newline, _ = chunk.partition(b"\n")
-        pieces.append(line)
-        if newline:
-            break
-    return b"".join(pieces)
-
-
-def _read_block(split: Split, block: _Block, first_line: int, skipped: int, refusal: str, latest_us: int) -> pa.Table:
-    lines, bad_encoding = _decoded(block.data)
-    numbers = np.arange(first_line, first_line + len(lines), dtype=np.int64)
-    filled = np.asarray(pc.not_equal(pc.utf8_trim_whitespace(lines), ""))
+def _read_block(split: Split, block: Block, first_line: int, skipped: int, refusal: str, latest_us: int) -> pa.Table:
+    rows = rows_of(block, first_line, split.file, split.source.encoding)
+    filled = np.asarray(pc.not_equal(pc.utf8_trim_whitespace(rows.texts), ""))
     filled[:skipped] = False
-    lines, numbers, bad_encoding = lines.filter(pa.array(filled)), numbers[filled], bad_encoding[filled]
+    rows = rows.filter(filled)
+    lines, numbers = rows.texts, rows.numbers
     faults = np.full(len(lines), None, object)
-    faults[bad_encoding] = "not valid UTF-8"
+    faults[rows.is_garbled] = f"not valid {split.source.encoding.upper()}"
     if refusal:
         faults[:] = refusal
     if block.torn and len(lines):
@@ -233,37 +184,12 @@ def _report(split: Split, lines: int, rows: int, note: str) -> pa.Table:
 
 
 def _refusal(file: InputFile, source: Source) -> str:
-    if file.format == "jsonl":
+    if file.format in ("jsonl", "json"):
         return ""
     for field in table_schema(source.table).fields:
         if field.required and source.column(field.name) not in file.columns:
             return f"the file has no column {source.column(field.name)}"
     return ""
-
-
-def _decoded(data: bytes) -> tuple[pa.Array, np.ndarray[tuple[int], np.dtype[np.bool_]]]:
-    """Lines as an array without copying, and which of them are not UTF-8 (those come back escaped)."""
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + 1
-    offsets = np.concatenate([[0], ends]).astype(np.int32)
-    lines = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
-    try:
-        lines.validate(full=True)
-    except pa.ArrowInvalid:
-        pieces = [data[a:b] for a, b in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)]
-        bad = np.array([not _is_utf8(piece) for piece in pieces])
-        lines = pa.array([piece.decode("utf-8", "backslashreplace") for piece in pieces], pa.string())
-        return pc.ascii_trim(lines, characters="\r\n\ufeff"), bad
-    if data.startswith(b"\xef\xbb\xbf"):
-        lines = pc.utf8_ltrim(lines, characters="\ufeff")
-    return pc.ascii_rtrim(lines, characters="\r\n"), np.zeros(len(lines), bool)
-
-
-def _is_utf8(piece: bytes) -> bool:
-    try:
-        piece.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 Parsed = tuple[dict[str, pa.Array], np.ndarray[tuple[int], np.dtype[np.object_]]]
@@ -289,7 +215,7 @@ def _parse_csv(lines: pa.Array, split: Split) -> Parsed:
     rows = [plain_rows[fits]]
     careful: dict[str, list[str]] = {name: [] for name in wanted}
     for row in np.flatnonzero(quoted):
-        values = _quoted_fields(lines[row].as_py(), file)
+        values = quoted_fields(lines[row].as_py(), file)
         if isinstance(values, str):
             complaints[row] = values
             continue
@@ -299,14 +225,6 @@ def _parse_csv(lines: pa.Array, split: Split) -> Parsed:
     order = pa.array(np.argsort(np.concatenate(rows), kind="stable"))
     both = {name: pa.concat_arrays([plain[name], pa.array(careful[name], pa.string())]) for name in wanted}
     return {name: column.take(order) for name, column in both.items()}, complaints
-
-
-def _quoted_fields(line: str, file: InputFile) -> list[str] | str:
-    try:
-        values = next(csv.reader([line], delimiter=file.delimiter, strict=True))
-    except csv.Error as error:
-        return f"broken quoting ({error})"
-    return values if len(values) == len(file.columns) else f"{len(values)} fields instead of {len(file.columns)}"
 
 
 _json = msgspec.json.Decoder()

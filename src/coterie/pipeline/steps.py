@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError, RunError
 from coterie.pipeline.polling import polled
+from coterie.pipeline.tasks import disk_failures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,12 +68,13 @@ def run_steps(
     Only one process at a time may work in `root`: a second one gets a ConfigError.
     """
     _check_order(steps)
+    root = root.resolve()  # executors work in other folders
     root.mkdir(parents=True, exist_ok=True)
     done: dict[str, Done] = {}
     with _locked(root):
         for step in steps:
             _tell(progress, step.name, 0.0)
-            with _watched(step.name, progress, spark):
+            with _watched(step.name, progress, spark), disk_failures(f"step {step.name} in {root}"):
                 done[step.name] = _run_or_keep(step, root / step.name, done)
             _tell(progress, step.name, 1.0)
             log.info("step=%s kept=%s seconds=%.2f", step.name, done[step.name].kept, done[step.name].seconds)

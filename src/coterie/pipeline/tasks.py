@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -12,10 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from coterie.errors import CoterieError, RunError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Task = TypeVar("Task")
+FULL_DISK = ("No space left on device", "Disk quota exceeded")
 
 
 def run_tasks(spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task], pa.Table], schema: str) -> pa.Table:
@@ -34,6 +38,21 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task],
                 yield from work(listed[index]).to_batches()
 
     return spark.range(0, len(listed), 1, len(listed)).mapInArrow(each, schema).toArrow()
+
+
+@contextmanager
+def disk_failures(doing: str) -> Iterator[None]:
+    """A disk that fills up inside a task comes back as a page of traces of two languages: say it in one sentence."""
+    try:
+        yield
+    except CoterieError:
+        raise
+    except Exception as error:
+        found = next((words for words in FULL_DISK if words in str(error)), None)
+        if found is None:
+            raise
+        told = f"{doing}: a disk is full ({found}); make room there and in Spark's temporary folder, then run again"
+        raise RunError(told) from None
 
 
 def part_name(index: int) -> str:

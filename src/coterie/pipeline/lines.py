@@ -1,0 +1,206 @@
+"""Cuts text files into blocks of whole rows: lines, CSV rows that go over several lines, elements of a JSON array."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from coterie.pipeline.files import BOM, InputFile, Torn, read_chunks
+
+BREAKS_MAX = 200  # lines that one CSV row may have: a stray quote must not swallow the file
+HELD_BYTES_MAX = 1 << 20
+ELEMENTS_AT_ONCE = 50_000
+SHOWN_BYTES_MAX = 2000
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines, each with its line break."""
+
+    data: bytes
+    lines: int
+    torn: str = ""  # why the last line is not whole
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a block with the numbers of their first lines, and which of them could not be decoded."""
+
+    texts: pa.Array
+    numbers: NDArray[np.int64]
+    is_garbled: NDArray[np.bool_]
+
+    def filter(self, keep: NDArray[np.bool_]) -> Rows:
+        return Rows(self.texts.filter(pa.array(keep)), self.numbers[keep], self.is_garbled[keep])
+
+
+def blocks_of(file: InputFile, start: int, stop: int | None) -> Iterator[Block]:
+    """Blocks of a file, or of the lines that begin between two bytes; raises Torn after the last good one."""
+    return _elements(file) if file.format == "json" else _lines(file, start, stop)
+
+
+def rows_of(block: Block, first_line: int, file: InputFile, encoding: str) -> Rows:
+    """What a block holds; garbled lines come back escaped."""
+    lines, is_garbled = decoded(block.data, encoding)
+    numbers = np.arange(first_line, first_line + len(lines), dtype=np.int64)
+    rows = Rows(lines, numbers, is_garbled)
+    return _joined(rows, file) if file.format == "csv" and b'"' in block.data else rows
+
+
+# --- lines ---
+
+
+def _lines(file: InputFile, start: int, stop: int | None) -> Iterator[Block]:
+    """A range skips the line that began before it and finishes the one that crosses its end."""
+    rest = b""
+    torn = ""
+    chunks = read_chunks(file.place, file.compression, max(start - 1, 0), stop)
+    skipping = start > 0
+    may_break = file.format == "csv" and stop is None
+    while True:
+        try:
+            chunk = next(chunks)
+        except StopIteration:
+            break
+        except Torn as error:
+            torn = str(error)
+            break
+        if skipping:
+            _, newline, chunk = chunk.partition(b"\n")
+            skipping = not newline
+        whole, newline, rest = (rest + chunk).rpartition(b"\n")
+        if newline and may_break:
+            at = _open_quote(whole)
+            if at < len(whole):
+                whole, newline, rest = whole[:at], b"", whole[at:] + newline + rest
+        if whole or newline:
+            yield Block(whole + newline, (whole + newline).count(b"\n"))
+    if stop is not None and not skipping and rest:
+        rest += _rest_of_line(file.place, stop)
+    if rest:
+        ended = rest if rest.endswith(b"\n") else rest + b"\n"
+        yield Block(ended, ended.count(b"\n"), torn)
+    elif torn:
+        raise Torn(torn)
+
+
+def _open_quote(lines: bytes) -> int:
+    """Where the line begins whose quote is still open at the end; the length if there is none, or too far back."""
+    if lines.count(b'"') % 2 == 0:
+        return len(lines)
+    end = len(lines)
+    while end > 0 and len(lines) - end < HELD_BYTES_MAX:
+        begin = lines.rfind(b"\n", 0, end) + 1
+        if lines.count(b'"', begin, end) % 2:
+            return begin
+        end = begin - 1
+    return len(lines)
+
+
+def _rest_of_line(path: str, start: int) -> bytes:
+    pieces = []
+    for chunk in read_chunks(path, "", start):
+        line, newline, _ = chunk.partition(b"\n")
+        pieces.append(line)
+        if newline:
+            break
+    return b"".join(pieces)
+
+
+def decoded(data: bytes, encoding: str = "utf-8") -> tuple[pa.Array, NDArray[np.bool_]]:
+    """Lines as an array, without copying if they are UTF-8, and which of them are not of this encoding."""
+    data = data.removeprefix(BOM)
+    if encoding != "utf-8":
+        try:
+            data = data.decode(encoding).encode()
+        except UnicodeDecodeError:
+            return _decoded_each(data, encoding)
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + 1
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    lines = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
+    try:
+        lines.validate(full=True)
+    except pa.ArrowInvalid:
+        return _decoded_each(data, encoding)
+    return pc.ascii_rtrim(lines, characters="\r\n"), np.zeros(len(lines), bool)
+
+
+def _decoded_each(data: bytes, encoding: str) -> tuple[pa.Array, NDArray[np.bool_]]:
+    texts: list[str] = []
+    is_garbled: list[bool] = []
+    for line in data.split(b"\n")[:-1]:
+        try:
+            texts.append(line.decode(encoding).rstrip("\r"))
+            is_garbled.append(False)
+        except UnicodeDecodeError:
+            texts.append(line.decode("utf-8", "backslashreplace").rstrip("\r"))
+            is_garbled.append(True)
+    return pa.array(texts, pa.string()), np.array(is_garbled, bool)
+
+
+# --- CSV rows that go over several lines ---
+
+
+def _joined(rows: Rows, file: InputFile) -> Rows:
+    """A line that opens a quote joins those up to the one that closes it, if that makes a row of the right length."""
+    odd = np.flatnonzero(np.asarray(pc.count_substring(rows.texts, '"')) % 2).tolist()
+    if len(odd) < 2:
+        return rows
+    texts = rows.texts.to_pylist()
+    keep, is_garbled = np.ones(len(texts), bool), rows.is_garbled.copy()
+    at = 0
+    while at + 1 < len(odd):
+        first, last = odd[at], odd[at + 1]
+        text = "\n".join(texts[first : last + 1]) if last - first <= BREAKS_MAX else ""
+        if not text or isinstance(quoted_fields(text, file), str):
+            at += 1
+            continue
+        texts[first] = text
+        is_garbled[first] = is_garbled[first : last + 1].any()
+        keep[first + 1 : last + 1] = False
+        at += 2
+    return Rows(pa.array(texts, pa.string()), rows.numbers, is_garbled).filter(keep)
+
+
+def quoted_fields(row: str, file: InputFile) -> list[str] | str:
+    """The fields of a row with quotes, or what is wrong with it."""
+    try:
+        values = next(csv.reader([row], delimiter=file.delimiter, strict=True))
+    except csv.Error as error:
+        return f"broken quoting ({error})"
+    return values if len(values) == len(file.columns) else f"{len(values)} fields instead of {len(file.columns)}"
+
+
+# --- JSON arrays ---
+
+
+def _elements(file: InputFile) -> Iterator[Block]:
+    """Every element of one JSON array as a line; their numbers count from 1."""
+    pieces = []
+    torn = ""
+    try:
+        for chunk in read_chunks(file.place, file.compression):
+            pieces.append(chunk)  # noqa: PERF402  (what came before a tear is kept)
+    except Torn as error:
+        torn = f"{error}: "
+    data = b"".join(pieces).removeprefix(BOM)
+    try:
+        elements = msgspec.json.decode(data, type=list[msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        yield Block(_flat(data[:SHOWN_BYTES_MAX]), 1, f"{torn}broken JSON array ({error})")
+        return
+    for low in range(0, len(elements), ELEMENTS_AT_ONCE):
+        some = elements[low : low + ELEMENTS_AT_ONCE]
+        yield Block(b"".join(_flat(bytes(element)) for element in some), len(some))
+
+
+def _flat(element: bytes) -> bytes:
+    """On one line: a line break in JSON stands between tokens only."""
+    return element.replace(b"\r", b" ").replace(b"\n", b" ") + b"\n"
