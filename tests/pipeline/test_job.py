@@ -134,7 +134,7 @@ tests.job.run_job(open_session("local[1]", profile="test"), tests.request(Path(s
         check=False,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2] / 'src'}:{Path(__file__).parents[2]}"},
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert list((tmp_path / "work" / "designs").glob(".unfinished-*/design-flooding.npz"))

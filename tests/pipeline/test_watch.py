@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,7 +55,7 @@ def seen(lines: list[tuple[str, int, dict]]) -> Observed:
         times.setdefault(node, []).append(time_us)
         if line["kind"] == "publish":
             counts[window, line["topic"]] += 1
-            sample.append((window, zlib.crc32(f"{node}{position}".encode()), line["topic"], line["client"], node))
+            sample.append((window, zlib.crc32(f"{node}{position}".encode()), line["topic"], line["client"], node, None))
         else:
             said = (time_us, "1", position, node, line["kind"] == "subscribe")
             key = (window, line["client"], line["topic"])
@@ -229,6 +230,10 @@ def test_the_state_survives_being_saved(tmp_path):
         Checkpoints(tmp_path, WINDOW_S, 0.5, 0.0).load(number)
     with pytest.raises(InputError, match="missing or damaged"):
         Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number + 1)
+    older = tmp_path / f"{number:09d}" / "sample.parquet"
+    pq.write_table(pq.read_table(older).drop_columns("bytes"), older)
+    with pytest.raises(InputError, match="another version"):
+        Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number)
 
 
 # --- decisions ---
@@ -255,12 +260,30 @@ def expected_after(window: int) -> forecasts.Forecast:
 def test_the_forecast_is_the_workload_of_the_window():
     found = expected_after(7)
     assert (found.topics, found.nodes) == (["x", "z"], list(NODES))
-    assert found.subscribers == [
+    assert found.clients == [
         *sorted(f"{node}{index}" for node in NODES for index in (1, 2)),
         *(f"pub-{node}" for node in NODES),
     ]
-    assert found.workload.rates.tolist() == pytest.approx([9.0, 3.0])
+    assert found.workload.rates.tolist() == pytest.approx([0.9, 0.3])  # a second
     assert found.workload.attachment.tolist()[:8] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_filters_and_groups_come_to_what_is_published():
+    state = StreamState(WINDOW_S, 0.3, 0.0)
+    said = [("ann", "site/+/temp"), ("bob", "$share/g/site/#"), ("cid", "$share/g/site/#"), ("dan", "never/seen")]
+    lines = [("a", number, say(1, "subscribe", *pair)) for number, pair in enumerate(said)]
+    lines += [("a", 10, say(2, "publish", "p", "site/1/temp")), ("a", 11, say(3, "publish", "p", "other"))]
+    state.absorb(seen([*lines, ("a", 12, say(20, "publish", "p", "site/2/temp"))]))
+    assert list(state.close_windows()) == [0, 1]
+    found = forecasts.forecast(state)
+    assert found is not None
+    assert found.topics == ["never/seen", "site/1/temp"]
+    assert found.filters == ["$share/g/site/#", "never/seen", "site/+/temp"]
+    assert found.clients == ["ann", "bob", "cid", "dan", "p"]
+    interests = found.workload.interests
+    assert [interests.row(row).tolist() for row in range(5)] == [[1], [1], [1], [0], []]
+    assert found.workload.weights.tolist() == [1.0, 0.5, 0.5, 1.0]
+    assert found.workload.wishes.matches.row(0).tolist() == [1]
 
 
 @pytest.mark.parametrize("name", ["flooding", "scribe", "tamara", "dynatops", "spidercast"])
@@ -334,6 +357,7 @@ def test_every_decision_says_why(tmp_path, local):
     assert told[0].is_published
     assert told[0].reason == "there is no plan yet"
     for decision in told[1:]:
+        assert decision.period_s == 3 * WINDOW_S
         if decision.cost_now <= decision.threshold:
             assert not decision.is_published
             assert decision.cost_new is None
@@ -523,7 +547,7 @@ tests.Watcher(spark, tests.spark_watch(Path(sys.argv[2]), 40_000)).run_once()
         check=False,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2] / 'src'}:{Path(__file__).parents[2]}"},
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     again = Watcher(spark, spark_watch(tmp_path, 40_000))

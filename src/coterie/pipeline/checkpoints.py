@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
-from coterie.pipeline.streamstate import CHANGES, Interest, Span, StreamState
+from coterie.pipeline.streamstate import CHANGES, SAMPLE, Interest, Span, StreamState
 
 ABOUT = "about.json"
 KEPT = 3  # Spark repeats at most the last batch
@@ -62,6 +62,8 @@ class Checkpoints:
             raise InputError(
                 str(folder), "the state of the stream is missing or damaged; begin anew with an empty output folder"
             ) from None
+        if not tables["sample"].schema.equals(SAMPLE):
+            raise InputError(str(folder), "is of another version of coterie; begin anew with an empty output folder")
         for key, mine in zip(("window_s", "alpha"), self._fresh, strict=False):
             if about[key] != mine:
                 raise ConfigError(key, mine, f"{about[key]:g} as this stream began with, or another output folder")

@@ -36,6 +36,8 @@ _FAULTS = (
     (r"(?s)#.|[^/]#", f"{NO_FILTER}: # must be the last level, alone ({PLAIN_HINT})"),
     (r"[^/]\+|\+[^/]", f"{NO_FILTER}: + must be alone in its level ({PLAIN_HINT})"),
 )
+NO_FILTER_PATTERN = "|".join(f"(?:{pattern})" for pattern, _ in _FAULTS)
+NO_TOPIC_PATTERN = r"[+#\x00]"
 BAD_SHARE = f"{NO_FILTER}: a shared one is $share/group/filter"
 
 

@@ -9,78 +9,118 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.errors import InputError
-from coterie.model import Channels, Design, Placement, Publications, Relation, Workload
-from coterie.pipeline.publishing import OUTSIDE
+from coterie.model import Channels, Design, Placement, Publications, Relation, Wishes, Workload
+from coterie.model.workload import PAYLOAD_BYTES
+from coterie.pipeline.filters import FilterTrie, bodies_of, has_filters, is_shared, taken_rows, without_wildcards
+from coterie.pipeline.publishing import OUTSIDE, kinds_of
 from coterie.pipeline.streamstate import StreamState
+from coterie.pipeline.windows import WISHES
+from coterie.pipeline.wishing import expanded
 
-TOPICS, SUBSCRIBERS, NODES = "topics.parquet", "subscribers.parquet", "nodes.parquet"
+TOPICS, CLIENTS, NODES = "topics.parquet", "clients.parquet", "nodes.parquet"
 
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """The workload of one window and what its ids mean; publishers who want nothing come after the subscribers."""
+    """The workload of one window and what its ids mean; clients who want nothing come after those who do."""
 
     workload: Workload
     topics: list[str]
-    subscribers: list[str]
+    filters: list[str]  # the topics themselves where nobody asked for more
+    clients: list[str]
     nodes: list[str]
 
     def write_names(self, folder: Path) -> None:
-        """What the ids of a plan mean, and where everybody was when it was made."""
-        attached = pa.array(self.workload.attachment)
+        """What the ids of a plan mean, who wants what, and where everybody was when it was made."""
+        wishes = self.workload.wishes.of if self.workload.wishes else self.workload.interests
+        publishes = np.zeros(len(self.clients), bool)
+        publishes[self.workload.publications.publisher] = True
+        clients = pa.array(self.clients, pa.string())
         pq.write_table(pa.table({"topic": pa.array(self.topics, pa.string())}), folder / TOPICS)
         pq.write_table(pa.table({"node": pa.array(self.nodes, pa.string())}), folder / NODES)
-        people = {"subscriber": pa.array(self.subscribers, pa.string()), "attached": attached}
-        pq.write_table(pa.table(people), folder / SUBSCRIBERS)
+        about = {"kind": kinds_of(publishes, wishes.lengths > 0), "attached": pa.array(self.workload.attachment)}
+        pq.write_table(pa.table({"client": clients, **about}), folder / CLIENTS)
+        held = pa.array(np.ones(wishes.pair_count, bool))
+        wished = pa.array(self.filters, pa.string()).take(pa.array(wishes.columns))
+        told = {"client": clients.take(pa.array(wishes.rows)), "filter": wished, "is_learned": held, "is_later": held}
+        pq.write_table(pa.table(told), folder / WISHES)
 
 
 def forecast(state: StreamState) -> Forecast | None:
-    """Interests as they stand and rates by eq. 8; None as long as nobody wants anything.
+    """Interests as they stand and rates by eq. 8, per second; None as long as nobody wants anything.
 
     Section 5.1: "a static S equal to S(t0)". Who publishes is taken from the sample of recent publications.
     """
     wanted = state.wanted()
     if not wanted:
         return None
-    topics = sorted({topic for _, topic, _ in wanted})
-    subscribers = sorted({client for client, _, _ in wanted})
+    asked = sorted({wish for _, wish, _ in wanted})
+    matches, topics = _matched(asked, state.topics)
+    wanting = sorted({client for client, _, _ in wanted})
     nodes = state.known_nodes()
     sample = state.closed_sample()
     publishing = _publishing(state, sample, topics)
     home = {client: node for client, _, node in wanted}
-    outside = sorted({publisher for publisher, _, _ in publishing} - set(subscribers))
+    outside = sorted({publisher for publisher, _, _, _ in publishing} - set(wanting))
     at = _publishing_at(sample)
-    people, node_id = subscribers + outside, {node: index for index, node in enumerate(nodes)}
-    person_id = {name: index for index, name in enumerate(people)}
-    topic_id = {name: index for index, name in enumerate(topics)}
+    clients, node_id = wanting + outside, {node: index for index, node in enumerate(nodes)}
+    number = {name: index for index, name in enumerate(clients)}
+    wish_id, topic_id = ({name: index for index, name in enumerate(names)} for names in (asked, topics))
+    of = Relation.from_pairs(
+        [number[client] for client, _, _ in wanted], [wish_id[wish] for _, wish, _ in wanted], len(clients), len(asked)
+    )
+    interests, weights = of, None
+    if matches is not None:
+        interests, weights = expanded(of, matches, is_shared(pa.array(asked, pa.string())))
     workload = Workload(
         "forecast",
-        Relation.from_pairs(
-            [person_id[client] for client, _, _ in wanted],
-            [topic_id[topic] for _, topic, _ in wanted],
-            len(people),
-            len(topics),
-        ),
+        interests,
         Publications.of(
-            [person_id[publisher] for publisher, _, _ in publishing],
-            [topic_id[topic] for _, topic, _ in publishing],
-            [rate for _, _, rate in publishing],
+            [number[publisher] for publisher, _, _, _ in publishing],
+            [topic_id[topic] for _, topic, _, _ in publishing],
+            [rate / state.window_s for _, _, rate, _ in publishing],
+            [size for _, _, _, size in publishing],
         ),
-        np.array([node_id[home.get(who) or at.get(who, nodes[0])] for who in people], np.int32),
+        np.array([node_id[home.get(who) or at.get(who, nodes[0])] for who in clients], np.int32),
         len(nodes),
+        topic_bytes=np.array([float(len(topic.encode())) for topic in topics]),
+        weights=weights,
+        wishes=None if matches is None else Wishes(of, matches),
     )
-    return Forecast(workload, topics, people, nodes)
+    return Forecast(workload, topics, asked, clients, nodes)
 
 
-def _publishing(state: StreamState, sample: pa.Table, topics: Sequence[str]) -> list[tuple[str, str, float]]:
-    """(publisher, topic, events per window): a topic's rate shared by its publishers in the sample."""
+def _matched(asked: Sequence[str], published: Sequence[str]) -> tuple[Relation | None, list[str]]:
+    """Filter -> topics, and the topics; None where everybody asks for single topics."""
+    names = pa.array(asked, pa.string())
+    if not has_filters(names):
+        return None, list(asked)
+    bodies = bodies_of(names)
+    topics = sorted(set(published) | set(without_wildcards(bodies).to_pylist()))
+    distinct = pc.unique(bodies)
+    body, topic = FilterTrie.of(distinct).matches(pa.array(topics, pa.string()))
+    by_body = Relation.from_pairs(body, topic, len(distinct), len(topics))
+    is_wanted = np.bincount(by_body.columns, minlength=len(topics)) > 0
+    number = np.cumsum(is_wanted, dtype=np.int32) - 1
+    by_body = Relation(by_body.indptr, number[by_body.columns].astype(np.int32), int(is_wanted.sum()))
+    matches = taken_rows(by_body, pc.index_in(bodies, value_set=distinct).to_numpy().astype(np.int64))
+    return matches, [topic for topic, kept in zip(topics, is_wanted, strict=True) if kept]
+
+
+def _publishing(state: StreamState, sample: pa.Table, topics: Sequence[str]) -> list[tuple[str, str, float, float]]:
+    """(publisher, topic, events per window, bytes): a topic's rate shared by its publishers in the sample."""
     seen: dict[str, Counter[str]] = {}
-    for topic, publisher in zip(sample["topic"].to_pylist(), sample["publisher"].to_pylist(), strict=True):
+    sizes: dict[tuple[str, str], list[int]] = {}
+    columns = [sample[name].to_pylist() for name in ("topic", "publisher", "bytes")]
+    for topic, publisher, size in zip(*columns, strict=True):
         seen.setdefault(topic, Counter())[publisher or OUTSIDE] += 1
+        if size is not None:
+            sizes.setdefault((topic, publisher or OUTSIDE), []).append(size)
     rate_of = dict(zip(state.topics, state.rates.tolist(), strict=True))
     rows = []
     for topic in topics:
@@ -89,7 +129,10 @@ def _publishing(state: StreamState, sample: pa.Table, topics: Sequence[str]) -> 
             continue
         counted = sorted(seen.get(topic, {OUTSIDE: 1}).items(), key=lambda entry: (-entry[1], entry[0]))
         total = sum(count for _, count in counted)
-        rows += [(publisher, topic, rate * count / total) for publisher, count in counted]
+        for publisher, count in counted:
+            told = sizes.get((topic, publisher))
+            size = sum(told) / len(told) if told else PAYLOAD_BYTES
+            rows.append((publisher, topic, rate * count / total, size))
     return rows
 
 
@@ -109,7 +152,7 @@ def brought_over(design: Design, folder: Path, onto: Forecast) -> Design | str:
         return "the current plan was not made for these nodes"
     try:
         topics, nodes = (pq.read_table(folder / file).column(0).to_pylist() for file in (TOPICS, NODES))
-        people = pq.read_table(folder / SUBSCRIBERS, columns=["subscriber", "attached"])
+        people = pq.read_table(folder / CLIENTS, columns=["client", "attached"])
     except (OSError, pa.ArrowException) as error:
         raise InputError(str(folder), f"the names of the plan cannot be read ({error})") from None
     if nodes != onto.nodes:
@@ -117,9 +160,9 @@ def brought_over(design: Design, folder: Path, onto: Forecast) -> Design | str:
         changes = [f"{name} is new" for name in new[:3]] + [f"{name} is gone" for name in gone[:3]]
         return f"the current plan is for other nodes ({', '.join(changes)})"
     node_of = onto.workload.attachment.copy()
-    number = {name: index for index, name in enumerate(onto.subscribers)}
+    number = {name: index for index, name in enumerate(onto.clients)}
     was_moved = np.flatnonzero(people["attached"].to_numpy() != design.placement.node_of)
-    names = people["subscriber"].take(pa.array(was_moved)).to_pylist()
+    names = people["client"].take(pa.array(was_moved)).to_pylist()
     for row, name in zip(was_moved.tolist(), names, strict=True):
         if name in number:
             node_of[number[name]] = design.placement.node_of[row]

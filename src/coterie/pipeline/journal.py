@@ -134,12 +134,12 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 def read_journal(spark: SparkSession, root: Path) -> DataFrame:
     """One row per line of every node's journal."""
     spark.dataSource.register(JournalSource)
-    return spark.read.format(FORMAT).load(str(root))
+    return spark.read.format(FORMAT).load(str(root.resolve()))
 
 
 def stream_journal(spark: SparkSession, root: Path, max_bytes: int = BATCH_BYTES_MAX) -> DataFrame:
     spark.dataSource.register(JournalSource)
-    return spark.readStream.format(FORMAT).option("max_bytes", str(max_bytes)).load(str(root))
+    return spark.readStream.format(FORMAT).option("max_bytes", str(max_bytes)).load(str(root.resolve()))
 
 
 def subscriptions_of(events: DataFrame) -> DataFrame:

@@ -1,6 +1,6 @@
 """Decides after a window whether the network should change: DYNATOPS, Algorithm 2, for the designs of any system.
 
-The cost of a configuration is its whole bill (messages per window) over the coming free period. Step 2 asks whether
+The cost of a configuration is its whole bill (messages per second) over the coming free period. Step 2 asks whether
 that is worth a computation at all, step 3 plans with every candidate system, and a new plan is published only if it
 saves more over the free period than the change itself costs. A decision is known by its window: asking again after a
 crash finds what was published and publishes nothing new.
@@ -54,6 +54,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     topics: int = 0
     subscribers: int = 0
     nodes: int = 0
+    period_s: float = 0.0  # the free period that all costs are for
 
 
 @dataclass(frozen=True)
@@ -135,6 +136,7 @@ class Reconfigurer:
             "topics": len(expected.topics),
             "subscribers": expected.workload.subscriber_count,
             "nodes": len(expected.nodes),
+            "period_s": self.rules.windows_per_period * state.window_s,
         }
         now = "there is no plan yet" if version is None else self._current(version, expected)
         return self._weigh(expected, version, now, key, sizes)
@@ -143,19 +145,19 @@ class Reconfigurer:
         self, expected: Forecast, version: int | None, now: tuple[Design, Ledger] | str, key: str, sizes: dict[str, Any]
     ) -> Decision:
         """Steps 2 and 3 of Algorithm 2; `now` is the current design with its bill, or why there is none to keep."""
-        period, nodes, topics = self.rules.windows_per_period, len(expected.nodes), len(expected.topics)
+        period_s, nodes, topics = sizes["period_s"], len(expected.nodes), len(expected.topics)
         facts: dict[str, Any] = {}
         if not isinstance(now, str):
-            facts["cost_now"] = now[1].overall * period
+            facts["cost_now"] = now[1].overall * period_s
             facts["threshold"] = self.rules.beta * change_cost(nodes, topics, nodes)
             if facts["cost_now"] <= facts["threshold"]:
                 reason = "the current plan costs too little to look for another"
                 return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
-        best = cheapest(self._planned(expected))
+        best = cheapest(self._planned(expected), "overall")
         if best is None or best.later is None:
             reason = "no system can serve everybody"
             return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
-        facts |= {"system": best.system, "cost_new": best.later.overall * period}
+        facts |= {"system": best.system, "cost_new": best.later.overall * period_s}
         if isinstance(now, str):
             return self._publish(expected, best, key, Decision(**sizes, is_published=True, reason=now, **facts))
         design = load_design(design_file(self.work, best.system))
@@ -226,7 +228,7 @@ class Reconfigurer:
         except CoterieError as error:
             return f"the current plan does not fit any more ({error})"
         if not is_whole(bill):
-            return f"the current plan would lose {bill.loss.lost:g} deliveries per window"
+            return f"the current plan would lose {bill.loss.lost:g} deliveries per second"
         return adopted, bill
 
     def _planned(self, expected: Forecast) -> list[Priced]:

@@ -45,6 +45,7 @@ SAMPLE = pa.schema(
         ("topic", pa.string()),
         ("publisher", pa.string()),
         ("node", pa.string()),
+        ("bytes", pa.int64()),
     ]
 )
 

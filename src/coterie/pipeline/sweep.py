@@ -53,6 +53,7 @@ def sweep(
     progress: Progress = lambda stage, share: None,
 ) -> dict[str, dict[str, Any]]:
     """Results by key: `values`, `seconds`; RunError lists measurements that failed, after all others are kept."""
+    folder = folder.resolve()  # executors work in other folders
     folder.mkdir(parents=True, exist_ok=True)
     results = {one.key: found for one in measurements if (found := _load(folder, one.key)) is not None}
     missing = [one for one in measurements if one.key not in results]

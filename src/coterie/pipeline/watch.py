@@ -12,13 +12,14 @@ import fcntl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.pipeline.checkpoints import Checkpoints
 from coterie.pipeline.features import ALPHA, events_by_window, window_index
+from coterie.pipeline.filters import NO_FILTER_PATTERN, NO_TOPIC_PATTERN, SHARED
 from coterie.pipeline.journal import BATCH_BYTES_MAX, MALFORMED, publications_of, stream_journal
 from coterie.pipeline.plans import PlanStore
 from coterie.pipeline.reconfiguration import Decision, Reconfigurer, Rules
@@ -63,7 +64,8 @@ class Watcher:
 
     def __init__(self, spark: SparkSession, watch: Watch, tell: Callable[[Decision], None] = lambda _: None) -> None:
         self.spark = spark
-        self.watch = watch
+        # Executors work in other folders.
+        self.watch = watch = replace(watch, journal=watch.journal.resolve(), out=watch.out.resolve())
         self.tell = tell
         self.store = PlanStore(watch.out)
         self.checkpoints = Checkpoints(watch.out / STATE, watch.window_s, watch.alpha, watch.late_s)
@@ -153,7 +155,7 @@ def observe(lines: DataFrame, window_s: float, now_s: float | None = None) -> Ob
     from pyspark.sql import functions as sf
 
     latest_us = round(((time.time() if now_s is None else now_s) + CLOCK_SKEW_S) * 1e6)
-    is_good = (sf.col("kind") != MALFORMED) & (sf.unix_micros("time") <= sf.lit(latest_us))
+    is_good = (sf.col("kind") != MALFORMED) & (sf.unix_micros("time") <= sf.lit(latest_us)) & ~_is_faulty()
     lines.persist()
     try:
         of_node = lines.groupBy("node").agg(
@@ -177,6 +179,17 @@ def observe(lines: DataFrame, window_s: float, now_s: float | None = None) -> Ob
         sample.cast(SAMPLE),
         sum(row["lines"] for row in nodes),
         sum(row["bad"] for row in nodes),
+    )
+
+
+def _is_faulty() -> Column:
+    """A wish that is no MQTT filter, or an event on a name that is no MQTT topic."""
+    from pyspark.sql import functions as sf
+
+    topic, kind = sf.coalesce(sf.col("topic"), sf.lit("")), sf.col("kind")
+    is_no_filter = topic.rlike(NO_FILTER_PATTERN) | (topic.startswith("$share/") & ~topic.rlike(SHARED))
+    return (kind.isin("subscribe", "unsubscribe") & is_no_filter) | (
+        (kind == "publish") & topic.rlike(NO_TOPIC_PATTERN)
     )
 
 
@@ -208,6 +221,7 @@ def _sample(lines: DataFrame, window: Column) -> DataFrame:
         "topic",
         sf.col("client").alias("publisher"),
         "node",
+        "bytes",
     )
     rank = sf.row_number().over(Window.partitionBy("window").orderBy("priority"))
     return published.withColumn("rank", rank).where(sf.col("rank") <= SAMPLE_PER_WINDOW).drop("rank")
