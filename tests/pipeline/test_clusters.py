@@ -71,9 +71,19 @@ def expected(spark, files, tmp_path_factory) -> list[dict]:
 
 
 def run_on(master: str, files: Path, out: Path, **environment: str) -> dict[str, list]:
+    """With relative paths, which must mean the same to executors that work in other folders."""
     paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(Path(__file__).parent), str(files), str(out), master],
+        [
+            sys.executable,
+            "-c",
+            SCRIPT,
+            str(Path(__file__).parent),
+            files.name,
+            os.path.relpath(out, files.parent),
+            master,
+        ],
+        cwd=files.parent,
         check=False,
         capture_output=True,
         text=True,

@@ -245,21 +245,25 @@ def test_the_cut_lies_where_the_share_of_events_has_happened(spark, tmp_path, co
     assert found.edges_s == (0.0, pytest.approx(cut), 10.0)
 
 
-@pytest.mark.parametrize("strays", [(0.0,), (-62135596800.0, 86400.0), (0.0, 1.9e9), (2.5e9,)])
+BUSY = [("bob", "x", 1.7e9 + 10.0 * n, 1, None) for n in range(200)]
+
+
+@pytest.mark.parametrize("strays", [(), (0.0,), (-62135596800.0, 86400.0), (0.0, 1.9e9), (2.5e9,)])
 def test_times_far_from_all_others_do_not_stretch_the_windows(spark, tmp_path, strays):
-    subscriptions = [("ann", "x", None, None)]
-    publications = [("bob", "x", 1.7e9 + 10.0 * n, 1, None) for n in range(200)]
-    expected = build(spark, tmp_path / "clean", subscriptions, publications)
-    wrong = [("bob", "x", time, 1, None) for time in strays]
-    found = build(spark, tmp_path / "strays", subscriptions, publications + wrong)
-    for clean, workload in zip(expected[:2], found[:2], strict=True):
-        assert workload.publications.rate.tolist() == clean.publications.rate.tolist()
-    assert (expected[2]["times_set_aside"], found[2]["times_set_aside"]) == (0, len(strays))
-    told = found[2]["times_set_aside_first_s"], found[2]["times_set_aside_last_s"]
-    assert told == (min(*strays, 1.7e9), max(*strays, 1.7e9 + 1990))
-    assert {key: found[2][key] for key in ("start_s", "cut_s", "end_s")} == {
-        key: expected[2][key] for key in ("start_s", "cut_s", "end_s")
-    }
+    write(tmp_path, "publications", PUBLICATIONS, BUSY + [("bob", "x", time, 1, None) for time in strays])
+    found = cut_windows(spark, tmp_path, WindowChoices())
+    assert found.edges_s == (1.7e9, pytest.approx(1.7e9 + 990), 1.7e9 + 1991)
+    assert found.strays.rows == len(strays)
+    if strays:
+        assert found.strays[1:] == (min(*strays, 1.7e9), max(*strays, 1.7e9 + 1990))
+
+
+def test_strays_are_left_out_of_the_rates_and_told(spark, tmp_path):
+    learn, later, facts = build(spark, tmp_path, [("ann", "x", None, None)], [*BUSY, ("bob", "x", 0.0, 7, None)])
+    events = [workload.rates.sum() * length for workload, length in zip((learn, later), (990, 1001), strict=True)]
+    assert sum(events) == pytest.approx(200)
+    assert facts["times_set_aside"] == 1
+    assert facts["times_set_aside_first_s"] == 0.0
 
 
 def test_a_long_thin_beginning_is_no_stray(spark, tmp_path):

@@ -94,7 +94,7 @@ def open_session(
     if not KNOWN_MASTER.fullmatch(master):
         raise ConfigError("spark", master, MASTERS)
     java = find_java()
-    settings = _settings(master, profile, java, work_dir or Path(tempfile.gettempdir()), conf or {})
+    settings = _settings(master, profile, java, (work_dir or Path(tempfile.gettempdir())).resolve(), conf or {})
     with _environment(_launch_environment(master, java)):
         return _start(master, app_name, settings)
 
