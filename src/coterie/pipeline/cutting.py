@@ -188,15 +188,16 @@ def _without_strays(times: DataFrame, found: _Quantiles) -> tuple[DataFrame, Str
 
     first, width = float(found.middle_s[0]), found.width_s
     bucket = sf.floor((sf.col("s") - first) / width).cast("long")
-    table = times.groupBy(bucket.alias("bucket")).agg(sf.count("*").alias("rows")).orderBy("bucket").toArrow()
-    buckets, rows = table["bucket"].to_numpy(), table["rows"].to_numpy()
+    table = times.groupBy(bucket.alias("bucket")).agg(sf.count("*")).orderBy("bucket").toArrow()
+    buckets = table["bucket"].to_numpy()
     is_apart = np.diff(buckets) > STRAY_GAP + 1
     below, above = np.flatnonzero(is_apart & (buckets[1:] <= 0)), np.flatnonzero(is_apart & (buckets[:-1] >= 0))
     low = int(below[-1]) + 1 if len(below) else 0
     high = int(above[0]) if len(above) else len(buckets) - 1
-    left_out = int(rows.sum() - rows[low : high + 1].sum())
-    inside = times.where(bucket.between(int(buckets[low]), int(buckets[high])))
-    return inside, Strays(left_out, found.low_s, found.high_s) if left_out else NO_STRAYS
+    is_inside = bucket.between(int(buckets[low]), int(buckets[high]))
+    outside = times.where(~is_inside).agg(sf.count("*"), sf.min("s"), sf.max("s")).toArrow()
+    rows, first_s, last_s = (column[0].as_py() for column in outside.columns)
+    return times.where(is_inside), Strays(rows, first_s, last_s) if rows else NO_STRAYS
 
 
 def _cuts(times: DataFrame, shares: Sequence[float], found: _Quantiles) -> list[float]:

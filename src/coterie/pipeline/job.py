@@ -90,13 +90,13 @@ def run_job(
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigError("system", repeated[0], "each system once in a run; compare settings in runs of their own")
     steps = [
-        Step("tables", _tables(spark, request), params=_read_as(request), sources=_files_of(request)),
+        Step("tables", _tables(spark, request), params=_read_as(request), sources=_files_of(request), version=2),
         Step(
             "workloads",
             _workloads(spark, request),
             ("tables",),
             _plain(request.windows) | {"name": request.name},
-            version=3,
+            version=4,
         ),
         Step(
             "designs",

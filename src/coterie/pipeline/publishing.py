@@ -34,6 +34,7 @@ class Published:
     sizes_assumed: float = 1.0  # share of the events whose size the log does not tell
     publishers_per_topic: int | None = None  # None: all are there; else the busiest so many, who carry all events
     is_rate_assumed: bool = False
+    is_logged: bool = True
 
 
 def count_publications(
@@ -82,7 +83,7 @@ def _assumed(topic_count: int, people_count: int, window_count: int) -> Publishe
     )
     publishes = np.zeros(people_count + 1, bool)
     publishes[-1] = True
-    return Published([made] * window_count, pa.array([OUTSIDE]), publishes, is_rate_assumed=True)
+    return Published([made] * window_count, pa.array([OUTSIDE]), publishes, is_rate_assumed=True, is_logged=False)
 
 
 def _counted(publications: DataFrame, windows: Windows) -> DataFrame:

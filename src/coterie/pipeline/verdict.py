@@ -12,6 +12,7 @@ from coterie.model import Ledger
 from coterie.model.prices import MONTH_S, Money, Prices, monthly
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import PLACED, Priced, is_whole
+from coterie.pipeline.remarks import remarks
 from coterie.pipeline.steps import Facts
 
 NAMES = {
@@ -164,7 +165,7 @@ def _drift(found: Verdict) -> list[str]:
 def assumptions(facts: Facts, prices: Prices) -> list[str]:
     """Everything the numbers rest on that the log did not say."""
     told = []
-    if facts["is_rate_assumed"]:
+    if facts["is_rate_assumed"] and not facts.get("has_publications"):
         told.append("There is no log of publications: one event an hour on every topic, from nobody, is ASSUMED.")
     if facts["brokers_assumed"]:
         told.append(f"The log names no brokers: {facts['nodes']} are assumed, clients spread evenly (--brokers N).")
@@ -174,6 +175,7 @@ def assumptions(facts: Facts, prices: Prices) -> list[str]:
         told.append(f"{facts['sizes_assumed']:.0%} of the publications do not tell their size: 200 bytes are assumed.")
     if facts["is_held_out"]:
         told.append("Subscriptions carry no times: a tenth of them, drawn by the seed, counts as arriving later.")
+    told += remarks(facts)
     if prices.is_example:
         told.append("Prices are EXAMPLES; yours: coterie prices > prices.toml, then --prices prices.toml.")
     return told

@@ -165,6 +165,7 @@ def _facts(
         "interval_s": shown_interval_s(windows, choices),
         "is_timed": windows.is_timed,
         "is_held_out": is_held_out(wanted),
+        "has_publications": published.is_logged,
         "is_rate_assumed": published.is_rate_assumed,
         "sizes_assumed": published.sizes_assumed,
         "events_on_topics_nobody_wants": published.unwanted_rate,

@@ -1,0 +1,51 @@
+"""What a reader of the bills should know about the log they were made from, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def remarks(facts: Mapping[str, Any]) -> list[str]:
+    """From the facts of `build_workloads`; nothing where there is nothing to remark."""
+    told = []
+    if facts["is_rate_assumed"] and facts["has_publications"]:
+        told.append("Publications carry no times: all of them together are ASSUMED to be one hour of traffic.")
+    if facts["times_set_aside"]:
+        told.append(_strays(facts))
+    if facts["filters"]:
+        told.append(_filters(facts))
+    if facts["events_on_topics_nobody_wants"]:
+        rate = facts["events_on_topics_nobody_wants"] * 3600
+        told.append(f"{rate:,.0f} publications an hour are on topics that nobody wants: they are left out.")
+    if facts["publishers_per_topic"]:
+        busiest = facts["publishers_per_topic"]
+        told.append(
+            f"Publishers are many: the {busiest:,} busiest of each topic are kept, and they carry all its events."
+        )
+    return told
+
+
+def _strays(facts: Mapping[str, Any]) -> str:
+    first, last = (_day(facts[f"times_set_aside_{end}_s"]) for end in ("first", "last"))
+    count = facts["times_set_aside"]
+    rows = "1 row has a time" if count == 1 else f"{count:,} rows have times"
+    when = first if first == last else f"{first} to {last}"
+    return f"{rows} far from all others ({when}): left out."
+
+
+def _day(time_s: float) -> str:
+    try:
+        return (EPOCH + timedelta(seconds=time_s)).date().isoformat()
+    except OverflowError:
+        return f"{time_s:g} s after 1970"
+
+
+def _filters(facts: Mapping[str, Any]) -> str:
+    shared = f", {facts['shared_filters']:,} of them shared," if facts["shared_filters"] else ""
+    without = facts["filters_without_topics"]
+    idle = f"; {without:,} of them match nothing that is published" if without else ""
+    return f"{facts['filters']:,} filters{shared} come to {facts['topics']:,} topics{idle}."

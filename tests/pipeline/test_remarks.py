@@ -1,0 +1,51 @@
+"""What is odd about a log is said in a sentence, and nothing is said about a plain one."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.pipeline.remarks import remarks
+
+PLAIN = {
+    "is_rate_assumed": False,
+    "has_publications": True,
+    "times_set_aside": 0,
+    "times_set_aside_first_s": None,
+    "times_set_aside_last_s": None,
+    "filters": None,
+    "shared_filters": 0,
+    "filters_without_topics": 0,
+    "topics": 140,
+    "events_on_topics_nobody_wants": 0.0,
+    "publishers_per_topic": None,
+}
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"),
+    [
+        ({}, None),
+        ({"is_rate_assumed": True}, "one hour of traffic"),
+        ({"is_rate_assumed": True, "has_publications": False}, None),  # the verdict says that there are none
+        (
+            {"times_set_aside": 1, "times_set_aside_first_s": 0.0, "times_set_aside_last_s": 0.0},
+            "1 row has a time far from all others (1970-01-01): left out.",
+        ),
+        (
+            {"times_set_aside": 1200, "times_set_aside_first_s": -62135596800.0, "times_set_aside_last_s": 86400.0},
+            "1,200 rows have times far from all others (0001-01-01 to 1970-01-02): left out.",
+        ),
+        ({"filters": 21}, "21 filters come to 140 topics."),
+        (
+            {"filters": 21, "shared_filters": 2, "filters_without_topics": 1},
+            "21 filters, 2 of them shared, come to 140 topics; 1 of them match nothing that is published.",
+        ),
+        ({"events_on_topics_nobody_wants": 0.5}, "1,800 publications an hour are on topics that nobody wants"),
+        ({"publishers_per_topic": 3}, "the 3 busiest"),
+    ],
+)
+def test_remarks(odd, told):
+    found = remarks(PLAIN | odd)
+    assert len(found) == (told is not None)
+    if told is not None:
+        assert told in found[0]
