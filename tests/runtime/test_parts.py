@@ -11,14 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import RemoteProtocolError
-from coterie.mqtt.packets import Connect, Subscription
+from coterie.mqtt.packets import Subscription
 from coterie.mqtt.publish import Message
-from coterie.mqtt.reasons import Reason
-from coterie.mqtt.topics import filter_matches
-from coterie.runtime.access import Access, check_password, filter_covers, hash_password
 from coterie.runtime.carried import Identifiers, decode_carried, encode_carried, microseconds, origin_of
 from coterie.runtime.cascades import Cascades
-from coterie.runtime.config import AccessSection, User
 from coterie.runtime.frames import BEAT, CONTROL, MESSAGE, Filters, FrameReader, decode_control, encode_control, frame
 from coterie.runtime.interest import RemoteFilters, WatchedIndex
 from coterie.runtime.journal import LINES_PER_S_MAX, Journal
@@ -100,51 +96,6 @@ def test_a_message_survives_the_journey() -> None:
     carried = decode_carried(encode_carried(99, message, 3))
     assert carried.message() == message
     assert (carried.id, carried.channels) == (99, 3)
-
-
-_level = st.sampled_from(["a", "b", "+", ""])
-_filter = st.builds(
-    lambda levels, tail: "/".join([*levels, *tail]),
-    st.lists(_level, min_size=1, max_size=3),
-    st.sampled_from([[], ["#"]]),
-)
-_topic = st.lists(st.sampled_from(["a", "b", ""]), min_size=1, max_size=4).map("/".join)
-
-
-@given(_filter, _filter, _topic)
-def test_a_filter_that_covers_another_matches_all_its_topics(wide: str, narrow: str, topic: str) -> None:
-    if filter_covers(wide, narrow) and filter_matches(narrow, topic):
-        assert filter_matches(wide, topic)
-
-
-class _Session:
-    client_id = "c1"
-
-
-def test_users_passwords_and_permissions() -> None:
-    stored = hash_password("secret")
-    assert check_password(b"secret", stored)
-    assert not check_password(b"Secret", stored)
-    user = User(name="ann", password=stored, publish=("home/%u/#",), subscribe=("home/#", "own/%c"))
-    access = Access(AccessSection(anonymous="never", users=[user]))
-    ask = Connect("c1", username="ann", password=b"secret")
-    assert access.admit(ask, "10.0.0.1").reason is Reason.SUCCESS
-    assert access.admit(Connect("c1", username="ann", password=b"no"), "").reason is Reason.BAD_USER_NAME_OR_PASSWORD
-    assert access.admit(Connect("c1", username="bob", password=b"secret"), "").reason >= 0x80
-    assert access.admit(Connect("c1"), "127.0.0.1").reason is Reason.NOT_AUTHORIZED
-    access.remember("c1", "ann")
-    session: object = _Session()
-    assert access.publish(session, "home/ann/x") is Reason.SUCCESS  # type: ignore[arg-type]
-    assert access.publish(session, "home/bob/x") is Reason.NOT_AUTHORIZED  # type: ignore[arg-type]
-    assert access.publish(session, "$SYS/x") is Reason.NOT_AUTHORIZED  # type: ignore[arg-type]
-    for topic_filter, allowed in (("home/+/x", True), ("#", False), ("own/c1", True), ("$share/g/home/a", True)):
-        assert (access.subscribe(session, Subscription(topic_filter)) is Reason.SUCCESS) == allowed  # type: ignore[arg-type]
-
-
-def test_anonymous_clients_come_from_this_machine_unless_configured() -> None:
-    assert Access(AccessSection()).admit(Connect("c"), "127.0.0.1").reason is Reason.SUCCESS
-    assert Access(AccessSection()).admit(Connect("c"), "192.0.2.1").reason is Reason.NOT_AUTHORIZED
-    assert Access(AccessSection(anonymous="always")).admit(Connect("c"), "192.0.2.1").reason is Reason.SUCCESS
 
 
 def test_first_and_last_subscriber_of_a_filter_are_told() -> None:

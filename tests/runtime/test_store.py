@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import pytest
+
+from coterie.errors import InputError
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import Subscription, Will
 from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.session import Session
 from coterie.runtime.carried import TIME_BITS
 from coterie.runtime.recovery import SeenEvents
-from coterie.runtime.store import SessionJournal, Store
+from coterie.runtime.store import FORMAT, SessionJournal, Store
 
 OPTIONS = ServerOptions()
 
 
 def session_with(store: Store) -> Session:
     session = Session("ann", OPTIONS)
+    session.owner = "user of ann"
     session.expiry_s = 100
     session.journal = SessionJournal("ann", store.sessions)
-    store.sessions.append(("ann", "session", (100, Will("gone", b"w"), None, None)))
+    store.sessions.append(("ann", "session", (100, Will("gone", b"w"), None, None, session.owner)))
     session.subscribe(Subscription("a/#", 1, identifier=4))
     session.subscribe(Subscription("b", 2))
     session.unsubscribe("b")
@@ -42,6 +48,28 @@ def test_a_session_comes_back_as_it_was(tmp_path: Path) -> None:
         "will": {"topic": "gone", "payload": b"w", "qos": 0, "retain": False, "properties": {}}
     }
     assert after.export() == expected
+
+
+def test_a_store_of_0_1_is_taken_over_and_a_later_one_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "s.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript(
+            "create table meta (key text primary key, value) without rowid;"
+            "create table sessions (client text primary key, expiry_s, will, will_due_s, expires_at_s) without rowid;"
+            "insert into meta values ('format', 1);"
+            "insert into sessions values ('ann', 100, null, null, 5.0);"
+        )
+    for _ in range(2):
+        store = Store(path)
+        (session,) = store.load_sessions(OPTIONS)
+        assert (session.client_id, session.expires_at_s, session.owner) == ("ann", 5.0, None)
+        assert store.meta("format") == FORMAT
+        store.close()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("update meta set value = ? where key = 'format'", (FORMAT + 1,))
+        db.commit()
+    with pytest.raises(InputError, match="another version"):
+        Store(path)
 
 
 def test_an_ended_session_leaves_nothing(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ import typer
 
 from coterie.cli.console import out
 from coterie.errors import ConfigError
-from coterie.runtime.access import hash_password
 from coterie.runtime.config import load_config
 from coterie.runtime.node import load_slice, run_node
+from coterie.runtime.passwords import hash_password
 from coterie.systems import system_named
 
 

@@ -26,11 +26,12 @@ from coterie.mqtt.topics import SHARE_PREFIX, TopicNames
 
 
 class Verdict(NamedTuple):
-    """The answer to a CONNECT; USE_ANOTHER_SERVER and SERVER_MOVED name the server to go to."""
+    """The answer to a CONNECT; USE_ANOTHER_SERVER and SERVER_MOVED name the server to go to, success the user."""
 
     reason: Reason = Reason.SUCCESS
     server_reference: str = ""
     detail: str = ""
+    user: str | None = None
 
 
 class Policy(Protocol):
@@ -39,6 +40,7 @@ class Policy(Protocol):
     def connect(self, packet: Connect) -> Verdict: ...
     def publish(self, session: Session, topic: str) -> Reason: ...
     def subscribe(self, session: Session, subscription: Subscription) -> Reason: ...
+    def read(self, session: Session, topic: str) -> bool: ...
 
 
 class OpenPolicy:
@@ -56,6 +58,9 @@ class OpenPolicy:
 
     def subscribe(self, session: Session, subscription: Subscription) -> Reason:
         return self._denied_reason if subscription.filter in self._denied_filters else Reason.SUCCESS
+
+    def read(self, session: Session, topic: str) -> bool:
+        return True
 
 
 class Broker:
@@ -149,6 +154,7 @@ class Broker:
             verdict = Verdict(Reason.CLIENT_ID_NOT_VALID, detail="a lasting session needs a client identifier")
         elif len(self.sessions) >= self.options.session_count_max and packet.client_id not in self.sessions:
             verdict = Verdict(Reason.QUOTA_EXCEEDED, detail="the server has no room for another session")
+        verdict = self.claim(packet, verdict)
         if verdict.reason is not Reason.SUCCESS:
             self._timers.set(connection, None)
             return connection.refuse(verdict.reason, server_reference=verdict.server_reference, detail=verdict.detail)
@@ -156,11 +162,11 @@ class Broker:
         client_id = packet.client_id or assigned_id
         session = self.sessions.get(client_id)
         if session is not None:
-            self._take_over(session, packet.clean_start, now_s)
+            self._take_over(session, packet.clean_start or session.owner != verdict.user, now_s)
             session = self.sessions.get(client_id)
         is_present = session is not None
         if session is None:
-            session = self._new_session(client_id)
+            session = self._new_session(client_id, verdict.user)
         session.expiry_s = self._expiry_s(packet)
         session.will = packet.will
         connection.accept(session, packet, now_s, session_present=is_present, assigned_id=assigned_id)
@@ -168,14 +174,33 @@ class Broker:
         self._watch(connection)
         return None
 
+    def claim(self, packet: Connect, verdict: Verdict) -> Verdict:
+        """The verdict, or why this user cannot have this session or leave this will.
+
+        A session of a user is never given to another, nor ended or pushed aside by it. One without an owner is
+        nobody's: a user with a name takes its client identifier and starts afresh.
+        """
+        if verdict.reason is not Reason.SUCCESS:
+            return verdict
+        session = self.sessions.get(packet.client_id)
+        if session is not None and session.owner not in (None, verdict.user):
+            return Verdict(Reason.CLIENT_ID_NOT_VALID, detail="the client identifier is another user's")
+        if packet.will is not None:
+            asking = Session(packet.client_id, self.options)
+            asking.owner = verdict.user
+            if self.policy.publish(asking, packet.will.topic) is not Reason.SUCCESS:
+                return Verdict(Reason.NOT_AUTHORIZED, detail="the will's topic is not allowed")
+        return verdict
+
     def _new_client_id(self) -> str:
         while True:
             client_id = f"{self._client_id_prefix}{next(self._client_numbers)}"
             if client_id not in self.sessions:
                 return client_id
 
-    def _new_session(self, client_id: str) -> Session:
+    def _new_session(self, client_id: str, owner: str | None) -> Session:
         session = self.sessions[client_id] = Session(client_id, self.options)
+        session.owner = owner
         if self.on_session is not None:
             self.on_session(session)
         return session
@@ -336,11 +361,31 @@ class Broker:
         if message is not None and self.policy.publish(session, message.topic) is Reason.SUCCESS:
             self.deliver(message, now_s)
 
+    def review(self, session: Session) -> list[str]:
+        """Rights have changed: what is not allowed any more is taken back, and what waits of it is given up.
+
+        Every subscription that is entered is allowed; so is then every delivery, without asking each time. Returns the
+        filters that were taken back.
+        """
+        refused = self._refused(session)
+        for topic_filter in refused:
+            self.index.unsubscribe(session, topic_filter)
+            session.unsubscribe(topic_filter)
+        session.forget(lambda topic: self.policy.read(session, topic))
+        return refused
+
+    def _refused(self, session: Session) -> list[str]:
+        wanted = session.subscriptions.values()
+        return [one.filter for one in wanted if self.policy.subscribe(session, one) is not Reason.SUCCESS]
+
     def restore(self, session: Session, now_s: float) -> None:
-        """Take in a session that a store kept; its subscriptions work again at once.
+        """Take in a session that a store kept; its subscriptions work again at once, as far as they are still allowed.
 
         One that was online when its state was written lost its connection now.
         """
+        for topic_filter in self._refused(session):
+            session.unsubscribe(topic_filter)
+        session.forget(lambda topic: self.policy.read(session, topic))
         if session.will_due_s is None and session.expires_at_s is None:
             session.detach(now_s, with_will=True)
         self.sessions[session.client_id] = session

@@ -12,7 +12,8 @@ One rule suffices: **commit the journal of a loop turn before writing that turn'
 - a PUBLISH at QoS 1 or 2 leaves after ("delivery", Delivery): a resend carries the same identifier;
 - PUBREL leaves after ("progress", Delivery): a message the client has is not sent again;
 - SUBACK leaves after ("subscribe", Subscription), UNSUBACK after ("unsubscribe", filter), CONNACK after ("session",
-  (expiry_s, will, will_due_s, expires_at_s)), which is also reported when the connection goes; ("ended", client id).
+  (expiry_s, will, will_due_s, expires_at_s, owner)), which is also reported when the connection goes; ("ended", client
+  id).
 ("done", sequence) may be lost in a crash: at QoS 1 the message is sent twice, at QoS 2 only PUBREL is.
 A Delivery in the journal is the live record: write it down as it is when the turn is committed.
 `export` gives the whole state as plain data and `restore` takes it back.
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -64,6 +66,7 @@ class SessionState(msgspec.Struct, frozen=True):
     will: Will | None = None
     will_due_s: float | None = None
     expires_at_s: float | None = None
+    owner: str | None = None
 
 
 class Session:
@@ -71,6 +74,8 @@ class Session:
 
     def __init__(self, client_id: str, options: ServerOptions) -> None:
         self.client_id = client_id
+        self.owner: str | None = None  # the user it belongs to; None: whoever needs no name
+        self.rights: Any = None  # the policy's own: what it found out about the owner
         self.options = options
         self.expiry_s = 0
         self.subscriptions: dict[str, Subscription] = {}
@@ -222,6 +227,19 @@ class Session:
         waiting = [one for one in self._queue if one.state == QUEUED and one.packet_id == 0]
         return [(one.qos, one.message) for one in [*sent, *waiting]]
 
+    def forget(self, is_kept: Callable[[str], bool]) -> int:
+        """Give up what waits or would be sent again, by topic; returns how many messages."""
+        gone = [one for one in self._inflight.values() if one.state == SENT and not is_kept(one.message.topic)]
+        for delivery in gone:
+            self._finish(delivery)
+        dropped = [one for one in self._queue if one.state == QUEUED and not is_kept(one.message.topic)]
+        for delivery in dropped:
+            delivery.state = DONE
+            self._queue_bytes -= len(delivery.message.payload)
+            self._record("done", delivery.sequence)
+        self._queue = deque(one for one in self._queue if one.state != DONE)
+        return len(gone) + len(dropped)
+
     # -- answers of the client --------------------------------------------------------------------------------------
 
     def on_acknowledged_run(self, data: bytes, pos: int, now_s: float) -> int:
@@ -313,7 +331,7 @@ class Session:
         self._queue = deque([*self._inflight.values(), *unfinished])
         self._queue_bytes = sum(len(delivery.message.payload) for delivery in self._queue)
         self.update_plain_version()
-        self._record("session", (self.expiry_s, self.will, None, None))
+        self._record("session", (self.expiry_s, self.will, None, None, self.owner))
         self.pump(now_s)
 
     def detach(self, now_s: float, with_will: bool) -> None:
@@ -327,7 +345,7 @@ class Session:
             self.expires_at_s = now_s + self.expiry_s
         if self.will is not None:
             self.will_due_s = now_s + min(self.will.properties.will_delay_s or 0, self.expiry_s)
-        self._record("session", (self.expiry_s, self.will, self.will_due_s, self.expires_at_s))
+        self._record("session", (self.expiry_s, self.will, self.will_due_s, self.expires_at_s, self.owner))
 
     def update_plain_version(self) -> None:
         connection = self.connection
@@ -369,6 +387,7 @@ class Session:
             self.will,
             self.will_due_s,
             self.expires_at_s,
+            self.owner,
         )
         plain: dict[str, Any] = msgspec.to_builtins(state, builtin_types=(bytes,))
         return plain
@@ -378,7 +397,7 @@ class Session:
         """A session from exported data, offline. Identifiers in `incoming` count as accepted."""
         state = msgspec.convert(plain, SessionState)
         session = Session(state.client_id, options)
-        session.expiry_s = state.expiry_s
+        session.expiry_s, session.owner = state.expiry_s, state.owner
         session.subscriptions = {one.filter: one for one in state.subscriptions}
         session.incoming = dict.fromkeys(state.incoming, True)
         session.will, session.will_due_s, session.expires_at_s = state.will, state.will_due_s, state.expires_at_s

@@ -87,13 +87,15 @@ class User(Section, frozen=True, kw_only=True):
     name: str
     password: str
     publish: tuple[str, ...] = ("#",)
-    subscribe: tuple[str, ...] = ("#",)
+    subscribe: tuple[str, ...] = ("#", "$SYS/#")
+    share: tuple[str, ...] = ("+",)
 
 
 class AccessSection(Section, frozen=True, kw_only=True):
     anonymous: Literal["loopback", "always", "never"] = "loopback"
     anonymous_publish: tuple[str, ...] = ("#",)
-    anonymous_subscribe: tuple[str, ...] = ("#",)
+    anonymous_subscribe: tuple[str, ...] = ("#", "$SYS/#")
+    anonymous_share: tuple[str, ...] = ("+",)
     denied_subscriptions: list[str] = []
     users: list[User] = []
 

@@ -15,7 +15,7 @@ import msgspec
 from coterie.errors import RemoteProtocolError
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
-LINK_VERSION = 2
+LINK_VERSION = 3
 HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
 _HEAD = struct.Struct(">IB")
 _NUMBER = struct.Struct(">Q")
@@ -146,17 +146,19 @@ class Moved(Said, frozen=True):
 
 
 class Seek(Said, frozen=True):
-    """A client that came to that node says it has a session somewhere. Flooded."""
+    """A client of this user that came to that node says it has a session somewhere. Flooded."""
 
     node: int
     number: int
     client: str
+    owner: str | None = None
 
 
 class Claim(Said, frozen=True):
-    """The client has subscribed here: send me what you kept for it."""
+    """The client has subscribed here as this user: send me what you kept for it."""
 
     client: str
+    owner: str | None = None
 
 
 class Handed(Said, frozen=True):

@@ -92,8 +92,8 @@ class Moving:
         if not self._asked.add(said.number):
             return False
         session = self._broker.sessions.get(said.client)
-        if session is None or said.node == self._network.node:
-            return True
+        if session is None or said.node == self._network.node or session.owner != said.owner:
+            return True  # another user's session is not theirs to take
         if session.connection is not None:
             self._broker.take_away(session, self._now_s())
         self.send_off(session, said.node)
@@ -101,6 +101,8 @@ class Moving:
 
     def on_claim(self, source: int, said: Claim) -> None:
         session = self._broker.sessions.get(said.client)
+        if session is not None and session.owner != said.owner:
+            return
         messages: list[tuple[int, bytes]] = []
         size = 0
         if session is not None and not session.is_online:
@@ -139,13 +141,13 @@ class Moving:
         """What was kept for it elsewhere has not come yet."""
         return client in self._arriving
 
-    def seek(self, client: str) -> None:
+    def seek(self, client: str, owner: str | None = None) -> None:
         """A client says it had a session; whoever has it shall say so."""
         if client not in self._arriving:
             self._arriving[client] = Arrival(-1, self._now_s() + LINGER_S)
             number = self._network.new_stamp()
             self._asked.add(number)
-            self._network.flood(Seek(self._network.node, number, client))
+            self._network.flood(Seek(self._network.node, number, client, owner))
 
     def subscribing(self, client: str, packet: Subscribe, results: list[tuple[int, bool]]) -> None:
         arrival = self._arriving.get(client)
@@ -222,7 +224,8 @@ class Moving:
                 del self._arriving[client]
             elif arrival.claim_s is not None and arrival.claim_s <= now_s:
                 arrival.claim_s = now_s + ASK_AGAIN_S
-                self._network.tell(arrival.there, Claim(client))
+                session = self._broker.sessions.get(client)
+                self._network.tell(arrival.there, Claim(client, None if session is None else session.owner))
         for client in [client for client, until_s in self.leaving.items() if until_s <= now_s]:
             del self.leaving[client]
         if not self._arriving:

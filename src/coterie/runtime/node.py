@@ -282,7 +282,6 @@ class LiveNode:
         self.counts.log_dropped += self.store.trim(nodes, before_us, settings.log_bytes_max)
         for topic in self.store.trim_retained(before_us):
             self.server.stamps.pop(topic, None)
-        self.access.keep_only(self.broker.sessions)
 
     async def stop(self) -> None:
         if self._is_stopped:

@@ -300,6 +300,7 @@ class Server:
 
     def _answer(self, client: ClientLink, connection: Connection, packet: Connect, verdict: Verdict) -> None:
         now_s = self.wall_s()
+        verdict = self.broker.claim(packet, verdict)  # before anything is moved on behalf of somebody else
         if verdict.reason is Reason.SUCCESS and self.placement is not None:
             server = self.placement.redirect(packet)
             session = self.broker.sessions.get(packet.client_id)
@@ -315,15 +316,15 @@ class Server:
             return
         session = connection.session
         assert session is not None
-        self.access.remember(session.client_id, packet.username)
         self.moving.returned(session.client_id)
         if not (is_known or packet.clean_start or self.network.is_alone) and session.expiry_s:
-            self.moving.seek(session.client_id)
+            self.moving.seek(session.client_id, session.owner)
         if self.placement is not None and self.placement.accepted(packet, session.client_id):
             self.moving.welcome(session.client_id)
         if session.journal is None and session.expiry_s:
             session.journal = SessionJournal(session.client_id, self.store.sessions)
-            self.store.sessions.append((session.client_id, "session", (session.expiry_s, session.will, None, None)))
+            kept = (session.expiry_s, session.will, None, None, session.owner)
+            self.store.sessions.append((session.client_id, "session", kept))
         # What the client sent behind its CONNECT waits in the decoder.
         facts = connection.receive(b"", now_s)
         if facts:

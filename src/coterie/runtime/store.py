@@ -23,7 +23,8 @@ from coterie.runtime.carried import TIME_BITS, TIME_MASK
 
 SCHEMA = """
 create table if not exists meta (key text primary key, value) without rowid;
-create table if not exists sessions (client text primary key, expiry_s, will, will_due_s, expires_at_s) without rowid;
+create table if not exists sessions (client text primary key, expiry_s, will, will_due_s, expires_at_s, owner text)
+    without rowid;
 create table if not exists subscriptions (client text, filter text, body blob, primary key (client, filter))
     without rowid;
 create table if not exists deliveries (client text, sequence integer, body blob, primary key (client, sequence))
@@ -33,7 +34,8 @@ create table if not exists retained (topic text primary key, stamp integer, body
 create table if not exists log (id integer primary key, topic text, body blob);
 create table if not exists seen (id integer primary key);
 """
-FORMAT = 1
+FORMAT = 2
+STEPS = {1: ("alter table sessions add column owner text",)}  # what brings a store of that format to the next
 
 _pack = msgspec.msgpack.Encoder().encode
 _delivery = msgspec.msgpack.Decoder(Delivery).decode
@@ -64,9 +66,10 @@ class Store:
             self._db.execute("pragma journal_mode = wal")
             self._db.execute(f"pragma synchronous = {'full' if sync == 'full' else 'normal'}")
             self._db.executescript(SCHEMA)
+            found = self._migrate()
         except sqlite3.Error as error:
             raise InputError(str(path), f"is not a usable store: {error}") from None
-        if self.meta("format", FORMAT) != FORMAT:
+        if found != FORMAT:
             raise InputError(str(path), "was written by another version; move it away to start afresh")
         self.sessions: list[tuple[str, str, Any]] = []  # (client, kind, value), in order
         self.retained: list[tuple[str, int, Message | None]] = []
@@ -74,6 +77,19 @@ class Store:
         self.seen: list[tuple[int]] = []
         self._metas: dict[str, Any] = {"format": FORMAT}
         self.log_bytes = self._one("select coalesce(sum(length(body)), 0) from log")
+
+    def _migrate(self) -> int:
+        """Bring a store of an earlier format to this one, all of it or nothing; returns the format it has then."""
+        columns = [row[1] for row in self._db.execute("pragma table_info(sessions)")]
+        found: int = self.meta("format", FORMAT if "owner" in columns else 1)
+        while found in STEPS:
+            self._db.execute("begin immediate")
+            for statement in STEPS[found]:
+                self._db.execute(statement)
+            found += 1
+            self._db.execute("insert or replace into meta values ('format', ?)", (found,))
+            self._db.execute("commit")
+        return found
 
     def close(self) -> None:
         self.commit()
@@ -146,10 +162,10 @@ class Store:
                 pairs = [(client, value) for client, _, value in run]
                 db.executemany("delete from subscriptions where client = ? and filter = ?", pairs)
             case "session":
-                for client, _, (expiry_s, will, will_due_s, expires_at_s) in run:
+                for client, _, (expiry_s, will, will_due_s, expires_at_s, owner) in run:
                     packed = None if will is None else _pack(will)
-                    row = (client, expiry_s, packed, will_due_s, expires_at_s)
-                    db.execute("insert or replace into sessions values (?, ?, ?, ?, ?)", row)
+                    row = (client, expiry_s, packed, will_due_s, expires_at_s, owner)
+                    db.execute("insert or replace into sessions values (?, ?, ?, ?, ?, ?)", row)
             case "ended":
                 for client, _, _ in run:
                     for table in ("sessions", "subscriptions", "deliveries", "incoming"):
@@ -168,7 +184,10 @@ class Store:
     def load_sessions(self, options: ServerOptions) -> Iterator[Session]:
         """Every session as it was at the last commit, offline."""
         select = self._db.execute
-        for client, expiry_s, will, will_due_s, expires_at_s in select("select * from sessions").fetchall():
+        columns = "client, expiry_s, will, will_due_s, expires_at_s, owner"
+        for client, expiry_s, will, will_due_s, expires_at_s, owner in select(
+            f"select {columns} from sessions"
+        ).fetchall():
             owned = (client,)
             filters = select("select body from subscriptions where client = ?", owned).fetchall()
             rows = select("select body from deliveries where client = ? order by sequence", owned).fetchall()
@@ -185,6 +204,7 @@ class Store:
                 None if will is None else _will(will),
                 will_due_s,
                 expires_at_s,
+                owner,
             )
             yield Session.restore(msgspec.to_builtins(state, builtin_types=(bytes,)), options)
 
