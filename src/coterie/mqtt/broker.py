@@ -20,7 +20,7 @@ from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Subscripti
 from coterie.mqtt.publish import Message, SharedPublish, message_of
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.retained import RetainedStore
-from coterie.mqtt.session import Session
+from coterie.mqtt.session import Budget, Session
 from coterie.mqtt.timers import Timers
 from coterie.mqtt.topics import SHARE_PREFIX, TopicNames
 
@@ -79,8 +79,15 @@ class Broker:
         self.policy: Policy = policy or OpenPolicy()
         self.names = TopicNames()
         self.index: SubscriptionIndex[Session] = SubscriptionIndex()
-        self.retained = retained or RetainedStore()
+        limits = self.options
+        self.retained = (
+            RetainedStore(limits.retained_topics_max, limits.retained_bytes_max, limits.retained_topics_client_max)
+            if retained is None
+            else retained
+        )
+        self.budget = Budget(limits.stored_bytes_max)
         self.sessions: dict[str, Session] = {}
+        self.subscription_count = 0
         self.dirty: list[Session] = []
         self.closing: list[tuple[Connection, Ended]] = []
         self.on_session: Callable[[Session], None] | None = None  # a store hooks a new session's journal here
@@ -199,7 +206,7 @@ class Broker:
                 return client_id
 
     def _new_session(self, client_id: str, owner: str | None) -> Session:
-        session = self.sessions[client_id] = Session(client_id, self.options)
+        session = self.sessions[client_id] = Session(client_id, self.options, self.budget)
         session.owner = owner
         if self.on_session is not None:
             self.on_session(session)
@@ -263,12 +270,16 @@ class Broker:
         for subscription in packet.subscriptions:
             reason: int = self.policy.subscribe(session, subscription)
             is_new = False
-            is_full = len(session.subscriptions) >= self.options.subscription_count_max
+            is_full = (
+                len(session.subscriptions) >= self.options.subscription_count_max
+                or self.subscription_count >= self.options.subscription_total_max
+            )
             if is_full and subscription.filter not in session.subscriptions:
                 reason = Reason.QUOTA_EXCEEDED
             if reason == Reason.SUCCESS:
                 reason = subscription.qos
                 is_new = session.subscribe(subscription)
+                self.subscription_count += is_new
                 self.index.subscribe(session, subscription)
             results.append((reason, is_new))
         return tuple(results)
@@ -304,6 +315,7 @@ class Broker:
         for topic_filter in packet.filters:
             self.index.unsubscribe(session, topic_filter)
             existed = session.unsubscribe(topic_filter)
+            self.subscription_count -= existed
             reasons.append(Reason.SUCCESS if existed else Reason.NO_SUBSCRIPTION_EXISTED)
         connection.unsuback(packet.packet_id, tuple(reasons))
 
@@ -351,6 +363,7 @@ class Broker:
     def _end_session(self, session: Session, now_s: float) -> None:
         del self.sessions[session.client_id]
         session.end()
+        self.subscription_count -= len(session.subscriptions)
         self._timers.set(session, None)
         for topic_filter in session.subscriptions:
             self.index.unsubscribe(session, topic_filter)
@@ -370,7 +383,7 @@ class Broker:
         refused = self._refused(session)
         for topic_filter in refused:
             self.index.unsubscribe(session, topic_filter)
-            session.unsubscribe(topic_filter)
+            self.subscription_count -= session.unsubscribe(topic_filter)
         session.forget(lambda topic: self.policy.read(session, topic))
         return refused
 
@@ -389,6 +402,8 @@ class Broker:
         if session.will_due_s is None and session.expires_at_s is None:
             session.detach(now_s, with_will=True)
         self.sessions[session.client_id] = session
+        self.subscription_count += len(session.subscriptions)
+        session.join(self.budget)
         for subscription in session.subscriptions.values():
             self.index.subscribe(session, subscription)
         self._check_session(session, now_s)

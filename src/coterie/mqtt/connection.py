@@ -387,7 +387,8 @@ class Connection:
     def deadline_s(self) -> float | None:
         if self.state is State.OPEN:
             return self._last_received_s + 1.5 * self.keep_alive_s if self.keep_alive_s else None
-        return None if self.state is State.CLOSED else self._opened_s + self.options.connect_timeout_s
+        # Who has said CONNECT waits for us, however long we take.
+        return self._opened_s + self.options.connect_timeout_s if self.state is State.NEW else None
 
     def on_time(self, now_s: float) -> Ended | None:
         """Ends the connection if the client has been silent for too long."""

@@ -28,6 +28,11 @@ class ServerOptions:
     response_information: str = ""
     session_count_max: int = 1_000_000
     subscription_count_max: int = 100_000  # per session
+    subscription_total_max: int = 10_000_000  # of all sessions together
+    retained_topics_max: int = 1_000_000  # retained messages, one a topic
+    retained_topics_client_max: int = 0  # of them published by one client; 0: as many as there is room for
+    retained_bytes_max: int = 1 << 30
+    stored_bytes_max: int = 4 << 30  # payloads waiting for clients, of all sessions together
     retained_count_max: int = 100_000  # messages one subscription is answered with; the rest counts as shed
     unread_bytes_max: int = 1 << 20  # bytes a client may send while its CONNECT is being decided
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator
 
 from coterie.mqtt.publish import Message
@@ -20,12 +21,14 @@ class _Branch:
 class RetainedStore:
     """The last retained message of each topic. When full, new topics are refused and counted; known ones go on."""
 
-    def __init__(self, topic_count_max: int = 1_000_000, bytes_max: int = 1 << 30) -> None:
+    def __init__(self, topic_count_max: int = 1_000_000, bytes_max: int = 1 << 30, client_max: int = 0) -> None:
         self.refused_count = 0
         self.bytes = 0
         self.journal: list[tuple[str, Message | None]] | None = None  # changes for a store: (topic, message or gone)
         self._topic_count_max = topic_count_max
         self._bytes_max = bytes_max
+        self._client_max = client_max
+        self._of_client: Counter[str] = Counter()  # publisher -> topics; only counted if there is a limit
         self._messages: dict[str, Message] = {}
         self._root = _Branch()
         self._deadlines: list[tuple[float, str]] = []
@@ -44,17 +47,37 @@ class RetainedStore:
         if not message.payload:
             self._remove(topic)
             return True
-        grown = self.bytes + _size(message) - (_size(before) if before is not None else 0)
-        if grown > self._bytes_max or (before is None and len(self._messages) >= self._topic_count_max):
+        if not self.has_room(message):
             self.refused_count += 1
             return False
-        self.bytes = grown
+        self._count(before, message)
         self._messages[topic] = message
         self._branch(topic).message = message
         self._record(topic, message)
         if message.expires_at_s is not None:
             self._schedule(message.expires_at_s, topic)
         return True
+
+    def has_room(self, message: Message) -> bool:
+        """Whether `set` would take it."""
+        if not message.payload:
+            return True
+        before = self._messages.get(message.topic)
+        if self.bytes + _size(message) - (_size(before) if before is not None else 0) > self._bytes_max:
+            return False
+        is_mine = before is not None and before.publisher == message.publisher
+        if self._client_max and not is_mine and self._of_client[message.publisher] >= self._client_max:
+            return False
+        return before is not None or len(self._messages) < self._topic_count_max
+
+    def _count(self, before: Message | None, after: Message | None) -> None:
+        for message, sign in ((before, -1), (after, 1)):
+            if message is not None:
+                self.bytes += sign * _size(message)
+                if self._client_max:
+                    self._of_client[message.publisher] += sign
+                    if not self._of_client[message.publisher]:
+                        del self._of_client[message.publisher]
 
     def get(self, topic: str, now_s: float) -> Message | None:
         message = self._messages.get(topic)
@@ -123,7 +146,7 @@ class RetainedStore:
         message = self._messages.pop(topic, None)
         if message is None:
             return
-        self.bytes -= _size(message)
+        self._count(message, None)
         self._record(topic, None)
         levels = topic.split("/")
         path = [self._root]

@@ -69,10 +69,24 @@ class SessionState(msgspec.Struct, frozen=True):
     owner: str | None = None
 
 
+class Budget:
+    """What all sessions of a node together may keep waiting, in bytes of payload."""
+
+    __slots__ = ("bytes", "bytes_max")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes = 0
+        self.bytes_max = bytes_max
+
+    @property
+    def is_full(self) -> bool:
+        return self.bytes >= self.bytes_max
+
+
 class Session:
     """See the module. Compared by identity, so a session can be the receiver in a `SubscriptionIndex`."""
 
-    def __init__(self, client_id: str, options: ServerOptions) -> None:
+    def __init__(self, client_id: str, options: ServerOptions, budget: Budget | None = None) -> None:
         self.client_id = client_id
         self.owner: str | None = None  # the user it belongs to; None: whoever needs no name
         self.rights: Any = None  # the policy's own: what it found out about the owner
@@ -91,7 +105,8 @@ class Session:
         self.expired_count = 0
         self._inflight: dict[int, Delivery] = {}
         self._queue: deque[Delivery] = deque()
-        self._queue_bytes = 0
+        self._queued_bytes = 0
+        self._budget = budget or Budget(options.stored_bytes_max)
         self._window = 0  # how many of them count against the client's receive maximum
         self._window_max = 0
         self._last_packet_id = 0
@@ -108,6 +123,21 @@ class Session:
     @property
     def inflight_count(self) -> int:
         return len(self._inflight)
+
+    @property
+    def _queue_bytes(self) -> int:
+        return self._queued_bytes
+
+    @_queue_bytes.setter
+    def _queue_bytes(self, count: int) -> None:
+        self._budget.bytes += count - self._queued_bytes
+        self._queued_bytes = count
+
+    def join(self, budget: Budget) -> None:
+        """What waits counts against this budget from now on."""
+        self._budget.bytes -= self._queued_bytes
+        self._budget = budget
+        budget.bytes += self._queued_bytes
 
     # -- messages to the client -------------------------------------------------------------------------------------
 
@@ -154,7 +184,11 @@ class Session:
     def _enqueue(self, delivery: Delivery) -> bool:
         size = len(delivery.message.payload)
         options = self.options
-        while len(self._queue) >= options.queue_count_max or self._queue_bytes + size > options.queue_bytes_max:
+        while (
+            len(self._queue) >= options.queue_count_max
+            or self._queue_bytes + size > options.queue_bytes_max
+            or self._budget.bytes + size > self._budget.bytes_max
+        ):
             self.shed_count += 1
             if options.shed == "newest" or not self._drop_oldest():
                 return False
@@ -354,6 +388,7 @@ class Session:
 
     def end(self) -> None:
         """The session is over; a store forgets it."""
+        self._queue_bytes = 0
         self._record("ended", self.client_id)
 
     def take_will(self, now_s: float) -> Message | None:

@@ -2,47 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from coterie.errors import ConfigError
 from coterie.mqtt.broker import Verdict
 from coterie.mqtt.packets import Connect, Subscription
 from coterie.mqtt.reasons import MqttError, Reason
 from coterie.mqtt.session import Session
 from coterie.mqtt.topics import check_filter, split_shared
-from coterie.runtime.config import AccessSection, User
-from coterie.runtime.passwords import ALLOWED, check_password, is_stored
+from coterie.runtime.config import AccessSection
+from coterie.runtime.credentials import NO_ONE, Check, TokenRule
+from coterie.runtime.passwords import ALLOWED, is_stored
 from coterie.runtime.rights import Rights, Rules
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
 class Access:
-    """The policy of a node's broker. `admit` decides who connects; the broker asks the rest."""
+    """The policy of a node's broker. `ask` decides who connects, or says what to check; the broker asks the rest."""
 
-    def __init__(self, settings: AccessSection) -> None:
-        self._settings = settings
-        self._users: dict[str, User] = {}
+    def __init__(
+        self, settings: AccessSection, passwords: Mapping[str, str] = MappingProxyType({}), key: str = ""
+    ) -> None:
+        self.set(settings, passwords, key)
+
+    def set(self, settings: AccessSection, passwords: Mapping[str, str], key: str) -> None:
+        """Users or rules have changed (or are given for the first time): those of `access`, and of the password file.
+
+        Whoever keeps sessions must let go of their `rights` and have them reviewed.
+        """
+        stored = dict(passwords)
         for user in settings.users:
-            if not is_stored(user.password):
+            if user.password and not is_stored(user.password):
                 raise ConfigError(f"access.users {user.name}", "password", ALLOWED)
-            self._users[user.name] = user
-        self._rules = {user.name: Rules(user.publish, user.subscribe, user.share) for user in settings.users}
-        self._anonymous = Rules(settings.anonymous_publish, settings.anonymous_subscribe, settings.anonymous_share)
-        for rules in (self._anonymous, *self._rules.values()):
-            _check(rules)
+            if user.password:
+                stored[user.name] = user.password
+        rules = {user.name: Rules(user.publish, user.subscribe, user.share) for user in settings.users}
+        others = Rules(settings.others.publish, settings.others.subscribe, settings.others.share)
+        anonymous = Rules(settings.anonymous_publish, settings.anonymous_subscribe, settings.anonymous_share)
+        for one in (anonymous, others, *rules.values()):
+            _check(one)
+        jwt = settings.jwt
+        self._settings, self._stored = settings, stored
+        self._rules = dict.fromkeys(passwords, others) | rules
+        self._anonymous = anonymous
+        self._tokens = (
+            TokenRule(key, jwt.algorithms, jwt.user_claim, jwt.audience, jwt.issuer) if jwt.algorithms else None
+        )
+        # Names in tokens and certificates are not known beforehand.
+        self._strangers = others if self._tokens is not None or settings.certificate_users else Rules()
+        self._nobody = next(iter(stored.values()), NO_ONE)
         self._denied = frozenset(settings.denied_subscriptions)
 
-    def needs_check(self, packet: Connect) -> bool:
-        return packet.username is not None and packet.username in self._users
-
-    def admit(self, packet: Connect, host: str) -> Verdict:
-        """May take long where there is a password to check."""
-        settings = self._settings
-        if packet.username is not None and self._users:
-            user = self._users.get(packet.username)
-            # An unknown user costs as much as a known one, so that names cannot be found out by the clock.
-            stored = user.password if user is not None else next(iter(self._users.values())).password
-            is_right = check_password(packet.password or b"", stored) and user is not None
-            return Verdict(user=packet.username) if is_right else Verdict(Reason.BAD_USER_NAME_OR_PASSWORD)
+    def ask(self, packet: Connect, host: str, certified: str = "") -> Verdict | Check:
+        """The verdict, or what must be checked for it; `certified` is the user that a certificate names."""
+        settings, user = self._settings, packet.username
+        if settings.certificate_users and certified:
+            is_same = user in (None, "", certified)
+            return Verdict(user=certified) if is_same else Verdict(Reason.BAD_USER_NAME_OR_PASSWORD)
+        if user is not None and (self._stored or self._tokens is not None):
+            is_known = user in self._stored
+            return Check(user, packet.password or b"", self._stored.get(user, self._nobody), is_known, self._tokens)
         is_near = host.startswith(LOOPBACK) or not host
         if settings.anonymous == "always" or (settings.anonymous == "loopback" and is_near):
             return Verdict()
@@ -52,7 +73,7 @@ class Access:
         """Follows from the session's owner alone, so it is the same after a restart. A user who is gone may nothing."""
         if session.rights is None:
             owner = session.owner
-            rules = self._anonymous if owner is None else self._rules.get(owner, Rules())
+            rules = self._anonymous if owner is None else self._rules.get(owner, self._strangers)
             session.rights = Rights(rules, owner or "", session.client_id)
         rights: Rights = session.rights
         return rights
@@ -60,7 +81,9 @@ class Access:
     # --- what the broker asks ---
 
     def connect(self, packet: Connect) -> Verdict:
-        return self.admit(packet, "")
+        """For brokers without a loop of their own: takes its time."""
+        asked = self.ask(packet, "")
+        return asked.run() if isinstance(asked, Check) else asked
 
     def publish(self, session: Session, topic: str) -> Reason:
         rights = session.rights or self.rights_of(session)

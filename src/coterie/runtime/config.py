@@ -85,10 +85,53 @@ class User(Section, frozen=True, kw_only=True):
     """`password` is what `coterie node --hash-password` prints; filters with %u and %c for the user and client."""
 
     name: str
-    password: str
+    password: str = ""
     publish: tuple[str, ...] = ("#",)
     subscribe: tuple[str, ...] = ("#", "$SYS/#")
     share: tuple[str, ...] = ("+",)
+
+
+class OthersSection(Section, frozen=True, kw_only=True):
+    """The rights of users that prove who they are and are not among `access.users`."""
+
+    publish: tuple[str, ...] = ("#",)
+    subscribe: tuple[str, ...] = ("#", "$SYS/#")
+    share: tuple[str, ...] = ("+",)
+
+
+class LoginSection(Section, frozen=True, kw_only=True):
+    workers: int = 0
+    queue_max: int = 10_000
+    queue_address_max: int = 5_000
+    right_s: float = 300.0
+    wrong_s: float = 10.0
+
+
+class JwtSection(Section, frozen=True, kw_only=True):
+    algorithms: tuple[str, ...] = ()
+    key: str = ""
+    key_file: str = ""
+    user_claim: str = "sub"
+    audience: str = ""
+    issuer: str = ""
+
+
+class LimitsSection(Section, frozen=True, kw_only=True):
+    """A rate of 0 means no limit; a burst is what may come at once."""
+
+    connections_address_max: int = 0
+    connects_per_s: float = 0.0
+    connects_burst: float = 20_000.0
+    connects_per_s_address: float = 0.0
+    connects_burst_address: float = 10_000.0
+    failures_per_s: float = 0.0
+    failures_burst: float = 1_000.0
+    failures_per_s_address: float = 5.0
+    failures_burst_address: float = 100.0
+    publishes_per_s: float = 0.0
+    publishes_burst: float = 100_000.0
+    publishes_per_s_client: float = 0.0
+    publishes_burst_client: float = 10_000.0
 
 
 class AccessSection(Section, frozen=True, kw_only=True):
@@ -98,6 +141,11 @@ class AccessSection(Section, frozen=True, kw_only=True):
     anonymous_share: tuple[str, ...] = ("+",)
     denied_subscriptions: list[str] = []
     users: list[User] = []
+    others: OthersSection = OthersSection()
+    password_file: str = ""
+    certificate_users: bool = False
+    jwt: JwtSection = JwtSection()
+    logins: LoginSection = LoginSection()
 
 
 class StoreSection(Section, frozen=True, kw_only=True):
@@ -128,6 +176,7 @@ class NodeConfig(Section, frozen=True, kw_only=True):
     links: LinkSection = LinkSection()
     admin: AdminSection = AdminSection()
     access: AccessSection = AccessSection()
+    limits: LimitsSection = LimitsSection()
     store: StoreSection = StoreSection()
     journal: JournalSection = JournalSection()
     recovery: RecoverySection = RecoverySection()
@@ -150,12 +199,14 @@ class NodeConfig(Section, frozen=True, kw_only=True):
 
     def key(self) -> bytes:
         """The shared key of the network, from the file or beside it; empty where links use certificates alone."""
-        if not self.network.key_file:
-            return self.network.key.encode()
+        return self.read(self.network.key_file).strip() if self.network.key_file else self.network.key.encode()
+
+    def read(self, name: str) -> bytes:
+        """A file that the configuration names."""
         try:
-            return self.path(self.network.key_file).read_bytes().strip()
+            return self.path(name).read_bytes()
         except OSError as error:
-            raise InputError(str(self.path(self.network.key_file)), f"cannot be read: {error.strerror}") from None
+            raise InputError(str(self.path(name)), f"cannot be read: {error.strerror}") from None
 
     def options(self) -> ServerOptions:
         base = ServerOptions.conformance() if self.mqtt.profile == "conformance" else ServerOptions()
@@ -230,6 +281,13 @@ def _check(config: NodeConfig) -> None:
         ("admin.port", config.admin.port),
     ):
         _within(key, port, 0, 65_535)
+    if config.access.certificate_users and not config.mqtt.client_authority:
+        raise ConfigError("mqtt.client_authority", "", "a PEM file, because access.certificate_users is set")
+    jwt = config.access.jwt
+    if jwt.algorithms and bool(jwt.key) == bool(jwt.key_file):
+        raise ConfigError("access.jwt.key", "", "either key or key_file, because access.jwt.algorithms is set")
+    if "none" in (name.lower() for name in jwt.algorithms):
+        raise ConfigError("access.jwt.algorithms", "none", "algorithms that sign")
     if config.mqtt.tls_port and not config.mqtt.certificate:
         raise ConfigError("mqtt.certificate", "", "a PEM file, because mqtt.tls_port is set")
     links = config.links

@@ -19,6 +19,13 @@ class Counts:
     events_in: int = 0  # events from the network handed to local subscribers
     commits: int = 0
     log_dropped: int = 0
+    logins_failed: int = 0
+    logins_busy: int = 0  # refused because too many were waiting to be checked
+    connects_limited: int = 0  # refused by a limit on connects or on failed logins
+    publishes_limited: int = 0  # connections ended for publishing too fast
+    subscriptions_refused: int = 0
+    retained_refused: int = 0
+    stored_refused: int = 0  # publications refused because too much is stored already
 
     def totals(self) -> dict[str, float]:
         return {name: float(value) for name, value in asdict(self).items()}

@@ -21,6 +21,8 @@ from wsproto.utilities import RemoteProtocolError as WebSocketError
 
 from coterie.errors import ConfigError
 from coterie.mqtt.connection import Connection
+from coterie.runtime.credentials import certificate_user
+from coterie.runtime.limits import Bucket
 
 if TYPE_CHECKING:
     from coterie.runtime.server import Server
@@ -38,14 +40,16 @@ class ClientLink(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
         self.connection: Connection | None = None
         self.host = ""
+        self.certified = ""  # the user that its certificate names
+        self.publishes: Bucket
         self.is_closing = False
-        self.is_deciding = False  # a password is being checked
         self._holds: set[str] = set()  # why nothing is read at present
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         peer = self.transport.get_extra_info("peername")
         self.host = str(peer[0]) if isinstance(peer, tuple) else ""
+        self.certified = certificate_user(self.transport.get_extra_info("peercert"))
         self.transport.set_write_buffer_limits(high=self.server.write_buffer_bytes_max)
         self.server.opened(self)
 

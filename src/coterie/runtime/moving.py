@@ -22,7 +22,7 @@ from coterie.runtime.frames import Claim, Handed, Moved, Moves, Seek, Taken
 
 if TYPE_CHECKING:
     from coterie.runtime.network import Network
-    from coterie.runtime.server import NodeBroker
+    from coterie.runtime.nodebroker import NodeBroker
 
 LINGER_S = 60  # how long there waits for here, and here for the client
 SETTLE_S = 0.5  # after the last SUBACK; clients may subscribe in several packets

@@ -21,15 +21,17 @@ from coterie.protocol.system import System
 from coterie.runtime import figures
 from coterie.runtime.access import Access
 from coterie.runtime.admin import AdminInterface
+from coterie.runtime.arriving import Arriving, secrets_of
 from coterie.runtime.carried import microseconds
 from coterie.runtime.config import NodeConfig
 from coterie.runtime.counts import Counts
 from coterie.runtime.journal import Journal
 from coterie.runtime.listeners import ClientLink, WebSocketLink, client_tls
 from coterie.runtime.network import Network
+from coterie.runtime.nodebroker import NodeBroker
 from coterie.runtime.placement import Placement
 from coterie.runtime.planes import PlanPart
-from coterie.runtime.server import NodeBroker, Server
+from coterie.runtime.server import Server
 from coterie.runtime.store import Store
 
 ALIVE_S = 1.0
@@ -113,7 +115,8 @@ class LiveNode:
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._lock = _locked(config.data)
         self.store = Store(config.data / "node.sqlite", config.store.sync)
-        self.access = Access(config.access)
+        self.access = Access(config.access, *secrets_of(config))
+        arriving = Arriving(self.access, config.access.logins, config.limits, self.counts, self.wall_s)
         self.broker = NodeBroker(config.options(), self.access, f"{config.name}-{microseconds(base_s)}-")
         system.configure(config.network.settings)
         self.network = Network(
@@ -130,7 +133,7 @@ class LiveNode:
         mqtt = config.mqtt
         self.server = Server(
             self.broker, self.network, self.store, self.access, self.journal, self.counts, self.wall_s,
-            mqtt.connections_max, mqtt.write_buffer_bytes_max,
+            mqtt.connections_max, mqtt.write_buffer_bytes_max, arriving,
         )  # fmt: skip
         self.server.log = log
         self.server.on_failure = self._fail

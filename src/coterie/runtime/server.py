@@ -8,66 +8,28 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
-from msgspec.structs import force_setattr
-
-from coterie.mqtt.broker import Broker, Verdict
+from coterie.mqtt.broker import Verdict
 from coterie.mqtt.connection import Connection, Ended, Fact, State
 from coterie.mqtt.fanout import fan_out, fan_out_run, run_of
 from coterie.mqtt.index import Match
-from coterie.mqtt.options import ServerOptions
-from coterie.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
+from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Unsubscribe
 from coterie.mqtt.publish import Message, SharedPublish, message_of
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import Session
 from coterie.runtime.access import Access
+from coterie.runtime.arriving import Arriving
 from coterie.runtime.counts import Counts
-from coterie.runtime.interest import WatchedIndex
 from coterie.runtime.journal import Journal
 from coterie.runtime.listeners import ClientLink
+from coterie.runtime.logins import Waiter
 from coterie.runtime.moving import Moving
 from coterie.runtime.network import Network
+from coterie.runtime.nodebroker import NodeBroker
 from coterie.runtime.placement import Placement
 from coterie.runtime.store import SessionJournal, Store
 
 TICK_S = 0.2
-
-
-class NodeBroker(Broker):
-    """A broker whose local publications also go to the network: clients' messages and wills alike.
-
-    `new_identifier` gives a publication its identifier and `in_turn` decides by it which shared
-    subscriptions are served here; `on_local` passes it on.
-    """
-
-    def __init__(self, options: ServerOptions, access: Access, client_id_prefix: str) -> None:
-        super().__init__(options, access, client_id_prefix=client_id_prefix)
-        self.watched: WatchedIndex[Session] = WatchedIndex()
-        self.index = self.watched
-        self.new_identifier: Callable[[], int] = lambda: 0
-        self.in_turn: Callable[[Match[Session], int], Match[Session]] = lambda match, identifier: match
-        self.on_local: Callable[[Message, int], None] = lambda message, identifier: None
-
-    def deliver(self, message: Message, now_s: float, origin: Session | None = None) -> int:
-        identifier = self.new_identifier()
-        force_setattr(message, "id", identifier)  # it was made for this call and has not left it
-        if message.retain:
-            self.retained.set(message)
-        match = self.in_turn(self.index.matches(message.topic), identifier)
-        delivered = fan_out(SharedPublish(message, match.encoded), match, origin, self.dirty, now_s)
-        self.on_local(message, identifier)
-        return delivered
-
-    def take_away(self, session: Session, now_s: float) -> None:
-        """Its client is at another node now."""
-        if session.connection is not None:
-            connection = session.connection
-            ended = self.disconnect(connection, Reason.SESSION_TAKEN_OVER, now_s, with_will=False)
-            self.closing.append((connection, ended))
-
-    def end_session(self, session: Session, now_s: float) -> None:
-        self._end_session(session, now_s)
 
 
 class Server:
@@ -76,6 +38,7 @@ class Server:
     def __init__(
         self, broker: NodeBroker, network: Network, store: Store, access: Access, journal: Journal | None,
         counts: Counts, wall_s: Callable[[], float], connections_max: int, write_buffer_bytes_max: int,
+        arriving: Arriving,
     ) -> None:  # fmt: skip
         self.broker, self.network, self.store, self.access = broker, network, store, access
         self.journal, self.counts, self.wall_s = journal, counts, wall_s
@@ -86,11 +49,12 @@ class Server:
         self.on_failure: Callable[[str], None] = lambda reason: None
         self.placement: Placement | None = None
         self.moving = Moving(broker, network, wall_s)
+        self.arriving = arriving
+        self.gate = arriving.gate
         self._connections_max = connections_max
         self._loop = asyncio.get_running_loop()
         self._touched: dict[ClientLink, None] = {}
         self._is_scheduled = False
-        self._checkers = ThreadPoolExecutor(2, "passwords")
         self._is_stopped = False
         self._hook()
 
@@ -141,12 +105,16 @@ class Server:
             client.transport.abort()
             return
         self.counts.connections_taken += 1
+        self.gate.opened(client.host)
+        client.publishes = self.gate.new_client(self.wall_s())
         self.clients[client] = None
         client.connection = self.broker.open(self.wall_s(), client.host)
         client.connection.owner = client
 
     def lost(self, client: ClientLink) -> None:
-        self.clients.pop(client, None)
+        if client in self.clients:
+            del self.clients[client]
+            self.gate.closed(client.host)
         self._touched.pop(client, None)
         client.is_closing = True
         client.transport = None
@@ -179,13 +147,17 @@ class Server:
         while index < len(facts):
             fact = facts[index]
             if type(fact) is Publish:
+                run = run_of(facts, index)
+                index += len(run)
+                if self.gate.watches_publishes and not self.gate.publish(client.publishes, len(run), now_s):
+                    self.counts.publishes_limited += 1
+                    self._throw_out(client, connection, Reason.MESSAGE_RATE_TOO_HIGH)
+                    return
                 if fact.frame:
-                    run = run_of(facts, index)
-                    index += len(run)
                     self._publish_run(connection, run, now_s)
-                else:
-                    index += 1
-                    self._publish(connection, fact, now_s)
+                elif not self._publish(connection, fact, now_s):
+                    self._throw_out(client, connection, Reason.QUOTA_EXCEEDED)
+                    return
                 continue
             index += 1
             match fact:
@@ -223,19 +195,40 @@ class Server:
             for publish in run:
                 network.publish(message_of(publish, now_s, session.client_id))
 
-    def _publish(self, connection: Connection, packet: Publish, now_s: float) -> None:
+    def _throw_out(self, client: ClientLink, connection: Connection, reason: Reason) -> None:
+        ended = self.broker.disconnect(connection, reason, self.wall_s())
+        self._touch(client)
+        self._close(client, ended.linger)
+
+    def _publish(self, connection: Connection, packet: Publish, now_s: float) -> bool:
+        """False if there is no room and no way to say so: MQTT 3.1.1 knows no answer but the acknowledgement."""
         session = connection.session
         assert session is not None
         self.counts.messages_in += 1
         reason = self.access.publish(session, packet.topic)
+        message = message_of(packet, now_s, session.client_id)
         if reason is Reason.SUCCESS:
-            message = message_of(packet, now_s, session.client_id)
+            reason = self._room(message)
+        if reason is Reason.SUCCESS:
             self.counts.messages_out += self.broker.deliver(message, now_s, session)
             if self.journal is not None:
                 self.journal.published(now_s, session.client_id, packet.topic, len(packet.payload))
         else:
             self.counts.published_refused += 1
+            if reason is Reason.QUOTA_EXCEEDED and packet.qos and connection.version < MQTT_5:
+                return False
         connection.acknowledge(packet, reason)
+        return True
+
+    def _room(self, message: Message) -> Reason:
+        """Whether what a message asks to be kept can be kept; who cannot be acknowledged is told so."""
+        if message.retain and not self.broker.retained.has_room(message):
+            self.counts.retained_refused += 1
+            return Reason.QUOTA_EXCEEDED
+        if message.qos and self.broker.budget.is_full:
+            self.counts.stored_refused += 1
+            return Reason.QUOTA_EXCEEDED
+        return Reason.SUCCESS
 
     def _on_local(self, message: Message, identifier: int) -> None:
         """A message entered the network here (a client's or a will); local receivers have it already."""
@@ -256,6 +249,7 @@ class Server:
         def change() -> None:
             broker.watched.on_first = first.append
             results.extend(broker.subscribe(connection, packet))
+            self.counts.subscriptions_refused += sum(reason >= 0x80 for reason, _ in results)
             for topic_filter in first:
                 network.want(topic_filter)
             if connection.session is not None:
@@ -286,17 +280,11 @@ class Server:
     # --- connecting ---
 
     def _decide(self, client: ClientLink, connection: Connection, packet: Connect) -> None:
-        if not self.access.needs_check(packet):
-            self._answer(client, connection, packet, self.access.admit(packet, client.host))
-            return
-        checking = self._loop.run_in_executor(self._checkers, self.access.admit, packet, client.host)
+        def answer(verdict: Verdict) -> None:
+            self._answer(client, connection, packet, verdict)
+            self._touch(client)
 
-        def answer(done: asyncio.Future[Verdict]) -> None:
-            if not client.is_closing and not done.cancelled():
-                self._answer(client, connection, packet, done.result())
-                self._touch(client)
-
-        checking.add_done_callback(answer)
+        self.arriving.decide(packet, client.host, client.certified, Waiter(lambda: client.is_closing, answer))
 
     def _answer(self, client: ClientLink, connection: Connection, packet: Connect, verdict: Verdict) -> None:
         now_s = self.wall_s()
@@ -472,4 +460,4 @@ class Server:
                 client.transport.abort()
         await asyncio.sleep(0.05)
         self.turn()
-        self._checkers.shutdown(wait=False)
+        self.arriving.stop()

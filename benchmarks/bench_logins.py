@@ -1,0 +1,253 @@
+"""Logins: a fleet that comes back at once, and a client's ping while somebody guesses passwords; beside mosquitto.
+
+    python benchmarks/bench_logins.py [--connects 10000] [--users 100] [--guesses 1000] [--seconds 5] [--json]
+
+`burst` opens all connections as fast as this process can, each with a right password, and counts what comes back;
+`again` does the same once every user is known. `guesses` sends so many wrong logins a second (from one address, and
+from 200) while a client in a process of its own pings every 5 ms. mosquitto reads the same password file (PBKDF2 with
+its 101 iterations); `scrypt` is the node with its own form, which costs some hundred times as much to check.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import json
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench_broker import free_port, wait_open
+from coterie.mqtt.broker import Verdict
+from coterie.mqtt.encode import encode_packet
+from coterie.mqtt.packets import Connect
+from coterie.runtime.config import LoginSection
+from coterie.runtime.credentials import Check
+from coterie.runtime.load import cpu_s
+from coterie.runtime.logins import LoginBook, Waiter
+from coterie.runtime.node import loop_factory
+from coterie.runtime.passwords import hash_password
+
+PING, PINGRESP = b"\xc0\x00", b"\xd0\x00"
+OPENING = 50  # connections being opened at a time; the listen queue of a broker is short
+
+
+@dataclass(frozen=True)
+class Broker:
+    name: str
+    port: int
+    pid: int
+
+
+def connect(user: str, password: str, client: str) -> bytes:
+    return encode_packet(Connect(client, 4, True, 60, user, password.encode()), 4)
+
+
+async def log_in(
+    port: int, packet: bytes, gate: asyncio.Semaphore, local: str = ""
+) -> tuple[str, asyncio.StreamWriter | None]:
+    """How it went, and the connection if it was accepted."""
+    try:
+        async with gate:
+            # To bind takes the kernel long once thousands of ports are in use: only where the address matters.
+            place = (local, 0) if local else None
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=place)
+            writer.write(packet)
+        answer = await asyncio.wait_for(reader.readexactly(4), 120)
+    except (OSError, asyncio.IncompleteReadError, TimeoutError):
+        return "dropped", None
+    if answer[3] == 0:
+        return "accepted", writer
+    writer.transport.abort()
+    return f"refused {answer[3]}", None
+
+
+async def burst(broker: Broker, connects: int, users: int) -> dict[str, Any]:
+    gate = asyncio.Semaphore(OPENING)
+    packets = [connect(f"u{n % users}", f"u{n % users}", f"c{n}") for n in range(connects)]
+    before_s, start_s = cpu_s(broker.pid), time.monotonic()
+    found = await asyncio.gather(*(log_in(broker.port, packet, gate) for packet in packets))
+    wall_s = time.monotonic() - start_s
+    spent_s = cpu_s(broker.pid) - before_s
+    for _, writer in found:
+        if writer is not None:
+            writer.transport.abort()
+    await asyncio.sleep(0.5)
+    return {"wall_s": wall_s, "cpu_ms_each": 1e3 * spent_s / connects, **Counter(how for how, _ in found)}
+
+
+async def guesses(broker: Broker, rate: float, seconds: float, addresses: int) -> dict[str, Any]:
+    """Pings of another client while wrong logins come at a steady rate."""
+    answers: Counter[str] = Counter()
+    tasks: set[asyncio.Task[None]] = set()
+    gate = asyncio.Semaphore(OPENING)
+
+    async def guess(number: int) -> None:
+        local = f"127.0.{1 + number % addresses // 200}.{1 + number % addresses % 200}"
+        packet = connect(f"u{1 + number % 90}", f"guess{number}", f"g{number}")
+        answers[(await log_in(broker.port, packet, gate, local))[0]] += 1
+
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        pinging = pool.submit(ping, broker.port, seconds)
+        await asyncio.sleep(1.0)
+        start_s = time.monotonic()
+        for number in range(int(rate * seconds)):
+            await asyncio.sleep(max(0.0, start_s + number / rate - time.monotonic()))
+            task = asyncio.create_task(guess(number))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+        took_s = time.monotonic() - start_s
+        delays = await asyncio.wrap_future(pinging)
+    waiting = len(tasks)
+    for task in tasks:
+        task.cancel()
+    p50, p99, most = (float(np.percentile(delays, part)) for part in (50, 99, 100))
+    times = {"ping_p50_ms": p50, "ping_p99_ms": p99, "ping_max_ms": most, "sent_per_s": rate * seconds / took_s}
+    return {**times, **answers, "still waiting": waiting}
+
+
+def ping(port: int, seconds: float) -> list[float]:
+    """Milliseconds of each ping."""
+    delays = []
+    with socket.create_connection(("127.0.0.1", port), 30) as line:
+        line.sendall(connect("u0", "u0", "pinger"))
+        assert line.recv(4, socket.MSG_WAITALL)[3] == 0
+        until_s = time.monotonic() + 1.0 + seconds
+        while time.monotonic() < until_s:
+            sent_s = time.perf_counter()
+            line.sendall(PING)
+            assert line.recv(2, socket.MSG_WAITALL) == PINGRESP
+            delays.append(1e3 * (time.perf_counter() - sent_s))
+            time.sleep(0.005)
+    return delays
+
+
+@contextmanager
+def node(folder: Path, own_form: bool) -> Iterator[Broker]:
+    port, kind = free_port(), "ours" if own_form else "theirs"
+    (folder / "node.toml").write_text(
+        f'[node]\ndata = "data-{kind}"\n[mqtt]\nport = {port}\n[journal]\nenabled = false\n'
+        f'[access]\nanonymous = "never"\npassword_file = "{kind}"\n'
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "coterie.cli.node", "--config", str(folder / "node.toml")], stdout=subprocess.DEVNULL
+    )
+    try:
+        wait_open(port)
+        yield Broker("coterie, scrypt" if own_form else "coterie, same file", port, process.pid)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextmanager
+def mosquitto(folder: Path) -> Iterator[Broker]:
+    found = shutil.which("mosquitto") or shutil.which("/usr/sbin/mosquitto")
+    assert found is not None
+    port = free_port()
+    (folder / "mosquitto.conf").write_text(
+        f"user {getpass.getuser()}\nlistener {port} 127.0.0.1\nallow_anonymous false\n"
+        f"password_file {folder / 'theirs'}\n"
+    )
+    process = subprocess.Popen([found, "-c", str(folder / "mosquitto.conf")], stderr=subprocess.DEVNULL)
+    try:
+        wait_open(port)
+        yield Broker("mosquitto", port, process.pid)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def password_files(folder: Path, users: int) -> None:
+    """Ours, and plain lines that mosquitto_passwd turns into its form."""
+    names = [f"u{number}" for number in range(users)]
+    (folder / "ours").write_text("".join(f"{name}:{hash_password(name)}\n" for name in names))
+    if shutil.which("mosquitto_passwd") is None:
+        return
+    path = folder / "theirs"
+    path.touch(mode=0o600)
+    path.write_text("".join(f"{name}:{name}\n" for name in names))
+    subprocess.run(["mosquitto_passwd", "-U", str(path)], check=True, capture_output=True)
+
+
+def known_us() -> float:
+    """How long it takes to know a login that was checked before."""
+    book = LoginBook(LoginSection(), b"k" * 32)
+    checks = [Check(f"u{number}", b"password", "", True) for number in range(1000)]
+    for check in checks:
+        key = book.key(check)
+        book.wait(key, check, "", Waiter(lambda: False, lambda verdict: None))
+        book.next()
+        book.done(key, Verdict(user=check.user), 0.0)
+    start_s = time.perf_counter()
+    known = [book.known(book.key(check), 1.0) for check in checks]
+    spent_s = time.perf_counter() - start_s
+    assert all(known)
+    return 1e6 * spent_s / len(checks)
+
+
+def measure(broker: Broker, chosen: argparse.Namespace) -> dict[str, Any]:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        rows: dict[str, Any] = {}
+        for name in ("burst", "again"):
+            rows[name] = runner.run(burst(broker, chosen.connects, chosen.users))
+            _show(broker, f"{name}, {chosen.connects:,} CONNECTs of {chosen.users} users", rows[name], chosen)
+        for addresses in (200, 1):
+            row = runner.run(guesses(broker, chosen.guesses, chosen.seconds, addresses))
+            rows[f"guesses from {addresses}"] = row
+            _show(broker, f"{chosen.guesses:,} wrong logins a second from {addresses} addresses", row, chosen)
+    return rows
+
+
+def _show(broker: Broker, what: str, row: dict[str, Any], chosen: argparse.Namespace) -> None:
+    if not chosen.json:
+        told = ", ".join(f"{name} {value:,.3g}" if isinstance(value, float) else f"{name} {value:,}"
+                         for name, value in row.items())  # fmt: skip
+        print(f"{broker.name:18}  {what}: {told}", flush=True)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--connects", type=int, default=10_000)
+    arguments.add_argument("--users", type=int, default=100)
+    arguments.add_argument("--guesses", type=float, default=1_000)
+    arguments.add_argument("--seconds", type=float, default=5)
+    arguments.add_argument("--json", action="store_true")
+    chosen = arguments.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    rows: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        password_files(folder, chosen.users)
+        if (folder / "theirs").exists():
+            with mosquitto(folder) as broker:
+                rows[broker.name] = measure(broker, chosen)
+            with node(folder, own_form=False) as broker:
+                rows[broker.name] = measure(broker, chosen)
+        with node(folder, own_form=True) as broker:
+            rows[broker.name] = measure(broker, chosen)
+    rows["known_us"] = known_us()
+    if chosen.json:
+        json.dump(rows, sys.stdout, indent=1)
+    else:
+        print(f"a login that was checked before is known after {rows['known_us']:.2f} us")
+
+
+if __name__ == "__main__":
+    main()
