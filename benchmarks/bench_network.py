@@ -40,8 +40,10 @@ from coterie.model.store import save_design
 from coterie.pipeline.plans import PlanStore
 from coterie.protocol.system import System
 from coterie.runtime.client import MqttClient, connect_packet
+from coterie.runtime.tokens import TOKEN_FILE
 from coterie.systems import SYSTEMS, system_named
 
+TOKEN = "the token of the benchmark"
 TOPICS, MODES, CLIENTS, WANTED, MESSAGES = 200, 10, 400, 10, 2000
 KINDS = ("inbound", "wanted", "relayed", "filtered", "duplicate")
 EVENTS = ("event", "inbound")
@@ -109,7 +111,7 @@ def free_base(nodes: int) -> int:
 
 
 def books(base: int, nodes: int) -> list[dict[str, Any]]:
-    return [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/ledger", timeout_s=30.0) for node in range(nodes)]
+    return [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/ledger", TOKEN, timeout_s=30.0) for node in range(nodes)]
 
 
 def control_of(ledgers: list[dict[str, Any]]) -> tuple[int, int]:
@@ -133,7 +135,7 @@ def apply_plan(base: int, nodes: int, load: Load, system: System, settings: dict
         names = [f"client{one}" for one in range(CLIENTS)]
         pq.write_table(pa.table({"subscriber": names}), place / "subscribers.parquet")
 
-    network = LiveNetwork([("127.0.0.1", base + ADMIN_OFFSET + node) for node in range(nodes)])
+    network = LiveNetwork([("127.0.0.1", base + ADMIN_OFFSET + node) for node in range(nodes)], TOKEN)
     change_over(network, fit(store, store.publish("bench", {}, write), network))
     load.home = design.placement.node_of.tolist()
     deadline_s = time.monotonic() + 120
@@ -178,7 +180,7 @@ async def drive(
         await asyncio.sleep(0.05)
     published_s = time.perf_counter() - start_s
     after = await asyncio.to_thread(books, base, nodes)
-    healths = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/health") for node in range(nodes)]
+    healths = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/health", TOKEN) for node in range(nodes)]
     for client in clients:
         await client.stop()
     copies = copies_of(after) - copies_of(before)
@@ -214,6 +216,7 @@ def measure(text: str, nodes: int, placement: str, seed: int, settle_s: float) -
     system = system_named(name)
     base = free_base(nodes)
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / TOKEN_FILE).write_text(TOKEN)
         configs = arrange(system, settings, nodes, base, Path(folder), seed, "127.0.0.1")
         fleet = Fleet(system, configs, [base + ADMIN_OFFSET + node for node in range(nodes)], "127.0.0.1")
         try:

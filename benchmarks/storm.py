@@ -26,8 +26,10 @@ from coterie.cli.adminclient import ask
 from coterie.cli.console import settings_of
 from coterie.cli.up import ADMIN_OFFSET, Fleet, arrange
 from coterie.runtime.client import MqttClient, connect_packet
+from coterie.runtime.tokens import TOKEN_FILE
 from coterie.systems import system_named
 
+TOKEN = "the token of the storm"
 TOPICS = [f"t/{number}" for number in range(10)]
 
 
@@ -126,7 +128,7 @@ class Faults:
 
     async def _block(self, node: int, peers: list[int]) -> None:
         path = f"/block?peers={','.join(map(str, peers))}"
-        await asyncio.to_thread(ask, "127.0.0.1", self._base + ADMIN_OFFSET + node, path, "", "POST")
+        await asyncio.to_thread(ask, "127.0.0.1", self._base + ADMIN_OFFSET + node, path, TOKEN, "POST")
 
 
 async def storm(fleet: Fleet, base: int, nodes: int, rounds: int, seed: int) -> list[tuple[str, float]]:
@@ -142,7 +144,7 @@ async def storm(fleet: Fleet, base: int, nodes: int, rounds: int, seed: int) -> 
     await traffic.finish()
     at_once = traffic.missing()
     healed_s = await until(lambda: traffic.missing() == 0, 180.0)
-    totals = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/totals") or {} for node in range(nodes)]
+    totals = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/totals", TOKEN) or {} for node in range(nodes)]
     await traffic.stop()
     return [
         *((name, count) for name, count in faults.done.items()),
@@ -178,6 +180,7 @@ def main() -> None:
     system, settings = system_named(chosen.system), settings_of(chosen.set, "--set")
     base = free_base(chosen.nodes)
     with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / TOKEN_FILE).write_text(TOKEN)
         configs = arrange(system, settings, chosen.nodes, base, Path(folder), chosen.seed, "127.0.0.1")
         admin = [base + ADMIN_OFFSET + node for node in range(chosen.nodes)]
         fleet = Fleet(system, configs, admin, "127.0.0.1")

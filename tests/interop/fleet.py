@@ -24,6 +24,7 @@ from coterie.runtime.config import NodeConfig, config_of, load_config
 from coterie.runtime.node import LiveNode, loop_factory
 from coterie.systems import system_named
 
+TOKEN = "the token of the tests"
 FAST_RECOVERY = {"rounds_s": [0.2, 0.6, 1.5, 3.0], "audit_s": 5.0, "margin_s": 3.0}
 
 
@@ -64,7 +65,7 @@ def write_configs(
         table: dict[str, Any] = {
             "node": {"id": part.node, "data": "."},
             "mqtt": {"port": ports[count + part.node]},
-            "admin": {"port": ports[2 * count + part.node]},
+            "admin": {"port": ports[2 * count + part.node], "token": TOKEN},
             "links": {"port": ports[part.node], "heartbeat_s": 0.5, "silence_s": 3.0, "backoff_s_max": 0.5},
             "network": {"system": system_name, "seed": seed, "slice": "slice.json", "key": "test", "settings": settings,
                         "peers": peers},
@@ -196,8 +197,9 @@ class Processes:
 
     def ask(self, node: int, path: str, method: str = "GET") -> dict[str, Any]:
         address = f"http://127.0.0.1:{self.configs[node].admin.port}{path}"
+        request = urllib.request.Request(address, method=method, headers={"Authorization": f"Bearer {TOKEN}"})
         try:
-            with urllib.request.urlopen(urllib.request.Request(address, method=method), timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=5) as answer:
                 document: dict[str, Any] = json.load(answer)
                 return document
         except OSError:

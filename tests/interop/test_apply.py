@@ -27,7 +27,7 @@ from coterie.runtime.client import MqttClient
 from coterie.runtime.config import load_config
 from coterie.runtime.node import LiveNode
 from coterie.systems import SYSTEMS, system_named
-from tests.interop.fleet import Network, run, until
+from tests.interop.fleet import TOKEN, Network, run, until
 from tests.interop.test_placement import PlacedNetwork
 
 pytestmark = pytest.mark.interop
@@ -57,7 +57,8 @@ async def apply(plans: Path, network: Network, version: int | None = None, **opt
     chosen = {
         "nodes": 0,
         "base_port": 1,
-        "token": "",
+        "token": TOKEN,
+        "data": Path(),
         "host": "",
         "dry_run": False,
         "follow": False,
@@ -220,7 +221,7 @@ def test_who_was_down_during_the_switch_follows_when_it_is_back(tmp_path: Path) 
                 network.nodes[node] = fresh
                 return fresh
 
-            live = switching.LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes])
+            live = switching.LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
             plan = await asyncio.to_thread(switching.fit, store, version, live)
             for node, slice_ in zip(network.nodes, plan.slices, strict=True):
                 node.network.planes.load(planes.PlanPart(generation=1, slice=slice_, settings=plan.settings))
@@ -253,7 +254,7 @@ def test_orders_out_of_order_are_refused(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Network(tmp_path / "net", "flooding", 2) as network:
-            live = switching.LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes])
+            live = switching.LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
             plan = await asyncio.to_thread(switching.fit, store, version, live)
             one = network.nodes[0].network.planes
             with pytest.raises(ConfigError, match="the one that was loaded last"):

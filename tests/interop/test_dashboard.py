@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from coterie.cli.adminclient import token_of
 from coterie.cli.dashboard import Watcher
 from coterie.cli.top import places_of
 from coterie.errors import ConfigError, RunError
@@ -22,7 +23,7 @@ def test_a_running_network_in_one_picture(tmp_path: Path) -> None:
     assert network.stdout is not None
     try:
         assert "2 nodes" in network.stdout.readline()
-        watcher = Watcher(places_of(None, "127.0.0.1", base, 2), "", None)
+        watcher = Watcher(places_of(None, "127.0.0.1", base, 2), token_of("", tmp_path / "net"), None)
         watcher.start()
         made = watcher.look()
     finally:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coterie.cli.adminclient import ask
+from coterie.cli.adminclient import ask, token_of
 from coterie.cli.up import ADMIN_OFFSET
 from coterie.runtime.client import MqttClient, connect_packet
 from tests.interop.test_up import free_base
@@ -77,13 +77,13 @@ def coterie(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "coterie", *arguments]
 
 
-def bill_of(plans: str, base: int) -> str:
-    command = coterie("apply", plans, "--base-port", str(base), "--status", "--over", "8")
+def bill_of(plans: str, base: int, data: str) -> str:
+    command = coterie("apply", plans, "--base-port", str(base), "--status", "--over", "8", "--data", data)
     return subprocess.run(command, capture_output=True, check=True, text=True).stdout
 
 
-def plans_in_force(base: int) -> list[tuple[int, str]]:
-    documents = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/plan") for node in range(NODES)]
+def plans_in_force(base: int, data: Path) -> list[tuple[int, str]]:
+    documents = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/plan", token_of("", data)) for node in range(NODES)]
     return [(one["generation"], one["system"]) for one in documents]
 
 
@@ -107,12 +107,12 @@ def test_nodes_journal_the_planner_plans_and_the_nodes_switch(tmp_path: Path) ->
         crowd = Crowd(base)
         await crowd.start()
         deadline_s = time.monotonic() + LIMIT_S
-        while min(plans_in_force(base))[0] == 0:
+        while min(plans_in_force(base, data))[0] == 0:
             assert time.monotonic() < deadline_s, (tmp_path / "watch.log").read_text()
             assert watch.poll() is None, (tmp_path / "watch.log").read_text()
             await crowd.publish(10)
         await crowd.publish(50)  # by then whoever the plan wants elsewhere is there
-        status = asyncio.create_task(asyncio.to_thread(bill_of, plans, base))
+        status = asyncio.create_task(asyncio.to_thread(bill_of, plans, base, str(data)))
         while not status.done():
             await crowd.publish(5)
         while crowd.missing() and time.monotonic() < deadline_s + 60:
@@ -126,7 +126,7 @@ def test_nodes_journal_the_planner_plans_and_the_nodes_switch(tmp_path: Path) ->
             status, crowd = runner.run(main())
         sys.stdout.write((tmp_path / "watch.log").read_text())
         sys.stdout.write(status)
-        sys.stdout.write(f"{plans_in_force(base)}\n{sum(one.redirects for one in crowd.clients)} redirects\n")
+        sys.stdout.write(f"{plans_in_force(base, data)}\n{sum(one.redirects for one in crowd.clients)} redirects\n")
         assert "Traceback" not in (tmp_path / "watch.log").read_text()
         assert crowd.missing() == 0
         assert max(max(one.values()) for one in crowd.got) == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from coterie.cli.up import ADMIN_OFFSET, LINK_OFFSET
+from coterie.runtime.tokens import TOKEN_FILE, read_token
 
 pytestmark = pytest.mark.interop
 RUN = "import sys, typer; from coterie.cli.{module} import {name}; sys.argv[0] = 'coterie'; typer.run({name})"
@@ -51,10 +52,11 @@ def test_a_network_with_one_command(tmp_path: Path) -> None:
             stdout=subprocess.PIPE,
         )
         subscribed = False
+        token = read_token(tmp_path / "net" / TOKEN_FILE)
         while not subscribed:
             channels = subprocess.run(
                 [sys.executable, "-c", f"from coterie.cli.adminclient import ask; import json; "
-                 f"print(json.dumps(ask('127.0.0.1', {base + ADMIN_OFFSET}, '/channels')))"],
+                 f"print(json.dumps(ask('127.0.0.1', {base + ADMIN_OFFSET}, '/channels', '{token}')))"],
                 capture_output=True, check=True,
             )  # fmt: skip
             subscribed = json.loads(channels.stdout)["subscriptions"] == 1
@@ -66,7 +68,19 @@ def test_a_network_with_one_command(tmp_path: Path) -> None:
         figures = json.loads(subprocess.run(bench, capture_output=True, check=True).stdout)
         assert figures["delivered"] == 1000
         assert figures["missing"] == 0
-        top = command("top", "top_command", "--nodes", "2", "--base-port", str(base), "--once", "--interval", "0.2")
+        top = command(
+            "top",
+            "top_command",
+            "--nodes",
+            "2",
+            "--base-port",
+            str(base),
+            "--once",
+            "--interval",
+            "0.2",
+            "--data",
+            str(tmp_path / "net"),
+        )
         shown = subprocess.run(top, capture_output=True, check=True, env={**os.environ, "COLUMNS": "200"}).stdout
         assert b"copies/s" in shown
         assert len(shown.splitlines()) == 4

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import http.client
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
 import msgspec
+import typer
 
 from coterie.errors import RunError
+from coterie.runtime.tokens import TOKEN_FILE, read_token
+
+DATA = Path("coterie-data")
+Token = Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token; else the one in --data.")]
+DataFolder = Annotated[Path, typer.Option(help="The folder of `coterie up`; the admin token is there.")]
+
+
+def token_of(token: str, data: Path) -> str:
+    """The token that was given, or the one that `coterie up` keeps in its folder."""
+    return token or read_token(data / TOKEN_FILE)
 
 
 def ask(
@@ -26,6 +38,10 @@ def ask(
         raise RunError(f"{host}:{port} is not the admin interface of a node: it does not speak HTTP") from None
     finally:
         connection.close()
+    if answer.status == 401:
+        raise RunError(
+            f"{host}:{port} wants its admin token: give --token (or COTERIE_TOKEN), or --data of `coterie up`"
+        )
     if answer.status != 200:
         raise RunError(f"node at {host}:{port} answered {answer.status} to {path}: {content.decode(errors='replace')}")
     if (answer.getheader("Content-Type") or "").startswith("text/"):

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from coterie.cli.adminclient import DATA, DataFolder, Token, token_of
 from coterie.cli.console import err, number, out, print_json, table
 from coterie.cli.switching import LiveNetwork, PlanForNetwork, change_over, fit, side_by_side
 from coterie.cli.up import ADMIN_OFFSET, BasePort
@@ -31,7 +32,8 @@ def apply_command(
     admin: Annotated[
         list[str] | None, typer.Option("--admin", help="HOST:PORT of each node's admin interface, in order.")
     ] = None,
-    token: Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token.")] = "",
+    token: Token = "",
+    data: DataFolder = DATA,
     host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change and what it saves.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Apply every plan that is published from now on.")] = False,
@@ -50,6 +52,7 @@ def apply_command(
     """
     if follow and (dry_run or status or version is not None):
         raise ConfigError("--follow", True, "alone: it applies what is current")
+    token = token_of(token, data)
     store = PlanStore(plan.parent if (plan / CURRENT).is_file() else plan)  # what `plan` prints is as good
     places = [_place(one) for one in admin or ()]
     if follow:

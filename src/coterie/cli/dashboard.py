@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from coterie.cli.adminclient import ask
+from coterie.cli.adminclient import DATA, DataFolder, Token, ask, token_of
 from coterie.cli.console import out
 from coterie.cli.switching import LiveNetwork, side_by_side
 from coterie.cli.top import places_of
@@ -28,7 +29,8 @@ def dashboard_command(
     admin: Annotated[
         list[str] | None, typer.Option("--admin", help="HOST:PORT of an admin interface instead; repeatable.")
     ] = None,
-    token: Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token.")] = "",
+    token: Token = "",
+    data: DataFolder = DATA,
     host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
     plans: Annotated[Path | None, typer.Option(help="Folder of plans: shows the predicted bill beside ours.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the page; 0 takes a free one.")] = 8080,
@@ -36,17 +38,20 @@ def dashboard_command(
 ) -> None:
     """A web page that shows the overlay, the channels, the rates and the bill of a running network.
 
-    The page is for this machine only and asks nobody else for anything.
+    The page is for this machine only, for whoever has the address that is printed, and asks nobody else for anything.
 
     Example: coterie dashboard --nodes 5
     """
-    watcher = Watcher(places_of(admin, host, base_port, nodes), token, None if plans is None else PlanStore(plans))
+    store = None if plans is None else PlanStore(plans)
+    watcher = Watcher(places_of(admin, host, base_port, nodes), token_of(token, data), store)
     watcher.start()
     try:
-        server = serve(Picture(watcher.look, interval), "127.0.0.1", port)
+        own = secrets.token_urlsafe(24)
+        server = serve(Picture(watcher.look, interval), "127.0.0.1", port, own)
     except OSError as error:
         raise ConfigError("--port", port, f"a free port ({error.strerror})") from None
-    out.print(f"http://127.0.0.1:{server.server_address[1]} (Ctrl-C stops it)")
+    out.print(f"http://127.0.0.1:{server.server_address[1]}/#token={own}", soft_wrap=True)
+    out.print("whoever has this address sees the network; Ctrl-C stops it")
     try:
         server.serve_forever()
     except KeyboardInterrupt:

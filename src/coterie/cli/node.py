@@ -50,7 +50,7 @@ def node_command(
         settings.key()
         out.print(f"{config}: node {settings.node.id} of {settings.network.name}, {system.title}")
         return
-    run_node(settings, system_named, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"))
+    run_node(settings, system_named, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"), _announce)
     _log(f"{settings.name} has stopped")
 
 
@@ -60,6 +60,11 @@ def example() -> str:
 
 def _listed(ports: dict[str, int]) -> str:
     return ", ".join(f"{name} {port}" for name, port in ports.items() if port)
+
+
+def _announce(token: str, path: Path) -> None:
+    """Once, at the start that made it; to the terminal of whoever started the node."""
+    out.print(f"admin token, made now and kept in {path}: {token}", soft_wrap=True, highlight=False)
 
 
 def _log(text: str) -> None:

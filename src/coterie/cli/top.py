@@ -10,7 +10,7 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from coterie.cli.adminclient import ask
+from coterie.cli.adminclient import DATA, DataFolder, Token, ask, token_of
 from coterie.cli.console import number, out, print_json, table
 from coterie.cli.up import ADMIN_OFFSET, BasePort
 from coterie.dashboard.rates import rates
@@ -28,7 +28,8 @@ def top_command(
     admin: Annotated[
         list[str] | None, typer.Option("--admin", help="HOST:PORT of an admin interface instead; repeatable.")
     ] = None,
-    token: Annotated[str, typer.Option(envvar="COTERIE_TOKEN", help="The admin token.")] = "",
+    token: Token = "",
+    data: DataFolder = DATA,
     host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one table (over one interval) and stop.")] = False,
@@ -39,6 +40,7 @@ def top_command(
     Example: coterie top --nodes 5 --base-port 1883
     """
     places = places_of(admin, host, base_port, nodes)
+    token = token_of(token, data)
     with ThreadPoolExecutor(min(32, len(places))) as pool:
 
         def look() -> list[dict[str, float] | None]:

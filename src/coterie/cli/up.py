@@ -24,6 +24,7 @@ from coterie.model.plan import slices
 from coterie.protocol.system import System
 from coterie.runtime.config import load_config
 from coterie.runtime.node import run_node
+from coterie.runtime.tokens import TOKEN_FILE, kept_token, read_token
 from coterie.systems import system_named
 
 ADMIN_OFFSET, LINK_OFFSET = 1000, 2000
@@ -61,7 +62,8 @@ def up_command(
     chosen.configure(settings)
     _check_free(host, [base_port + offset + i for i in range(nodes) for offset in (0, ADMIN_OFFSET, LINK_OFFSET)])
     configs = arrange(chosen, settings, nodes, base_port, data, seed, host)
-    fleet = Fleet(chosen, configs, [base_port + ADMIN_OFFSET + node for node in range(nodes)], host)
+    admin_ports = [base_port + ADMIN_OFFSET + node for node in range(nodes)]
+    fleet = Fleet(chosen, configs, admin_ports, host, read_token(data / TOKEN_FILE))
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
     try:
@@ -69,7 +71,7 @@ def up_command(
         fleet.wait_healthy(HEALTHY_S)
         last = base_port + nodes - 1
         out.print(f"{nodes} nodes of {chosen.title} are up: MQTT on {host}:{base_port}..{last}, data in {data}")
-        out.print("stop with Ctrl-C; look with: coterie top --base-port", base_port, "--nodes", nodes)
+        out.print(f"stop with Ctrl-C; look with: coterie top --base-port {base_port} --nodes {nodes} --data {data}")
         sys.stdout.flush()
         if follow is not None:
             fleet.follow(follow)
@@ -89,6 +91,7 @@ def arrange(
     if not key_path.exists():
         key_path.touch(mode=0o600)
         key_path.write_text(secrets.token_hex(32) + "\n")
+    kept_token(data / TOKEN_FILE)
     design = system.plan(_nobody_yet(nodes), system.configure(settings), seed)
     peers = "\n".join(
         f'[[network.peers]]\nid = {node}\nhost = "{host}"\nport = {base_port + LINK_OFFSET + node}\n'
@@ -120,6 +123,7 @@ port = {base_port + node}
 [admin]
 host = "{host}"
 port = {base_port + ADMIN_OFFSET + node}
+token_file = "../{TOKEN_FILE}"
 
 [links]
 host = "{host}"
@@ -174,12 +178,12 @@ def _check_free(host: str, ports: list[int]) -> None:
 class Fleet:
     """The node processes. They are forked, so that what they have in common is loaded once."""
 
-    def __init__(self, system: System, configs: list[Path], admin_ports: list[int], host: str) -> None:
+    def __init__(self, system: System, configs: list[Path], admin_ports: list[int], host: str, token: str = "") -> None:
         self.pids: dict[int, int] = {}  # pid -> node
         self._system = system
         self._configs = configs
         self._admin_ports = admin_ports
-        self._host = host
+        self._host, self._token = host, token
         self._follower = 0
 
     def start(self) -> None:
@@ -198,7 +202,7 @@ class Fleet:
         from coterie.pipeline.plans import PlanStore
 
         try:
-            follow_plans(PlanStore(plans), LiveNetwork([(self._host, port) for port in self._admin_ports]))
+            follow_plans(PlanStore(plans), LiveNetwork([(self._host, port) for port in self._admin_ports], self._token))
         except BaseException as error:
             err.print(f"plans are no longer followed: {error}")
         finally:

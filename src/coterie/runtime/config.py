@@ -11,6 +11,7 @@ import msgspec
 from coterie.errors import ConfigError, InputError
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.mqtt.options import ServerOptions
+from coterie.runtime.tokens import TOKEN_FILE
 
 NODE_MAX = 4095  # identifiers of events hold the node in 12 bits
 
@@ -50,6 +51,7 @@ class MqttSection(Section, frozen=True, kw_only=True):
     port: int = 1883
     tls_port: int = 0
     websocket_port: int = 0
+    websocket_origins: list[str] = []
     certificate: str = ""
     certificate_key: str = ""
     client_authority: str = ""
@@ -79,6 +81,8 @@ class AdminSection(Section, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     token: str = ""
+    token_file: str = ""
+    hosts: list[str] = []
 
 
 class User(Section, frozen=True, kw_only=True):
@@ -194,6 +198,11 @@ class NodeConfig(Section, frozen=True, kw_only=True):
         return self.path(self.node.data)
 
     @property
+    def token_path(self) -> Path:
+        """Where the admin token is kept if the configuration does not give one."""
+        return self.path(self.admin.token_file) if self.admin.token_file else self.data / TOKEN_FILE
+
+    @property
     def journal_folder(self) -> Path:
         return self.path(self.journal.folder) if self.journal.folder else self.data / "journal"
 
@@ -298,9 +307,8 @@ def _check(config: NodeConfig) -> None:
         raise ConfigError("network.key", "", "a shared key (or links.certificate), because the network has peers")
     if not 0 < links.heartbeat_s < links.silence_s:
         raise ConfigError("links.silence_s", links.silence_s, f"more than links.heartbeat_s, {links.heartbeat_s:g}")
-    is_public = config.admin.host not in ("127.0.0.1", "::1", "localhost")
-    if config.admin.port and is_public and not config.admin.token:
-        raise ConfigError("admin.token", "", f"a secret, because the admin interface listens on {config.admin.host}")
+    if config.admin.token and config.admin.token_file:
+        raise ConfigError("admin.token_file", config.admin.token_file, "empty, because admin.token is set")
 
 
 def _within(key: str, value: int, low: int, high: int) -> None:

@@ -22,6 +22,7 @@ from wsproto.utilities import RemoteProtocolError as WebSocketError
 from coterie.errors import ConfigError
 from coterie.mqtt.connection import Connection
 from coterie.runtime.credentials import certificate_user
+from coterie.runtime.guard import may_open_socket
 from coterie.runtime.limits import Bucket
 
 if TYPE_CHECKING:
@@ -129,8 +130,9 @@ class ClientLink(asyncio.Protocol):
 class WebSocketLink(ClientLink):
     """The same behind a WebSocket (section 6 of MQTT 5): binary messages whose borders mean nothing."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, origins: tuple[str, ...] = ()) -> None:
         super().__init__(server)
+        self._origins = origins
         self._socket = WSConnection(ConnectionType.SERVER)
         self._is_open = False
 
@@ -149,7 +151,12 @@ class WebSocketLink(ClientLink):
     def _on_event(self, event: object) -> None:
         match event:
             case Request():
-                if "mqtt" in event.subprotocols:
+                headers = {bytes(name).lower(): bytes(value) for name, value in event.extra_headers}
+                origin = headers[b"origin"].decode("latin-1") if b"origin" in headers else None
+                if not may_open_socket(origin, event.host, self._origins):
+                    self._send(RejectConnection(status_code=403))
+                    self.finish(linger=False)
+                elif "mqtt" in event.subprotocols:
                     self._send(AcceptConnection(subprotocol="mqtt"))
                     self._is_open = True
                 else:

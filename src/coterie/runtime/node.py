@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -25,6 +26,7 @@ from coterie.runtime.arriving import Arriving, secrets_of
 from coterie.runtime.carried import microseconds
 from coterie.runtime.config import NodeConfig
 from coterie.runtime.counts import Counts
+from coterie.runtime.guard import Guard
 from coterie.runtime.journal import Journal
 from coterie.runtime.listeners import ClientLink, WebSocketLink, client_tls
 from coterie.runtime.network import Network
@@ -33,6 +35,7 @@ from coterie.runtime.placement import Placement
 from coterie.runtime.planes import PlanPart
 from coterie.runtime.server import Server
 from coterie.runtime.store import Store
+from coterie.runtime.tokens import kept_token
 
 ALIVE_S = 1.0
 SYS_S = 10.0
@@ -90,6 +93,12 @@ def _only(system: System) -> Callable[[str], System]:
     return named
 
 
+def _in_short(node: LiveNode) -> dict[str, Any]:
+    """What anybody may know: whether the node is there and ready."""
+    health = figures.health(node)
+    return {name: health[name] for name in ("status", "ready")}
+
+
 def _homes(node: LiveNode) -> dict[str, Any]:
     return {"clients": sorted(name for name, one in node.broker.sessions.items() if one.is_online)}
 
@@ -140,6 +149,9 @@ class LiveNode:
         servers = {peer.id: peer.server for peer in config.network.peers if peer.server}
         self.placement = Placement(config.node.id, servers, config.data / "placement.json", self.wall_s)
         self.server.placement = self.placement
+        self.token, self.is_new_token = (
+            (config.admin.token, False) if config.admin.token else kept_token(config.token_path)
+        )
         self.ports: dict[str, int] = {}
         self._listeners: list[asyncio.Server] = []
         self._is_stopped = False
@@ -183,7 +195,8 @@ class LiveNode:
             context = client_tls(*paths)
             await self._open("tls", lambda: ClientLink(self.server), mqtt.host, mqtt.tls_port, context)
         if mqtt.websocket_port:
-            await self._open("websocket", lambda: WebSocketLink(self.server), mqtt.host, mqtt.websocket_port)
+            make = partial(WebSocketLink, self.server, tuple(mqtt.websocket_origins))
+            await self._open("websocket", make, mqtt.host, mqtt.websocket_port)
         await self._open("admin", self._admin().connection, admin.host, admin.port)
 
     async def _open(
@@ -198,8 +211,8 @@ class LiveNode:
         self.ports[name] = listener.sockets[0].getsockname()[1]
 
     def _admin(self) -> AdminInterface:
-        interface = AdminInterface(self.config.admin.token)
-        interface.add("GET", "/health", lambda query, body: figures.health(self), needs_token=False)
+        interface = AdminInterface(Guard(self.token, self.config.admin.hosts))
+        interface.add("GET", "/health", lambda query, body: figures.health(self), lambda query, body: _in_short(self))
         interface.add("GET", "/metrics", lambda query, body: figures.prometheus(self))
         interface.add("GET", "/topology", lambda query, body: figures.topology(self))
         interface.add("GET", "/channels", lambda query, body: figures.channels(self))
@@ -324,9 +337,9 @@ def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
 
 def run_node(
     config: NodeConfig, system_named: Callable[[str], System], log: Callable[[str], None],
-    ready: Callable[[dict[str, int]], None],
+    ready: Callable[[dict[str, int]], None], announce: Callable[[str, Path], None] = lambda token, path: None,
 ) -> None:  # fmt: skip
-    """A process: until SIGINT or SIGTERM."""
+    """A process: until SIGINT or SIGTERM. A token that was made at this start is announced, this once."""
 
     async def main() -> None:
         stopped = asyncio.Event()
@@ -335,6 +348,8 @@ def run_node(
             loop.add_signal_handler(number, stopped.set)
         node = LiveNode(config, system_named(config.network.system), log, system_named)
         ready(await node.start())
+        if node.is_new_token:
+            announce(node.token, config.token_path)
         node.failure.add_done_callback(lambda _: stopped.set())
         await stopped.wait()
         if node.failure.done():
