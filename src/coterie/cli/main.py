@@ -35,6 +35,7 @@ COMMANDS = {
     "sub": "pubsub:sub_command",
     "bench": "bench:bench_command",
     "top": "top:top_command",
+    "reload": "reloading:reload_command",
     "dashboard": "dashboard:dashboard_command",
     "doctor": "doctor:doctor_command",
 }

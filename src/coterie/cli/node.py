@@ -47,10 +47,11 @@ def node_command(
     system.configure(settings.network.settings)
     if check:
         load_slice(settings, system)
-        settings.key()
+        settings.keys()
         out.print(f"{config}: node {settings.node.id} of {settings.network.name}, {system.title}")
         return
-    run_node(settings, system_named, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"), _announce)
+    run_node(settings, system_named, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"), _announce,
+             lambda: load_config(config))  # fmt: skip
     _log(f"{settings.name} has stopped")
 
 

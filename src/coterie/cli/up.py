@@ -222,7 +222,8 @@ class Fleet:
             log = os.open(path.parent / "node.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.dup2(log, 1)
             os.dup2(log, 2)
-            run_node(load_config(path), system_named, _log, lambda ports: _log(f"ready: {ports}"))
+            run_node(load_config(path), system_named, _log, lambda ports: _log(f"ready: {ports}"),
+                     reread=lambda: load_config(path))  # fmt: skip
             code = 0
         except BaseException as error:
             _log(f"ended by {type(error).__name__}: {error}")

@@ -95,6 +95,14 @@ class Broker:
         self._client_numbers = count(1)
         self._timers: Timers[Connection | Session] = Timers()
 
+    def set_options(self, options: ServerOptions) -> None:
+        """Other limits from now on; what connections have announced to their clients stays."""
+        self.options = options
+        self.budget.bytes_max = options.stored_bytes_max
+        self.retained.limit(options.retained_topics_max, options.retained_bytes_max, options.retained_topics_client_max)
+        for session in self.sessions.values():
+            session.options = options
+
     def open(self, now_s: float, peer: str = "") -> Connection:
         connection = Connection(self.options, self.names, now_s, peer)
         self._watch(connection)

@@ -25,13 +25,15 @@ class RetainedStore:
         self.refused_count = 0
         self.bytes = 0
         self.journal: list[tuple[str, Message | None]] | None = None  # changes for a store: (topic, message or gone)
-        self._topic_count_max = topic_count_max
-        self._bytes_max = bytes_max
-        self._client_max = client_max
-        self._of_client: Counter[str] = Counter()  # publisher -> topics; only counted if there is a limit
+        self._of_client: Counter[str] = Counter()  # publisher -> topics
+        self.limit(topic_count_max, bytes_max, client_max)
         self._messages: dict[str, Message] = {}
         self._root = _Branch()
         self._deadlines: list[tuple[float, str]] = []
+
+    def limit(self, topic_count_max: int, bytes_max: int, client_max: int) -> None:
+        """What is kept already stays, even where it is more."""
+        self._topic_count_max, self._bytes_max, self._client_max = topic_count_max, bytes_max, client_max
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -74,10 +76,9 @@ class RetainedStore:
         for message, sign in ((before, -1), (after, 1)):
             if message is not None:
                 self.bytes += sign * _size(message)
-                if self._client_max:
-                    self._of_client[message.publisher] += sign
-                    if not self._of_client[message.publisher]:
-                        del self._of_client[message.publisher]
+                self._of_client[message.publisher] += sign
+                if not self._of_client[message.publisher]:
+                    del self._of_client[message.publisher]
 
     def get(self, topic: str, now_s: float) -> Message | None:
         message = self._messages.get(topic)

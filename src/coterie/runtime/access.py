@@ -16,6 +16,7 @@ from coterie.runtime.credentials import NO_ONE, Check, TokenRule
 from coterie.runtime.passwords import ALLOWED, is_stored
 from coterie.runtime.rights import Rights, Rules
 
+NOBODY = Connect("")
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
 
@@ -25,12 +26,14 @@ class Access:
     def __init__(
         self, settings: AccessSection, passwords: Mapping[str, str] = MappingProxyType({}), key: str = ""
     ) -> None:
+        self._stored: dict[str, str] = {}
         self.set(settings, passwords, key)
 
-    def set(self, settings: AccessSection, passwords: Mapping[str, str], key: str) -> None:
+    def set(self, settings: AccessSection, passwords: Mapping[str, str], key: str) -> frozenset[str]:
         """Users or rules have changed (or are given for the first time): those of `access`, and of the password file.
 
-        Whoever keeps sessions must let go of their `rights` and have them reviewed.
+        Whoever keeps sessions must let go of their `rights` and have them reviewed. Returns the users whose passwords
+        are other ones now.
         """
         stored = dict(passwords)
         for user in settings.users:
@@ -44,6 +47,7 @@ class Access:
         for one in (anonymous, others, *rules.values()):
             _check(one)
         jwt = settings.jwt
+        changed = frozenset(name for name, one in self._stored.items() if stored.get(name) != one)
         self._settings, self._stored = settings, stored
         self._rules = dict.fromkeys(passwords, others) | rules
         self._anonymous = anonymous
@@ -54,6 +58,13 @@ class Access:
         self._strangers = others if self._tokens is not None or settings.certificate_users else Rules()
         self._nobody = next(iter(stored.values()), NO_ONE)
         self._denied = frozenset(settings.denied_subscriptions)
+        return changed
+
+    def may_stay(self, owner: str | None, host: str) -> bool:
+        """Whether a client that is connected as this user would still be let in."""
+        if owner is None:
+            return isinstance(asked := self.ask(NOBODY, host), Verdict) and asked.reason is Reason.SUCCESS
+        return owner in self._rules or self._strangers != Rules()
 
     def ask(self, packet: Connect, host: str, certified: str = "") -> Verdict | Check:
         """The verdict, or what must be checked for it; `certified` is the user that a certificate names."""

@@ -47,7 +47,7 @@ class Owner(Protocol):
     network: str
     system: str
     node: int
-    key: bytes
+    keys: tuple[bytes, ...]
     frame_bytes_max: int
 
     def may_link(self, peer: int) -> bool: ...
@@ -138,7 +138,7 @@ class Channel(asyncio.Protocol):
         nonces = (self._nonce, self._hello.nonce) if mine else (self._hello.nonce, self._nonce)
         nodes = (self._owner.node, self._hello.node) if mine else (self._hello.node, self._owner.node)
         text = b"|".join((b"dial" if is_dialler else b"take", *nonces, b"%d|%d" % nodes, self._owner.network.encode()))
-        return hmac.new(self._owner.key, text, sha256).digest()
+        return hmac.new(self._owner.keys[0] if self._owner.keys else b"", text, sha256).digest()
 
     # --- out ---
 

@@ -24,6 +24,7 @@ class NodeSection(Section, frozen=True, kw_only=True):
     id: int = 0
     name: str = ""
     data: str = "data"
+    log_level: Literal["info", "error"] = "info"
 
 
 class Peer(Section, frozen=True, kw_only=True):
@@ -44,6 +45,7 @@ class NetworkSection(Section, frozen=True, kw_only=True):
     peers: list[Peer] = []
     key: str = ""
     key_file: str = ""
+    accepted_keys: list[str] = []
 
 
 class MqttSection(Section, frozen=True, kw_only=True):
@@ -206,9 +208,13 @@ class NodeConfig(Section, frozen=True, kw_only=True):
     def journal_folder(self) -> Path:
         return self.path(self.journal.folder) if self.journal.folder else self.data / "journal"
 
-    def key(self) -> bytes:
-        """The shared key of the network, from the file or beside it; empty where links use certificates alone."""
-        return self.read(self.network.key_file).strip() if self.network.key_file else self.network.key.encode()
+    def keys(self) -> tuple[bytes, ...]:
+        """The shared keys of the network: the one to show, and those that are taken too; none with certificates alone.
+
+        A file holds one a line.
+        """
+        named = self.read(self.network.key_file).split() if self.network.key_file else [self.network.key.encode()]
+        return tuple(key for key in (*named, *(one.encode() for one in self.network.accepted_keys)) if key)
 
     def read(self, name: str) -> bytes:
         """A file that the configuration names."""

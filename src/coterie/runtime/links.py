@@ -52,9 +52,15 @@ class Links:
     """All links of one node. `on_frames(peer, frames)`, `on_up(peer)`, `on_lost(peer)`, `on_shed(peer)` tell it."""
 
     def __init__(
-        self, network: str, system: str, node: int, key: bytes, peers: Iterable[Peer], settings: LinkSection
+        self,
+        network: str,
+        system: str,
+        node: int,
+        keys: tuple[bytes, ...],
+        peers: Iterable[Peer],
+        settings: LinkSection,
     ) -> None:
-        self.network, self.system, self.node, self.key = network, system, node, key
+        self.network, self.system, self.node, self.keys = network, system, node, keys
         self.frame_bytes_max = FRAME_BYTES_MAX + 64
         self.settings = settings
         self.counts = LinkCounts()
@@ -72,6 +78,11 @@ class Links:
         self._tick_s = self._start_s = self.now()
         self._is_closing = False
         self._server_tls, self._client_tls = _contexts(settings)
+
+    @property
+    def contexts(self) -> list[ssl.SSLContext]:
+        """Of TLS, where links use it; certificates can be loaded into them again."""
+        return [one for one in (self._server_tls, self._client_tls) if one is not None]
 
     def now(self) -> float:
         return self._loop.time()

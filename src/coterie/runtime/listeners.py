@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from wsproto import ConnectionType, WSConnection
@@ -130,7 +131,7 @@ class ClientLink(asyncio.Protocol):
 class WebSocketLink(ClientLink):
     """The same behind a WebSocket (section 6 of MQTT 5): binary messages whose borders mean nothing."""
 
-    def __init__(self, server: Server, origins: tuple[str, ...] = ()) -> None:
+    def __init__(self, server: Server, origins: Sequence[str] = ()) -> None:
         super().__init__(server)
         self._origins = origins
         self._socket = WSConnection(ConnectionType.SERVER)

@@ -77,7 +77,7 @@ class Network:
         self.node = config.node.id
         self._config, self._system_named = config, system_named
         self.links = Links(
-            config.network.name, config.network.system, self.node, config.key(), config.network.peers, config.links
+            config.network.name, config.network.system, self.node, config.keys(), config.network.peers, config.links
         )
         self.is_alone = not self.links.peers
         self.cascades = Cascades(config.mqtt.subscribe_wait_s)

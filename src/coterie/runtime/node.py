@@ -6,6 +6,7 @@ import asyncio
 import fcntl
 import resource
 import signal
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,7 +17,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from coterie import __version__
-from coterie.errors import ConfigError, InputError, RunError
+from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.model.plan import Slice
 from coterie.protocol.system import System
 from coterie.runtime import figures
@@ -33,6 +34,7 @@ from coterie.runtime.network import Network
 from coterie.runtime.nodebroker import NodeBroker
 from coterie.runtime.placement import Placement
 from coterie.runtime.planes import PlanPart
+from coterie.runtime.reloading import reload
 from coterie.runtime.server import Server
 from coterie.runtime.store import Store
 from coterie.runtime.tokens import kept_token
@@ -114,8 +116,8 @@ class LiveNode:
         system_named: Callable[[str], System] | None = None,
     ) -> None:
         self.config = config
-        log = _bounded(log)
-        self.log = log
+        self._tell = _bounded(log)
+        self.log = log = self._note
         base_s, start_s = time.time(), time.monotonic()
         # Wall time that never jumps while the process lives: deadlines in the store mean the same after a restart.
         self.wall_s: Callable[[], float] = lambda: base_s + (time.monotonic() - start_s)
@@ -152,9 +154,17 @@ class LiveNode:
         self.token, self.is_new_token = (
             (config.admin.token, False) if config.admin.token else kept_token(config.token_path)
         )
+        self.interface = self._admin()
+        self.reread: Callable[[], NodeConfig] = lambda: self.config
+        self.tls: list[ssl.SSLContext] = []
+        self.websocket_origins = list(mqtt.websocket_origins)
         self.ports: dict[str, int] = {}
         self._listeners: list[asyncio.Server] = []
         self._is_stopped = False
+
+    def _note(self, text: str) -> None:
+        if self.config.node.log_level == "info":
+            self._tell(text)
 
     @property
     def deliveries(self) -> int:
@@ -192,12 +202,12 @@ class LiveNode:
         if mqtt.tls_port:
             paths = [str(self.config.path(one)) if one else "" for one in
                      (mqtt.certificate, mqtt.certificate_key, mqtt.client_authority)]  # fmt: skip
-            context = client_tls(*paths)
-            await self._open("tls", lambda: ClientLink(self.server), mqtt.host, mqtt.tls_port, context)
+            self.tls.append(client_tls(*paths))
+            await self._open("tls", lambda: ClientLink(self.server), mqtt.host, mqtt.tls_port, self.tls[0])
         if mqtt.websocket_port:
-            make = partial(WebSocketLink, self.server, tuple(mqtt.websocket_origins))
+            make = partial(WebSocketLink, self.server, self.websocket_origins)
             await self._open("websocket", make, mqtt.host, mqtt.websocket_port)
-        await self._open("admin", self._admin().connection, admin.host, admin.port)
+        await self._open("admin", self.interface.connection, admin.host, admin.port)
 
     async def _open(
         self, name: str, make: Callable[[], asyncio.Protocol], host: str, port: int, tls: Any = None
@@ -223,7 +233,22 @@ class LiveNode:
         interface.add("GET", "/placement", lambda query, body: {"version": self.placement.version, **_homes(self)})
         interface.add("POST", "/placement", lambda query, body: self._take_placement(body))
         interface.add("POST", "/block", lambda query, body: self._block(query))
+        interface.add("POST", "/reload", lambda query, body: self.reload())
         return interface
+
+    def reload(self) -> dict[str, list[str]]:
+        """Take the configuration as it is now; errors leave everything as it was."""
+        done = reload(self, self.reread())
+        rest = f"; a restart is needed for {', '.join(done['needs_restart'])}" if done["needs_restart"] else ""
+        self.log(f"the configuration was read again; changed: {', '.join(done['taken']) or 'nothing'}{rest}")
+        return done
+
+    def on_hangup(self) -> None:
+        """SIGHUP."""
+        try:
+            self.reload()
+        except CoterieError as error:
+            self._tell(f"the configuration was not taken: {error}")
 
     def _take_plan(self, body: bytes) -> dict[str, Any]:
         """A step of a change of plans; the answer is what GET says afterwards."""
@@ -263,7 +288,7 @@ class LiveNode:
 
     def _fail(self, reason: str) -> None:
         if not self.failure.done():
-            self.log(reason)
+            self._tell(reason)
             self.failure.set_result(reason)
 
     # --- what is done again and again ---
@@ -338,8 +363,9 @@ def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
 def run_node(
     config: NodeConfig, system_named: Callable[[str], System], log: Callable[[str], None],
     ready: Callable[[dict[str, int]], None], announce: Callable[[str, Path], None] = lambda token, path: None,
+    reread: Callable[[], NodeConfig] | None = None,
 ) -> None:  # fmt: skip
-    """A process: until SIGINT or SIGTERM. A token that was made at this start is announced, this once."""
+    """A process: until SIGINT or SIGTERM; SIGHUP reads the configuration again. A new token is announced, this once."""
 
     async def main() -> None:
         stopped = asyncio.Event()
@@ -347,6 +373,8 @@ def run_node(
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, stopped.set)
         node = LiveNode(config, system_named(config.network.system), log, system_named)
+        node.reread = reread or node.reread
+        loop.add_signal_handler(signal.SIGHUP, node.on_hangup)
         ready(await node.start())
         if node.is_new_token:
             announce(node.token, config.token_path)

@@ -51,7 +51,7 @@ class Server:
         self.moving = Moving(broker, network, wall_s)
         self.arriving = arriving
         self.gate = arriving.gate
-        self._connections_max = connections_max
+        self.connections_max = connections_max
         self._loop = asyncio.get_running_loop()
         self._touched: dict[ClientLink, None] = {}
         self._is_scheduled = False
@@ -98,7 +98,7 @@ class Server:
     # --- sockets ---
 
     def opened(self, client: ClientLink) -> None:
-        if len(self.clients) >= self._connections_max or self._is_stopped:
+        if len(self.clients) >= self.connections_max or self._is_stopped:
             self.counts.connections_refused += 1
             assert client.transport is not None
             client.is_closing = True
@@ -151,12 +151,12 @@ class Server:
                 index += len(run)
                 if self.gate.watches_publishes and not self.gate.publish(client.publishes, len(run), now_s):
                     self.counts.publishes_limited += 1
-                    self._throw_out(client, connection, Reason.MESSAGE_RATE_TOO_HIGH)
+                    self.throw_out(client, connection, Reason.MESSAGE_RATE_TOO_HIGH)
                     return
                 if fact.frame:
                     self._publish_run(connection, run, now_s)
                 elif not self._publish(connection, fact, now_s):
-                    self._throw_out(client, connection, Reason.QUOTA_EXCEEDED)
+                    self.throw_out(client, connection, Reason.QUOTA_EXCEEDED)
                     return
                 continue
             index += 1
@@ -195,7 +195,7 @@ class Server:
             for publish in run:
                 network.publish(message_of(publish, now_s, session.client_id))
 
-    def _throw_out(self, client: ClientLink, connection: Connection, reason: Reason) -> None:
+    def throw_out(self, client: ClientLink, connection: Connection, reason: Reason) -> None:
         ended = self.broker.disconnect(connection, reason, self.wall_s())
         self._touch(client)
         self._close(client, ended.linger)

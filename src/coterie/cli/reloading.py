@@ -1,0 +1,51 @@
+"""`coterie reload`: have running nodes read their configuration again."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from coterie.cli.adminclient import DATA, DataFolder, Token, ask, token_of
+from coterie.cli.console import err, out, print_json
+from coterie.cli.top import places_of
+from coterie.cli.up import BasePort
+from coterie.errors import CoterieError, RunError
+
+
+def reload_command(
+    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes `coterie up` started.")] = 3,
+    base_port: BasePort = 1883,
+    admin: Annotated[
+        list[str] | None, typer.Option("--admin", help="HOST:PORT of an admin interface instead; repeatable.")
+    ] = None,
+    token: Token = "",
+    data: DataFolder = DATA,
+    host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Users, permissions, limits, certificates, keys and the log level are taken at once, as with SIGHUP.
+
+    Clients that may not do any more what they do are told to come again. What needs a restart is named.
+
+    Example: coterie reload --nodes 3 --base-port 1883
+    """
+    token = token_of(token, data)
+    found: dict[str, dict[str, list[str]] | str] = {}
+    for place in places_of(admin, host, base_port, nodes):
+        name = f"{place[0]}:{place[1]}"
+        try:
+            answer = ask(*place, "/reload", token, "POST")
+            found[name] = "no node answers" if answer is None else answer
+        except CoterieError as error:
+            found[name] = str(error)
+    if as_json:
+        print_json(found)
+    for name, said in found.items():
+        if isinstance(said, str):
+            err.print(f"{name}: {said}")
+        elif not as_json:
+            rest = f"; restart it for {', '.join(said['needs_restart'])}" if said["needs_restart"] else ""
+            out.print(f"{name}: changed {', '.join(said['taken']) or 'nothing'}{rest}")
+    if failed := sum(isinstance(said, str) for said in found.values()):
+        raise RunError(f"{failed} of {len(found)} nodes did not take their configuration")
