@@ -38,9 +38,9 @@ PLAIN_WISH = rf"(?s)^(.+?) ([0-2]) (.+){END}"
 CHATTER = (
     r"(?s)^(?:Sending |Received |New connection |No will |Will message |Config loaded|Opening |mosquitto version "
     r"|Reloading config|Saving |Restored |Loading |Warning: |Error: |Notice: |Info: |Denied |Dropped "
-    r"|Connecting bridge |Bridge |Client |Socket error |OpenSSL |Protocol error |Persistent|Plugin |Outgoing messages |Bad client "
-    r"|Invalid |Empty |Starting in |Unable |Websocket|websockets|TLS |Using |Closing |Log |Expiring |Will delay "
-    r"|Successfully |Removing |Using default|Listener |Broker |\|-- | *(?!.))"
+    r"|Connecting bridge |Bridge |Client |Socket error |OpenSSL |Protocol error |Persistent|Plugin |Outgoing messages "
+    r"|Bad client |Invalid |Empty |Starting in |Unable |Websocket|websockets|TLS |Using |Closing |Log "
+    r"|Expiring |Will delay |Successfully |Removing |Using default|Listener |Broker |\|-- | *(?!.))"
 )
 OWN = r"(?s)^(?:\$SYS/|\$share/[^/]+/\$SYS/)"  # the broker's own topics never leave it
 OBSERVER = "coterie-observe"  # how our own taps call themselves

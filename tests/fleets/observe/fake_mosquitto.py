@@ -26,7 +26,8 @@ JUNK = [
 ]  # fmt: skip
 CHATTER = [
     "Sending PUBACK to x (m1, rc0)", "Received PINGREQ from x", "Sending PINGRESP to x", "No will message specified.",
-    "Config loaded from m.conf.", "Warning: 2 things 1 again", "Saving in-memory database to x.", "Sending PUBLISH to half",
+    "Config loaded from m.conf.", "Warning: 2 things 1 again", "Saving in-memory database to x.",
+    "Sending PUBLISH to half",
     "Received PUBLISH from torn (d0, q0, r0, m0, 'x', ... (1 by", "New connection from 1.2.3.4:5 on port 1883.",
 ]  # fmt: skip
 

@@ -46,6 +46,8 @@ def announce(store: JournalStore, gathering: Gathering) -> None:
     """A broker that nobody used is a broker too: its first lines are its counters."""
     moments = [one.t_us for one in gathering.sightings] + [one.t_us for one in gathering.publications]
     for node, account in gathering.accounts.items():
+        if node.startswith("("):  # lines of no broker
+            continue
         if not any((store.folder / node).glob("*.jsonl")) and not any(one[0] == node for one in gathering.counters):
             own = [one.t_us for one in gathering.sightings if one.node == node]
             own += [one.t_us for one in gathering.publications if one.node == node]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -63,6 +63,15 @@ class LineAccount(msgspec.Struct):
             self.note(text)
         self.backwards += other.backwards
 
+    def told_notes(self) -> list[str]:
+        """Notes, and what the numbers say between the lines."""
+        if not self.backwards:
+            return self.notes
+        late = (
+            f"{self.backwards:,} lines carry an earlier time than one before of the same client; the later one counts"
+        )
+        return [*self.notes, f"the clock went back: {late}"]
+
     def as_facts(self) -> dict[str, Any]:
         named = {category: self.counts[category] for category in CATEGORIES if category in self.counts}
         return {
@@ -72,7 +81,7 @@ class LineAccount(msgspec.Struct):
             "not_understood": self.counts.get(UNKNOWN, 0),
             "by_category": named,
             "examples": self.examples,
-            "notes": self.notes,
+            "notes": self.told_notes(),
         }
 
 
@@ -112,7 +121,9 @@ class Gathering:
         return sorted(lines, key=lambda one: (one.t_us, one.node, one.order))
 
 
-def snapshot(node: str, t_us: int, wanted: dict[str, Iterable[str]], known: dict[str, SessionRecord]) -> list[Sighting]:
+def snapshot(
+    node: str, t_us: int, wanted: Mapping[str, Iterable[str]], known: dict[str, SessionRecord]
+) -> list[Sighting]:
     """A complete picture of who wants what at a broker, told as what must have happened since the last one."""
     told = [Sighting(node, 0, t_us, "end", client) for client in sorted(known) if client not in wanted]
     for client in sorted(wanted):

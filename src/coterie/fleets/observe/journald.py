@@ -1,4 +1,4 @@
-"""What journald kept of a broker: `journalctl -o export`, `-o json`, or plain lines (`short`, `short-iso`, `short-unix`)."""
+"""What journald kept of a broker: `journalctl -o export`, `json`, `short`, `short-iso` or `short-unix`."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import glob
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from coterie.errors import ConfigError, InputError
 from coterie.fleets.observe.journalstore import checked_name
@@ -43,6 +44,17 @@ def places_of(sources: Sequence[str], named: Sequence[str], names_files: bool) -
     return list(dict.fromkeys(places))
 
 
+def named_places(places: Sequence[BrokerPlace]) -> list[BrokerPlace]:
+    """Addresses without a name are called after their host and port."""
+    named = []
+    for place in places:
+        parts = urlsplit(place.location)
+        named.append(
+            place if place.node else place._replace(node=checked_name(f"{parts.hostname}-{parts.port or 1883}"))
+        )
+    return named
+
+
 def _named(entry: str) -> BrokerPlace:
     name, equals, location = entry.partition("=")
     if not equals or not location:
@@ -73,4 +85,5 @@ def _files(source: str) -> list[Path]:
         listed = [Path(one) for one in sorted(glob.glob(source))]
         if not listed:
             raise InputError(source, "no such file, folder or address")
-    return list(dict.fromkeys(rotated_from(one) for one in listed))
+    logs = list(dict.fromkeys(rotated_from(one) for one in listed))
+    return [one for one in logs if one.suffix == ".log"] or logs
