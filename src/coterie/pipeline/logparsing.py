@@ -41,10 +41,17 @@ def parsed_lines(lines: DataFrame, shapes: Sequence[StampShape], zone: str) -> D
             sf.expr("substring(line, skip + 1)")
         ),
     )
+    # One look at each message gives all its parts; MQTT forbids the character between them in texts.
+    joined = sf.regexp_replace("text", patterns.PASSED, "$1\0$2\0$3\0$4")
+    timed = timed.withColumn("passed", sf.when(_is_message(sf.col("text")), sf.split(joined, "\0")))
     coded = timed.withColumn(
         "code", sf.when(sf.col("t_us").isNull() | sf.col("torn"), _timeless()).otherwise(_code(sf.col("text")))
     )
     return coded.select("node", "order", "t_us", *_parts()).select(*PARSED)
+
+
+def _is_message(text: Column) -> Column:
+    return text.startswith("Received PUBLISH from ") | text.startswith("Sending PUBLISH to ")
 
 
 def _stamp(index: int) -> Column:
@@ -90,10 +97,11 @@ def _code(text: Column) -> Column:
     """What kind of line it is, asked in the order of what is most common."""
     from pyspark.sql import functions as sf
 
-    passed = sf.regexp_extract(text, patterns.PASSED, 2)
-    own = sf.regexp_extract(text, patterns.PASSED, 3).rlike(patterns.OWN)
-    received = sf.when(passed == "", "unknown").when(own, "own").when(passed == "1", "repeat").otherwise("publish")
-    sent = sf.when(passed == "", "unknown").when(own, "own").otherwise("deliver")
+    parts = sf.col("passed")
+    broken, own = sf.size(parts) != 4, sf.get(parts, sf.lit(2)).rlike(patterns.OWN)
+    repeated = sf.get(parts, sf.lit(1)) == "1"
+    received = sf.when(broken, "unknown").when(own, "own").when(repeated, "repeat").otherwise("publish")
+    sent = sf.when(broken, "unknown").when(own, "own").otherwise("deliver")
     asks = sf.regexp_extract(text, patterns.ASKS, 1)
     questions: list[tuple[Column, Column]] = [
         (text.startswith("Received PUBLISH from "), received),
@@ -118,7 +126,7 @@ def _parts() -> list[Column]:
     text, code = sf.col("text"), sf.col("code")
     passed = code.isin(*PASSED)
     client = (
-        sf.when(passed, sf.regexp_extract(text, patterns.PASSED, 1))
+        sf.when(passed, sf.get("passed", sf.lit(0)))
         .when(code.isin("asks", "gives up"), sf.regexp_extract(text, patterns.ASKS, 2))
         .when(code.isin("connect", "bridge"), sf.regexp_extract(text, patterns.CONNECTED, 2))
         .when((code == "end") & text.startswith("Client "), sf.regexp_extract(text, patterns.ENDED, 1))
@@ -126,14 +134,14 @@ def _parts() -> list[Column]:
         .when(code == "expire", sf.regexp_extract(text, patterns.EXPIRED, 1))
     )
     counted = code.isin("publish", "deliver")
-    size = sf.when(code == "publish", sf.regexp_extract(text, patterns.PASSED, 4).cast("long")).when(
+    size = sf.when(code == "publish", sf.get("passed", sf.lit(3)).cast("long")).when(
         code.isin("connect", "bridge"), sf.regexp_extract(text, patterns.CONNECTED, 3).cast("long")
     )  # of a connection: whether it is clean
     looked_at = code.isin("tab", "plain", "unknown", "torn")
     return [
         code,
         client.alias("client"),
-        sf.when(counted, sf.regexp_extract(text, patterns.PASSED, 3)).alias("topic"),
+        sf.when(counted, sf.get("passed", sf.lit(2))).alias("topic"),
         size.alias("size"),
         sf.when(looked_at, text).alias("text"),
     ]
