@@ -166,9 +166,10 @@ def _settled(lines: Sequence[tuple[Wished, bool]], carried: Mapping[str, Session
     return sorted(kept, key=lambda one: (one.t_us, one.node, one.order))
 
 
-def _turn(entry: tuple[Wished, bool]) -> tuple[int, str, int]:
+def _turn(entry: tuple[Wished, bool]) -> tuple[int, bool, str, int]:
+    """An end takes its turn after all that was asked for until a second later."""
     line, is_ended = entry
-    return line.t_us + BLIP_US * is_ended, line.node, line.order
+    return line.t_us + BLIP_US * is_ended, is_ended, line.node, line.order
 
 
 def matches(wish: str, topic: str) -> bool:

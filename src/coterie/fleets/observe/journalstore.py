@@ -70,17 +70,20 @@ class JournalStore:
             self._lock = open(self._hidden / "lock", "w")  # noqa: SIM115
         except (FileExistsError, NotADirectoryError):
             raise ConfigError("--out", str(folder), "a folder, or a name that is still free") from None
-        self._take_lock()
-        self.state = self._load(source)
         self.line_count = 0
         self._open: dict[str, tuple[int, int]] = {}  # node -> number and size of its open segment
-        self._place()
+        try:
+            self._take_lock()
+            self.state = self._load(source)
+            self._place()
+        except BaseException:
+            self._lock.close()
+            raise
 
     def _take_lock(self) -> None:
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._lock.close()
             raise ConfigError("--out", str(self.folder), "a journal that no other 'coterie observe' writes") from None
 
     def _load(self, source: str) -> ObserveState:
