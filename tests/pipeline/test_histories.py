@@ -43,7 +43,8 @@ def test_asking_again_and_giving_up_what_was_not_wanted_say_nothing():
 
 def test_who_was_there_before_the_log_shows_by_deliveries_until_it_connects_anew():
     told = history(
-        ("a", 1, "deliver", "x"), ("a", 2, "subscribe", "t/+"), ("a", 3, "deliver", "t/1"), ("a", 4, "unsubscribe", "t/+"),
+        ("a", 1, "deliver", "x"), ("a", 2, "subscribe", "t/+"), ("a", 3, "deliver", "t/1"),
+        ("a", 4, "unsubscribe", "t/+"),
         ("a", 5, "deliver", "t/2"), ("a", 60, "connect", True), ("a", 61, "deliver", "z"),
     )  # fmt: skip
     assert [(*line[:3], line[3]) for line in lines(told)] == [
@@ -93,11 +94,13 @@ def test_a_clock_that_goes_back_does_not_turn_things_round():
     assert told.backwards == {"a": 1}
 
 
+where, when = st.sampled_from("ab"), st.integers(0, 30)
+about = st.sampled_from(["subscribe", "unsubscribe", "deliver"])
 kinds = st.one_of(
-    st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.sampled_from(["subscribe", "unsubscribe", "deliver"]), st.sampled_from(["x", "y", "+"])),
-    st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.just("connect"), st.booleans()),
-    st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.sampled_from(["end", "expire"])),
-)  # fmt: skip
+    st.tuples(where, when, about, st.sampled_from(["x", "y", "+"])),
+    st.tuples(where, when, st.just("connect"), st.booleans()),
+    st.tuples(where, when, st.sampled_from(["end", "expire"])),
+)
 
 
 @given(st.lists(kinds, max_size=30), st.integers(0, 30))

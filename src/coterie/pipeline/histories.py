@@ -148,22 +148,31 @@ class _Follower:
 
 
 def _settled(lines: Sequence[tuple[Wished, bool]], carried: Mapping[str, SessionRecord]) -> list[Wished]:
-    """Leave out ends that the client's next session, there or elsewhere, took over in time."""
-    holders: dict[str, tuple[int, str, int]] = {}  # filter -> time, broker and order of the newest subscription
+    """Leave out ends that another session, there or elsewhere, has taken over in time."""
+    holders: dict[str, dict[str, tuple[int, int]]] = {}  # filter -> broker -> time and order of the subscription
     for node in sorted(carried):
         for topic, t_us in carried[node].wishes.items():
-            holders[topic] = max(holders.get(topic, (t_us, node, -1)), (t_us, node, -1))
+            holders.setdefault(topic, {})[node] = (t_us, -1)
     kept = []
     for line, is_ended in sorted(lines, key=_turn):
-        holder = holders.get(line.topic)
+        at = holders.setdefault(line.topic, {})
         if line.kind == SUBSCRIBE:
-            holders[line.topic] = (line.t_us, line.node, line.order)
-        elif not is_ended:
-            holders.pop(line.topic, None)
-        elif holder is not None and (holder[1] != line.node or holder[2] > line.order):
+            at[line.node] = (line.t_us, line.order)
+        elif not is_ended or not _is_taken_over(line, at):
+            at.pop(line.node, None)
+        else:
             continue
         kept.append(line)
     return sorted(kept, key=lambda one: (one.t_us, one.node, one.order))
+
+
+def _is_taken_over(end: Wished, at: dict[str, tuple[int, int]]) -> bool:
+    """Whether the client asked for it again: at this broker, or since then (or in the same second) at another."""
+    since, order = at.get(end.node, (end.t_us, -1))
+    if order > end.order:
+        return True
+    at.pop(end.node, None)
+    return any(other >= since for other, _ in at.values())
 
 
 def _turn(entry: tuple[Wished, bool]) -> tuple[int, bool, str, int]:

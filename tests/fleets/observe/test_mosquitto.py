@@ -70,7 +70,8 @@ def test_bridges_repetitions_and_the_brokers_own_topics_are_not_ours():
     gathering, wishes = observe(
         "Received PUBLISH from hub (d0, q0, r0, m0, 'x', ... (1 bytes))",  # before it says that it is a bridge
         "New bridge connected from 1.2.3.4:5 as hub (p2, c1, k60).",
-        "hub 0 #", "local.near 0 #", "coterie-observe-b 0 #", "ann 0 $SYS/#", "Sending PUBLISH to hub (d0, q0, r0, m0, 'x', ... (1 bytes))",
+        "hub 0 #", "local.near 0 #", "coterie-observe-b 0 #", "ann 0 $SYS/#",
+        "Sending PUBLISH to hub (d0, q0, r0, m0, 'x', ... (1 bytes))",
         "Received PUBLISH from ann (d1, q1, r0, m4, 'x', ... (1 bytes))",
         "Will message specified (4 bytes) (r0, q1).", "\twill/topic",
     )  # fmt: skip

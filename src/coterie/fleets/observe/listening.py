@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from urllib.parse import unquote, urlsplit
@@ -89,7 +90,7 @@ async def listen(
 ) -> None:
     """Listen to all brokers for `length_s` (None: until cancelled), committing every `every_s`."""
     inboxes: dict[str, list[tuple[Publish, int]]] = {place.node: [] for place in places}
-    clients = [_client(place, inboxes[place.node], store) for place in places]
+    clients = [_client(place, inboxes[place.node]) for place in places]
     try:
         for place, client in zip(places, clients, strict=True):
             try:
@@ -124,18 +125,18 @@ def _take_in(
     commit(store, gathering, totals)
 
 
-def _client(place: BrokerPlace, inbox: list[tuple[Publish, int]], store: JournalStore) -> MqttClient:
+def _client(place: BrokerPlace, inbox: list[tuple[Publish, int]]) -> MqttClient:
     parts = urlsplit(place.location)
     if parts.scheme != "mqtt" or not parts.hostname:
         raise ConfigError("SOURCE", place.location, "an address like mqtt://host:1883 or mqtt://user:secret@host:1883")
     keep: Callable[[Publish], None] = lambda message: inbox.append((message, time.time_ns() // 1000))  # noqa: E731
     packet = connect_packet(
-        f"{OBSERVER}-{place.node}"[:200],
+        f"{OBSERVER}-{secrets.token_hex(4)}",
         version=MQTT_3,
         username=unquote(parts.username) if parts.username else None,
         password=unquote(parts.password) if parts.password else None,
     )
-    return MqttClient(parts.hostname, parts.port or 1883, packet, keep, follow=False, give_up_s=5)
+    return MqttClient(parts.hostname, parts.port or 1883, packet, keep, follow=False, give_up_s=2)
 
 
 def _without_secret(address: str) -> str:
