@@ -1,1 +1,1 @@
-"""The brokers people already run: observed into journals, and given plans as configuration of their own."""
+"""The fleets people already run: observed, and given plans they can follow."""

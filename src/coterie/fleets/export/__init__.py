@@ -1,0 +1,1 @@
+"""Plans written down for other people's brokers, one module a target."""

@@ -1,0 +1,201 @@
+"""What a plan wants of a fleet, in names: who sits where, what each broker wants, who publishes what, which links.
+
+This is all that targets see of a plan. `read_wanted` takes it from a published plan; whoever plans by other means
+(admission, a test) makes one by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from coterie.errors import ConfigError, InputError
+from coterie.fleets.fleet import BrokerFleet
+from coterie.model import Design
+from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
+from coterie.pipeline.plans import CURRENT, PlanStore
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """A plan in the words of a fleet."""
+
+    brokers: tuple[str, ...]
+    home: Mapping[str, str]  # client -> broker
+    wishes: Mapping[str, tuple[str, ...]]  # client -> filters
+    publishes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # client -> topic -> events per second
+    links: tuple[tuple[str, str], ...] | None = None  # None: every broker may be linked to every other
+    topics: tuple[str, ...] = ()
+    version: int = 0
+    system: str = ""
+
+    @cached_property
+    def filters(self) -> dict[str, tuple[str, ...]]:
+        """Broker -> the filters its clients want, sorted; a shared filter is the filter that is shared."""
+        wanted: dict[str, dict[str, None]] = {broker: {} for broker in self.brokers}
+        for client, broker in self.home.items():
+            for one in self.wishes.get(client, ()):
+                wanted[broker][split_shared(one)[1]] = None
+        return {broker: tuple(sorted(some)) for broker, some in wanted.items()}
+
+    @cached_property
+    def sources(self) -> dict[str, tuple[str, ...]]:
+        """Topic -> the brokers it is published at, sorted."""
+        found: dict[str, dict[str, None]] = {}
+        for client, topics in self.publishes.items():
+            for topic in topics:
+                found.setdefault(topic, {})[self.home[client]] = None
+        return {topic: tuple(sorted(some)) for topic, some in sorted(found.items())}
+
+    @cached_property
+    def known_topics(self) -> tuple[str, ...]:
+        """Every topic name that somebody publishes or asks for, sorted."""
+        asked = (one for filters in self.filters.values() for one in filters if not has_wildcard(one))
+        return tuple(sorted({*self.topics, *self.sources, *asked}))
+
+    @cached_property
+    def _matchers(self) -> dict[str, Filters]:
+        return {broker: Filters(some) for broker, some in self.filters.items()}
+
+    def wants(self, broker: str, topic: str) -> bool:
+        return self._matchers[broker].match(topic)
+
+    def readers(self, topic: str) -> tuple[str, ...]:
+        """The brokers that want a topic, in the order of the fleet."""
+        return tuple(broker for broker in self.brokers if self.wants(broker, topic))
+
+    @cached_property
+    def loads(self) -> dict[str, int]:
+        """Broker -> clients placed there."""
+        counted = dict.fromkeys(self.brokers, 0)
+        for broker in self.home.values():
+            counted[broker] += 1
+        return counted
+
+    def moved(self, home: Mapping[str, str]) -> Wanted:
+        """The same wishes with clients elsewhere: what the fleet is like before, say."""
+        return Wanted(
+            self.brokers, dict(home), self.wishes, self.publishes, self.links, self.topics, self.version, self.system
+        )
+
+
+class Filters:
+    """A set of filters that is asked about many topics."""
+
+    def __init__(self, filters: Iterable[str]) -> None:
+        some = tuple(filters)
+        self._names = frozenset(one for one in some if not has_wildcard(one))
+        self._wild = tuple(one for one in some if has_wildcard(one))
+        self._known: dict[str, bool] = {}
+
+    def match(self, topic: str) -> bool:
+        found = self._known.get(topic)
+        if found is None:
+            found = topic in self._names or any(filter_matches(one, topic) for one in self._wild)
+            self._known[topic] = found
+        return found
+
+
+def read_wanted(plan: Path, fleet: BrokerFleet, version: int | None = None) -> Wanted:
+    """A plan of a plan folder (the current one unless a version is given), with the fleet's names for its nodes."""
+    store = PlanStore(plan.parent if (plan / CURRENT).is_file() else plan)
+    chosen = version if version is not None else store.current()
+    if chosen is None:
+        raise InputError(str(plan), "holds no plan yet; `coterie plan` makes one")
+    folder, design = store.folder(chosen), store.design(chosen)
+    brokers = _brokers(folder, design, fleet)
+    clients = _clients(folder, design)
+    topics = _column(folder / "topics.parquet", "topic")
+    home = {client: brokers[node] for client, node in zip(clients, design.placement.node_of.tolist(), strict=True)}
+    return Wanted(
+        brokers=fleet.names,
+        home=home,
+        wishes=_wishes(folder, design, clients, topics, home),
+        publishes=_publishes(folder, home),
+        links=_links(design, brokers),
+        topics=tuple(topics),
+        version=chosen,
+        system=design.system,
+    )
+
+
+def _brokers(folder: Path, design: Design, fleet: BrokerFleet) -> tuple[str, ...]:
+    """Node -> the broker's name in the fleet file."""
+    if not (folder / "nodes.parquet").exists():
+        if design.node_count != len(fleet.broker):
+            raise ConfigError(
+                "plan",
+                f"{design.node_count} nodes without names",
+                f"a plan for the fleet's {len(fleet.broker)} brokers",
+            )
+        return fleet.names
+    names = tuple(_column(folder / "nodes.parquet", "node"))
+    if strangers := sorted(set(names) - set(fleet.names)):
+        raise ConfigError("plan", strangers[0], f"brokers of {fleet.source}: {', '.join(fleet.names)}")
+    return names
+
+
+def _clients(folder: Path, design: Design) -> list[str]:
+    """Names in the order of ids; older plans name subscribers only, whose ids come first."""
+    path = folder / "clients.parquet"
+    names = _column(path, "client") if path.exists() else _column(folder / "subscribers.parquet", "subscriber")
+    if len(names) != len(design.placement.node_of):
+        raise InputError(
+            str(folder), f"names {len(names)} clients where its design places {len(design.placement.node_of)}"
+        )
+    return names
+
+
+def _wishes(
+    folder: Path, design: Design, clients: list[str], topics: list[str], home: Mapping[str, str]
+) -> dict[str, tuple[str, ...]]:
+    path = folder / "wishes.parquet"
+    if not path.exists():
+        raise InputError(str(path), "is missing: the plan does not say who wants what; plan again with this version")
+    found: dict[str, list[str]] = {}
+    for client, one in zip(_column(path, "client"), _column(path, "filter"), strict=True):
+        found.setdefault(_named(client, clients, path), []).append(_named(one, topics, path))
+    return {client: tuple(sorted(some)) for client, some in sorted(found.items())}
+
+
+def _named(value: str | int, names: list[str], path: Path) -> str:
+    """Tables may count or name."""
+    if isinstance(value, str):
+        return value
+    if not 0 <= value < len(names):
+        raise InputError(str(path), f"holds number {value}, which has no name")
+    return names[value]
+
+
+def _publishes(folder: Path, home: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """Who publishes what, where the plan says it (`publishes.parquet`: client, topic, rate)."""
+    path = folder / "publishes.parquet"
+    if not path.exists():
+        return {}
+    found: dict[str, dict[str, float]] = {}
+    for client, topic, rate in zip(*(_column(path, name) for name in ("client", "topic", "rate")), strict=True):
+        if client in home:
+            found.setdefault(client, {})[topic] = float(rate)
+    return found
+
+
+def _links(design: Design, brokers: tuple[str, ...]) -> tuple[tuple[str, str], ...] | None:
+    if design.overlay.is_complete:
+        return None
+    both = design.overlay.undirected
+    below = both.rows < both.columns
+    pairs = np.stack([both.rows[below], both.columns[below]], axis=1).tolist()
+    return tuple((brokers[one], brokers[other]) for one, other in pairs)
+
+
+def _column(path: Path, column: str) -> list[str]:
+    try:
+        values: list[str] = pq.read_table(path, columns=[column]).column(column).to_pylist()
+    except (OSError, KeyError, ValueError) as error:
+        raise InputError(str(path), f"cannot be read: {str(error).splitlines()[0]}") from None
+    return values
