@@ -32,6 +32,8 @@ COMMANDS = {
     "up": "up:up_command",
     "node": "node:node_command",
     "apply": "applying:apply_command",
+    "export": "exporting:export_command",
+    "loop": "looping:loop_command",
     "pub": "pubsub:pub_command",
     "sub": "pubsub:sub_command",
     "bench": "bench:bench_command",

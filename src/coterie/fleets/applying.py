@@ -15,11 +15,11 @@ from pathlib import Path
 
 from coterie.errors import CoterieError, InputError, RunError
 from coterie.fleets.balancer import LiveBalancer, Seat
-from coterie.fleets.export import haproxy, mosquitto_acl
+from coterie.fleets.export import haproxy, mosquitto_acl, nats_users
 from coterie.fleets.export.target import BALANCER, Mover, Piece, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.movers import movable_of
-from coterie.fleets.moving import Journey, Movable, misplaced, move_clients
+from coterie.fleets.moving import Journey, misplaced, move_clients
 from coterie.fleets.probing import look_across, look_at_all, until_well
 from coterie.fleets.record import (
     APPLIED,
@@ -83,8 +83,9 @@ class Application:
         self._by_name = by_name
         self._speaks = "nats" if any(target.speaks == "nats" for target in targets) else "mqtt"
         self._is_star = any(target.shape is Shape.STAR for target in targets) and self._speaks == "mqtt"
-        uses_balancer = any(target.moves is Mover.BALANCER for target in targets) and fleet.balancer is not None
-        self.balancer = LiveBalancer(fleet.balancer) if uses_balancer and fleet.balancer is not None else None
+        has_map = any(target.moves in (Mover.BALANCER, Mover.API) for target in targets)
+        self.balancer = LiveBalancer(fleet.balancer) if has_map and fleet.balancer is not None else None
+        self._movable = movable_of(fleet, targets, self.balancer)
         self._acl = ""  # the access list that should be in force at the hub
 
     # --- looking ---
@@ -103,8 +104,7 @@ class Application:
 
     def settled(self, wanted: Wanted, lasting: bool) -> tuple[Wanted, Applied]:
         """The plan as it can be carried out: lasting sessions keep their place unless they are asked to move too."""
-        movable = self._movable(wanted)
-        seats = movable.seats() if movable is not None else {}
+        seats = self.seats()
         stay = {
             client: seat.broker
             for client, seat in seats.items()
@@ -122,10 +122,8 @@ class Application:
             result.entries = sum(there.get(client) != homes.get(client) for client in {*there, *homes})
         return wanted, result
 
-    def _movable(self, wanted: Wanted) -> Movable | None:
-        if self.balancer is None and any(target.moves is Mover.BALANCER for target in self.targets):
-            return None
-        return movable_of(self.fleet, self.targets, self.balancer, wanted)
+    def seats(self) -> dict[str, Seat]:
+        return self._movable.seats() if self._movable is not None else {}
 
     def _home_of(self, homes: Mapping[str, str]) -> Callable[[str], str | None]:
         balancer = self.fleet.balancer
@@ -163,8 +161,8 @@ class Application:
             return result
         record = self._keep(changes, wanted.version)
         try:
-            result.journey = self._carry_out(changes, self._home_of(wanted.home), wanted, record, lasting)
-            result.wanted = self._finish(wanted, lasting, record)
+            result.journey = self._carry_out(changes, self._home_of(wanted.home), record, lasting)
+            result.wanted = self._finish(wanted)
         except (CoterieError, OSError, KeyboardInterrupt) as error:
             self._take_back(record, error)
         record.state = APPLIED
@@ -193,7 +191,9 @@ class Application:
                 pid_of(self.fleet, piece.tells)
         if self.balancer is not None:
             self.balancer.map_name()
-        self._acl = ""
+        for change in changes:
+            if change.target is mosquitto_acl.TARGET and change.place.is_file():
+                self._acl = change.place.read_text()
         self._until_well()
 
     def _keep(self, changes: Sequence[FileChange], version: int) -> BeforeRecord:
@@ -211,31 +211,32 @@ class Application:
         return record
 
     def _carry_out(
-        self, changes: Sequence[FileChange], home_of: Callable[[str], str | None], wanted: Wanted, record: BeforeRecord,
+        self,
+        changes: Sequence[FileChange],
+        home_of: Callable[[str], str | None],
+        record: BeforeRecord,
         lasting: bool,
-    ) -> Journey:  # fmt: skip
+    ) -> Journey:
         """Widen, place, move. Narrowing is `_finish`."""
         self._write(changes, is_merged=True)
         self._until_well()
         self._place(self._homes(changes), changes)
         self._restart(changes)
-        movable = self._movable(wanted)
-        if movable is None:
+        if self._movable is None:
             return Journey()
 
         def asking(clients: Sequence[str]) -> None:
             record.moved += clients
             write_record(self.folder, record)
 
-        journey = move_clients(self.fleet, movable, home_of, lasting, self._until_well, asking)
+        journey = move_clients(self.fleet, self._movable, home_of, lasting, self._until_well, asking)
         self.say(f"{len(journey.asked)} clients moved in {journey.seconds:.1f} s")
         return journey
 
-    def _finish(self, wanted: Wanted, lasting: bool, record: BeforeRecord) -> Wanted:
+    def _finish(self, wanted: Wanted) -> Wanted:
         """Only the new plan, but for clients that are elsewhere after all: their wishes are served where they are."""
-        movable = self._movable(wanted)
         actual = dict(wanted.home)
-        for client, seat in (movable.seats() if movable is not None else {}).items():
+        for client, seat in self.seats().items():
             if client in actual and seat.session and seat.broker in wanted.brokers:
                 actual[client] = seat.broker
         served = wanted.moved(actual)
@@ -328,13 +329,20 @@ class Application:
         return FileChange(piece, self._by_name[kept.target], is_removed=kept.text is None)
 
     def _move_back(self, record: BeforeRecord, homes: Mapping[str, str]) -> None:
-        if self.balancer is None or not record.moved:
+        if self._movable is None or not record.moved:
             return
-        movable = movable_of(self.fleet, self.targets, self.balancer, None)
-        assert movable is not None
-        seats: Mapping[str, Seat] = movable.seats()
-        who = [client for client in dict.fromkeys(record.moved) if client in seats]
-        move_clients(self.fleet, movable, self._home_of(homes), True, lambda: None, who=who)
+        lists = any(target.moves is Mover.LISTS for target in self.targets)
+        who = None if lists else list(dict.fromkeys(record.moved))
+        home_of = self._listed_before(record) if lists else self._home_of(homes)
+        move_clients(self.fleet, self._movable, home_of, True, lambda: None, who=who)
+
+    def _listed_before(self, record: BeforeRecord) -> Callable[[str], str | None]:
+        """User -> the server that let it in before, where it was only one."""
+        listed: dict[str, list[str]] = {}
+        for kept in record.files:
+            for user in nats_users.users_in(kept.text or ""):
+                listed.setdefault(user, []).append(kept.tells)
+        return lambda user: listed[user][0] if len(listed.get(user, ())) == 1 else None
 
 
 def roll_back(

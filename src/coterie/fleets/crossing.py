@@ -18,7 +18,7 @@ ALL = ("#",)
 
 
 def crossings_of(shape: Shape, wanted: Wanted, hub: str, prefixes: Iterable[str] = ()) -> Crossings:
-    """What may cross each link once a plan of this shape is in force; placement alone is a mesh that follows interest."""
+    """What may cross each link once a plan of this shape is in force; placement alone: a mesh by interest."""
     extra = tuple(prefixes)
     brokers = wanted.brokers
     if shape in (Shape.STAR, Shape.ONE_TREE):

@@ -43,6 +43,7 @@ class MosquittoLogs:
             raise fleet.missing(fleet.key(missing[0], "log"), "copies are counted in the brokers' logs")
         self._from = {name: _size(path) for name, path in self._logs.items()}
         names = [one.bridge_name for one in fleet.broker]
+        names += [f"{name}-{other}" for name in names for other in fleet.names]
         self._bridges = {name.encode() for name in names} | {f"local.{name}".encode() for name in names}
 
     def count(self) -> Counted:

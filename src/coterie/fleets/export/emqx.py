@@ -1,0 +1,39 @@
+"""EMQX: placement by HAProxy, and clients disconnected by EMQX' own API so that they come back at their home.
+
+Its cluster sends one copy to each node with a subscriber, so placement is what helps. Written after EMQX 5's
+documentation and tried against a stand-in only: it could not be run where this was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coterie.fleets.export import haproxy
+from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
+from coterie.fleets.fleet import BrokerFleet
+from coterie.fleets.wanted import Wanted
+
+
+def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+    return haproxy.pieces(fleet, wanted)
+
+
+def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+    remarks = [Remark("this target is written after EMQX' documentation and has not been run against EMQX")]
+    remarks += haproxy.check(fleet, wanted)
+    if not fleet.emqx.key:
+        remarks.append(Remark("emqx.key is missing: an API key, its secret in the environment as EMQX_SECRET", True))
+    if not any(one.monitor for one in fleet.broker):
+        remarks.append(Remark("no broker has the key 'monitor': HOST:PORT of EMQX' API", True))
+    return remarks
+
+
+TARGET = Target(
+    name="emqx",
+    says="EMQX: placement by HAProxy, disconnects by its API (untested)",
+    shape=Shape.MESH,
+    pieces=pieces,
+    moves=Mover.API,
+    check=check,
+    is_tested=False,
+)

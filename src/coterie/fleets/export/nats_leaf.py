@@ -1,0 +1,61 @@
+"""NATS: a star of leaf nodes instead of a full mesh; a tenth of the links and of the subscription traffic.
+
+Leaf nodes form one tree and pass on what is wanted beyond, by themselves. The files replace the `cluster` section of
+the servers and take a restart. Placement goes with it (`nats-users`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coterie.fleets.export.mosquitto_acl import hub_of
+from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
+from coterie.fleets.fleet import BrokerFleet, host_port
+from coterie.fleets.wanted import Wanted
+
+FILE = "coterie-links.conf"
+
+
+def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+    hub = fleet.named(hub_of(fleet))
+    if not hub.link:
+        raise fleet.missing(fleet.key(hub.name, "link"), "HOST:PORT where leaf nodes reach the hub")
+    made = []
+    for one in fleet.broker:
+        if one.config is None:
+            raise fleet.missing(
+                fleet.key(one.name, "config"), f"the folder of its configuration, which includes {FILE}"
+            )
+        text = _hub(hub.link) if one is hub else _leaf(hub.link)
+        made.append(Piece(f"nats-leaf/{one.name}.conf", text, one.config / FILE, one.name, needs_restart=True))
+    return made
+
+
+def _hub(address: str) -> str:
+    host, port = host_port(address)
+    return f'# made by `coterie export --to nats-leaf`: the hub\nleafnodes {{ host: "{host}", port: {port} }}\n'
+
+
+def _leaf(address: str) -> str:
+    remote = f'leafnodes {{ remotes: [ {{ url: "nats-leaf://{address}" }} ] }}'
+    return f"# made by `coterie export --to nats-leaf`: a leaf of the hub\n{remote}\n"
+
+
+def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+    remarks = [
+        Remark(f"{fleet.key(one.name, 'restart')} is missing: leaf nodes cannot be reloaded", True)
+        for one in fleet.broker
+        if not one.restart
+    ]
+    return [*remarks, Remark("everything between two leaves passes the hub: watch its load")]
+
+
+TARGET = Target(
+    name="nats-leaf",
+    says="NATS: a star of leaf nodes around a hub",
+    shape=Shape.STAR,
+    pieces=pieces,
+    moves=Mover.NOBODY,
+    check=check,
+    speaks="nats",
+)

@@ -1,0 +1,71 @@
+"""The targets side by side; adding one is adding it to this list."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from coterie.errors import ConfigError
+from coterie.fleets.export import emqx, haproxy, mosquitto_acl, mosquitto_bridges, nats_leaf, nats_users, table
+from coterie.fleets.export.target import Mover, Shape, Target
+from coterie.fleets.fleet import BrokerFleet
+
+TARGETS: dict[str, Target] = {
+    target.name: target
+    for target in (
+        haproxy.TARGET,
+        mosquitto_acl.TARGET,
+        mosquitto_bridges.TARGET,
+        nats_users.TARGET,
+        nats_leaf.TARGET,
+        emqx.TARGET,
+        table.TARGET,
+    )
+}
+
+
+@dataclass(frozen=True)
+class Expressible:
+    """What may be planned for a target: systems as `--system` takes them, and whether clients may be placed anew.
+
+    The bill of such a design is the bill of what will really run.
+    """
+
+    systems: tuple[str, ...]
+    places_clients: bool = True
+
+
+SYSTEMS_OF = {
+    Shape.PLACEMENT: ("mesh", "star"),  # links stay as they are: whichever of the two the fleet has
+    Shape.STAR: ("star:crossing=wanted",),
+    Shape.ONE_TREE: ("star:crossing=wanted",),
+    Shape.TREE_PER_TOPIC: ("coterie",),
+    Shape.MESH: ("mesh",),
+}
+
+
+def expressible(target: str) -> Expressible:
+    """For `coterie plan --for TARGET`: only what the target can say is planned for it."""
+    return Expressible(SYSTEMS_OF[target_named(target).shape])
+
+
+def target_named(name: str) -> Target:
+    try:
+        return TARGETS[name]
+    except KeyError:
+        raise ConfigError("--to", name, f"one of {', '.join(TARGETS)}") from None
+
+
+def chosen_targets(names: Sequence[str], fleet: BrokerFleet) -> list[Target]:
+    """Targets by name; placement comes along where links are cut to where clients will be."""
+    chosen = [target_named(name) for name in dict.fromkeys(names)]
+    if not chosen:
+        raise ConfigError("--to", "", f"at least one of {', '.join(TARGETS)}")
+    if len({target.speaks for target in chosen if target is not table.TARGET}) > 1:
+        raise ConfigError("--to", ", ".join(names), "targets of one kind of broker")
+    if sum(target.shape in (Shape.STAR, Shape.TREE_PER_TOPIC) for target in chosen) > 1:
+        raise ConfigError("--to", ", ".join(names), "one target that says something about links")
+    needs_map = any(target.moves is Mover.BALANCER for target in chosen)
+    if needs_map and haproxy.TARGET not in chosen and fleet.balancer is not None:
+        chosen.insert(0, haproxy.TARGET)
+    return chosen
