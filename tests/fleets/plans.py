@@ -19,7 +19,9 @@ from coterie.systems import system_named
 Wishes = Mapping[str, tuple[str, ...]]
 
 
-def workload_of(wishes: Wishes, publishes: Wishes, brokers: int, seed: int = 1) -> tuple[Workload, list[str], list[str]]:
+def workload_of(
+    wishes: Wishes, publishes: Wishes, brokers: int, seed: int = 1
+) -> tuple[Workload, list[str], list[str]]:
     """The workload, its clients and its topics; clients are attached at random."""
     clients = list(dict.fromkeys([*wishes, *publishes]))
     topics = sorted({topic for some in publishes.values() for topic in some})

@@ -220,3 +220,4 @@ class Crowd:
             client.disconnect()
         for client in self.clients.values():
             client.loop_stop()
+            client._reset_sockets()  # paho leaves its wake-up pair open

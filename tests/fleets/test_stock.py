@@ -1,9 +1,8 @@
-"""Real mosquittos behind a real HAProxy: a plan applied while everybody talks, taken back, and every fault on the way."""
+"""Real mosquittos behind a real HAProxy: a plan applied while everybody talks, taken back, and faults on the way."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -80,6 +79,7 @@ class Metronomes:
         for client in self._clients:
             client.disconnect()
             client.loop_stop()
+            client._reset_sockets()
 
 
 def test_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tmp_path):
@@ -132,3 +132,143 @@ def test_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tm
             name: seat.broker for name, seat in seats.items()
         }
         crowd.stop()
+
+
+# --- faults ---
+
+
+class Small:
+    """Three brokers, a dozen clients on three subjects, a plan that moves most of them."""
+
+    def __init__(self, folder: Path, **limits: Any) -> None:
+        self.folder = folder
+        self.stock = Stock(folder, 3, **{"moves_per_s": 6.0, "patience_s": 2.0, **limits})
+        self.crowd = Crowd(12, 12, 3, seed=2)
+
+    def __enter__(self) -> Small:
+        self.stock.__enter__()
+        self.crowd.start(lambda name: self.stock.front)
+        now = {name: seat.broker for name, seat in LiveBalancer(self.stock.fleet.balancer).seats().items()}
+        home = {name: f"b{(int(broker[1:]) + 1) % 3}" for name, broker in now.items()}  # everybody moves
+        self.seats, self.wanted = now, Wanted(self.stock.fleet.names, home, self.crowd.wishes, version=3)
+        targets = chosen_targets(["mosquitto-acl"], self.stock.fleet)
+        self.application = Application(self.stock.fleet, targets, self.folder / "out", TARGETS)
+        self.acl = (self.folder / "b0" / "acl").read_text()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.crowd.stop()
+        self.stock.__exit__()
+
+    def apply_and(self, disturb: Any) -> BaseException | None:
+        """Apply, and when a client has been moved do something terrible."""
+        problem: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                self.application.apply(self.wanted)
+            except CoterieError as error:
+                problem.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        until(lambda: bool((record := read_record(self.folder / "out")) and record.moved), "the first client has moved")
+        disturb()
+        thread.join(60)
+        assert not thread.is_alive()
+        return problem[0] if problem else None
+
+    def is_as_before(self) -> bool:
+        balancer = LiveBalancer(self.stock.fleet.balancer)
+        files = (self.folder / "b0" / "acl").read_text() == self.acl, (self.folder / "clients.map").read_text() == ""
+        return all(files) and balancer.homes() == {}
+
+
+def test_a_broker_that_dies_while_applying_takes_the_plan_back(tmp_path):
+    with Small(tmp_path) as small:
+        problem = small.apply_and(lambda: small.stock.stop("b2", signal.SIGKILL))
+        assert isinstance(problem, RunError)
+        assert "plan 3 was not applied, everything is as before" in str(problem)
+        assert "b2" in str(problem)
+        assert small.is_as_before()
+        record = read_record(tmp_path / "out")
+        assert record is not None
+        assert record.state == UNDONE
+        small.stock.start("b2")
+        until(lambda: LiveBalancer(small.stock.fleet.balancer).up()["b2"], "b2 is back")
+
+
+def test_haproxy_that_restarts_while_applying_is_waited_for(tmp_path):
+    with Small(tmp_path, patience_s=8.0) as small:
+
+        def restart() -> None:
+            small.stock.stop("haproxy", signal.SIGKILL)
+            small.stock.start_haproxy()
+
+        assert small.apply_and(restart) is None
+        until(lambda: len(small.crowd.subscribed) == 12, "everybody is back")
+        seats = LiveBalancer(small.stock.fleet.balancer).seats()
+        assert {name: seat.broker for name, seat in seats.items()} == small.wanted.home
+
+
+def test_haproxy_that_is_gone_leaves_a_mark_until_the_rollback_is_complete(tmp_path):
+    with Small(tmp_path) as small:
+        problem = small.apply_and(lambda: small.stock.stop("haproxy", signal.SIGKILL))
+        assert "could not be taken back" in str(problem)
+        assert "haproxy.sock" in str(problem)
+        record = read_record(tmp_path / "out")
+        assert record is not None
+        assert record.state == APPLYING
+        with pytest.raises(RunError, match="half-applied; take it back first with --rollback"):
+            small.application.apply(small.wanted)
+        small.stock.start_haproxy()
+        until(lambda: len(small.crowd.subscribed) == 12, "everybody is back")
+        roll_back(small.stock.fleet, tmp_path / "out", TARGETS)
+        assert small.is_as_before()
+        with pytest.raises(InputError, match="taken back already"):
+            roll_back(small.stock.fleet, tmp_path / "out", TARGETS)
+
+
+def test_a_process_killed_half_way_is_noticed_and_undone(tmp_path):
+    with Small(tmp_path) as small:
+        publish_plan(tmp_path / "plan", small.crowd.wishes, small.crowd.publishes, small.stock.fleet.names)
+        arguments = ["export", str(tmp_path / "plan"), "--to", "mosquitto-acl", "--fleet", str(small.stock.path)]
+        command = [sys.executable, "-m", "coterie", *arguments, "--out", str(tmp_path / "out"), "--apply"]
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: bool((record := read_record(tmp_path / "out")) and record.moved), "the first client has moved")
+        child.kill()
+        child.wait()
+        assert not small.is_as_before()
+        with pytest.raises(RunError, match="half-applied"):
+            small.application.apply(small.wanted)
+        roll_back(small.stock.fleet, tmp_path / "out", TARGETS)
+        assert small.is_as_before()
+
+
+def test_what_can_be_known_to_fail_fails_before_anything_changes(tmp_path):
+    with Small(tmp_path) as small:
+        fleet = small.stock.fleet
+        acl = tmp_path / "b0" / "acl"
+        acl.rename(tmp_path / "b0" / "kept")
+        acl.mkdir()
+        with pytest.raises(InputError, match="acl: cannot be written: it is not a file"):
+            small.application.apply(small.wanted)
+        acl.rmdir()
+        (tmp_path / "b0" / "kept").rename(acl)
+        (tmp_path / "b0" / "pid").rename(tmp_path / "b0" / "no-pid")
+        with pytest.raises(InputError, match="pid file of b0: cannot be read"):
+            small.application.apply(small.wanted)
+        (tmp_path / "b0" / "no-pid").rename(tmp_path / "b0" / "pid")
+        small.stock.stop("b1", signal.SIGKILL)
+        with pytest.raises(RunError, match="does not answer"):
+            small.application.apply(small.wanted)
+        small.stock.start("b1")
+        assert read_record(tmp_path / "out") is None
+        assert small.is_as_before()
+        assert fleet.balancer is not None
+        with socket.socket(socket.AF_UNIX) as deaf:
+            fleet.balancer.socket.unlink()
+            deaf.bind(str(fleet.balancer.socket))
+            with pytest.raises(RunError, match=r"haproxy\.sock: HAProxy does not answer"):
+                small.application.apply(small.wanted)
+        assert read_record(tmp_path / "out") is None

@@ -64,7 +64,6 @@ class Applied:
     journey: Journey = field(default_factory=Journey)
     lasting: int = 0  # sessions left where they are
     strangers: int = 0  # connected clients that the plan does not know
-    problems: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -84,7 +83,9 @@ class Application:
         self._speaks = "nats" if any(target.speaks == "nats" for target in targets) else "mqtt"
         self._is_star = any(target.shape is Shape.STAR for target in targets) and self._speaks == "mqtt"
         has_map = any(target.moves in (Mover.BALANCER, Mover.API) for target in targets)
-        self.balancer = LiveBalancer(fleet.balancer) if has_map and fleet.balancer is not None else None
+        self.balancer: LiveBalancer | None = None
+        if has_map and fleet.balancer is not None:
+            self.balancer = LiveBalancer(fleet.balancer, fleet.limits.patience_s)
         self._movable = movable_of(fleet, targets, self.balancer)
         self._acl = ""  # the access list that should be in force at the hub
 

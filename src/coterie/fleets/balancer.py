@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import unquote
@@ -12,6 +13,7 @@ from coterie.fleets.export.haproxy import key_of
 from coterie.fleets.fleet import Balancer
 
 ANSWER_S = 10.0
+AGAIN_S = 0.2
 LINE_BYTES = 8000  # of commands at once; HAProxy's buffer has 16 kB
 CLEAN_BIT = 2  # of CONNECT's flags
 
@@ -29,26 +31,36 @@ class Seat:
 class LiveBalancer:
     """One HAProxy."""
 
-    def __init__(self, balancer: Balancer) -> None:
-        self.balancer = balancer
+    def __init__(self, balancer: Balancer, patience_s: float = 0.0) -> None:
+        self.balancer, self._patience_s = balancer, patience_s
 
     def ask(self, command: str) -> str:
-        """The answer to one line; RunError if nobody answers."""
+        """The answer to one line; RunError if nobody answers for `patience_s` (a restart takes a moment)."""
         path = str(self.balancer.socket)
-        try:
-            with socket.socket(socket.AF_UNIX) as line:
-                line.settimeout(ANSWER_S)
-                line.connect(path)
-                line.sendall(command.encode() + b"\n")
-                parts = []
-                while part := line.recv(1 << 16):
-                    parts.append(part)
-        except OSError as error:
-            raise RunError(f"balancer.socket {path}: HAProxy does not answer: {error.strerror or error}") from None
-        answer = b"".join(parts).decode("utf-8", "replace")
+        deadline_s = time.monotonic() + self._patience_s
+        while True:
+            try:
+                answer = self._ask(path, command)
+                break
+            except OSError as error:
+                if time.monotonic() >= deadline_s:
+                    why = error.strerror or str(error)
+                    raise RunError(f"balancer.socket {path}: HAProxy does not answer: {why}") from None
+                time.sleep(AGAIN_S)
         if "Permission denied" in answer:
             raise RunError(f"balancer.socket {path}: HAProxy refuses; its `stats socket` line needs `level admin`")
         return answer
+
+    @staticmethod
+    def _ask(path: str, command: str) -> str:
+        with socket.socket(socket.AF_UNIX) as line:
+            line.settimeout(ANSWER_S)
+            line.connect(path)
+            line.sendall(command.encode() + b"\n")
+            parts = []
+            while part := line.recv(1 << 16):
+                parts.append(part)
+        return b"".join(parts).decode("utf-8", "replace")
 
     # --- where clients shall go ---
 

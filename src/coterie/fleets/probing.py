@@ -25,13 +25,13 @@ Kind = TypeVar("Kind", ConnAck, SubAck)
 class ProbeClient:
     """A blocking MQTT 3.1.1 client for one look; use it as a context manager."""
 
-    def __init__(self, address: str, probe: ProbeSection, role: str, limit_s: float = ANSWER_S) -> None:
-        self.address, self._limit_s = address, limit_s
+    def __init__(self, broker: FleetBroker, probe: ProbeSection, role: str, limit_s: float = ANSWER_S) -> None:
+        self.address, self._limit_s = f"{broker.name} ({broker.address})", limit_s
         self._decoder = Decoder(version=MQTT_3)
         try:
-            self._line = socket.create_connection(host_port(address), timeout=limit_s)
+            self._line = socket.create_connection(host_port(broker.address), timeout=limit_s)
         except OSError as error:
-            raise RunError(f"{address} does not answer: {error.strerror or error}") from None
+            raise RunError(f"{self.address} does not answer: {error.strerror or error}") from None
         try:
             self._send(
                 Connect(
@@ -44,7 +44,7 @@ class ProbeClient:
             answer = self._wait(ConnAck)
             if answer.reason:
                 raise RunError(
-                    f"{address} lets the probe not in (reason {answer.reason}); see [probe] in the fleet file"
+                    f"{self.address} does not let the probe in (reason {answer.reason}); see [probe] in the fleet file"
                 )
         except CoterieError:
             self._line.close()
@@ -107,12 +107,12 @@ class ProbeClient:
 
 def look_mqtt(fleet: BrokerFleet, broker: FleetBroker) -> None:
     """RunError unless the broker takes a client and delivers what it publishes to itself."""
-    with ProbeClient(broker.address, fleet.probe, "self") as client:
+    with ProbeClient(broker, fleet.probe, "self") as client:
         topic = f"{fleet.probe.topic}/self/{broker.name}"
         client.subscribe(topic)
         client.publish(topic, b"self")
         if not client.has_arrived(b"self", ANSWER_S):
-            raise RunError(f"{broker.name} ({broker.address}) takes messages and does not deliver them")
+            raise RunError(f"{client.address} takes messages and does not deliver them")
 
 
 def look_nats(fleet: BrokerFleet, broker: FleetBroker) -> None:
@@ -139,8 +139,8 @@ def look_across(fleet: BrokerFleet, topic_of: Callable[[str], str | None]) -> No
         down = topic_of(spoke.name) or f"{fleet.probe.topic}/down/{spoke.name}"
         up = f"{fleet.probe.topic}/up/{spoke.name}"
         with (
-            ProbeClient(hub.address, fleet.probe, f"hub-{spoke.name}") as above,
-            ProbeClient(spoke.address, fleet.probe, spoke.name) as below,
+            ProbeClient(hub, fleet.probe, f"hub-{spoke.name}") as above,
+            ProbeClient(spoke, fleet.probe, spoke.name) as below,
         ):
             above.subscribe(up)
             below.subscribe(down)

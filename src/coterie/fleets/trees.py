@@ -13,8 +13,6 @@ from itertools import pairwise
 
 from coterie.fleets.wanted import Filters, Wanted
 from coterie.model import Relation
-from coterie.systems.spidercast.greedy import greedy_merge
-from coterie.systems.spidercast.system import with_contacts
 
 Pair = tuple[str, str]
 
@@ -31,6 +29,9 @@ def links_of(wanted: Wanted) -> tuple[Pair, ...]:
     """The links to use: the plan's, or few that serve every topic's brokers among themselves."""
     if wanted.links is not None:
         return wanted.links
+    from coterie.systems.spidercast.greedy import greedy_merge  # half a second that most commands need not wait for
+    from coterie.systems.spidercast.system import with_contacts
+
     number = {broker: at for at, broker in enumerate(wanted.brokers)}
     topics = wanted.known_topics
     rows, columns = [], []
