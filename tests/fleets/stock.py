@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -9,6 +10,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +22,6 @@ from paho.mqtt.properties import Properties
 
 from coterie.fleets.export import haproxy, mosquitto_acl
 from coterie.fleets.fleet import BrokerFleet, read_fleet
-from tests.interop.fleet import free_ports
 
 LIMIT_S = 20.0
 
@@ -48,12 +49,23 @@ def answers(port: int) -> bool:
     return True
 
 
+def free_ports(count: int) -> list[int]:
+    """Ports below those that outgoing connections get: nobody takes them between two restarts of a broker."""
+    draw, found = Random(), []
+    while len(found) < count:
+        port = draw.randrange(12_000, 32_000)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
+
+
 class Stock:
     """Processes of a fleet; use as a context manager."""
 
-    def __init__(self, folder: Path, count: int, unknown: str = "hash", **limits: Any) -> None:
+    def __init__(self, folder: Path, count: int, unknown: str = "hash", has_star: bool = True, **limits: Any) -> None:
         self.mosquitto, self.haproxy = program("mosquitto"), program("haproxy")
-        self.folder = folder
+        self.folder, self.has_star = folder, has_star
         *self.ports, self.front = free_ports(count + 1)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.path = folder / "fleet.toml"
@@ -77,6 +89,9 @@ class Stock:
             lines += ["[[broker]]", f'name = "b{number}"', f'address = "127.0.0.1:{port}"']
             lines += [f'log = "b{number}/log"', f'pid_file = "b{number}/pid"']
             lines += ['acl = "b0/acl"'] if number == 0 else []
+            if not self.has_star:
+                restart = f"sh {self.folder / f'b{number}' / 'restart'}"
+                lines += [f'config = "b{number}/conf.d"', f'restart = "{restart}"']
         lines += ["[balancer]", 'socket = "haproxy.sock"', 'map = "clients.map"', f'bind = "127.0.0.1:{self.front}"']
         lines += [f'unknown = "{unknown}"', "[limits]", *(f"{key} = {value}" for key, value in limits.items())]
         return "\n".join(lines) + "\n"
@@ -85,6 +100,14 @@ class Stock:
         lines = [f"listener {self.ports[number]} 127.0.0.1", "allow_anonymous true", f"log_dest file {home / 'log'}"]
         lines += ["log_type all", "connection_messages true", "max_queued_messages 100000", "user root"]
         lines += [f"pid_file {home / 'pid'}", "max_inflight_messages 0", "persistence false"]
+        if not self.has_star:
+            (home / "conf.d").mkdir()
+            start = f"{self.mosquitto} -c {home / 'mosquitto.conf'} -d"
+            (home / "restart").write_text(
+                f"pid=$(cat {home / 'pid'})\nkill $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.02; done\n{start}\n"
+                f"while ! kill -0 $(cat {home / 'pid'} 2>/dev/null || echo none) 2>/dev/null; do sleep 0.02; done\n"
+            )
+            return "\n".join([*lines, f"include_dir {home / 'conf.d'}", ""])
         if number == 0:
             return "\n".join([*lines, f"acl_file {home / 'acl'}", ""])
         return "\n".join([*lines, mosquitto_acl.bridge(self.fleet, f"b{number}", "127.0.0.1", self.ports[0])])
@@ -95,7 +118,7 @@ class Stock:
                 self.start(broker)
             self.start_haproxy()
             hub = self.folder / "b0" / "log"
-            bridges = len(self.ports) - 1
+            bridges = len(self.ports) - 1 if self.has_star else 0
             until(lambda: hub.read_text().count("Received SUBSCRIBE from bridge-") >= bridges, "all bridges up")
         except BaseException:
             self.__exit__()
@@ -106,7 +129,10 @@ class Stock:
         home = self.folder / broker
         errors = open(home / "errors", "ab")  # noqa: SIM115
         command = [self.mosquitto, "-c", str(home / "mosquitto.conf")]
-        self.running[broker] = subprocess.Popen(command, stdout=errors, stderr=errors)
+        if self.has_star:
+            self.running[broker] = subprocess.Popen(command, stdout=errors, stderr=errors)
+        else:  # its own script restarts it: nobody's child
+            subprocess.run([*command, "-d"], stdout=errors, stderr=errors, check=True)
         errors.close()
         until(lambda: answers(self.ports[int(broker[1:])]), f"{broker} answers")
 
@@ -125,6 +151,9 @@ class Stock:
     def __exit__(self, *error: object) -> None:
         for name in list(self.running):
             self.stop(name, signal.SIGKILL)
+        for path in self.folder.glob("b*/pid") if not self.has_star else ():  # restarted by their own script
+            with suppress(OSError, ValueError):
+                os.kill(int(path.read_text()), signal.SIGKILL)
 
 
 class Crowd:

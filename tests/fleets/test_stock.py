@@ -23,7 +23,7 @@ from coterie.fleets.export.registry import TARGETS, chosen_targets
 from coterie.fleets.measuring import Counted, MosquittoLogs
 from coterie.fleets.outlook import copies_under
 from coterie.fleets.record import APPLYING, UNDONE, read_record
-from coterie.fleets.wanted import Wanted
+from coterie.fleets.wanted import Wanted, read_wanted
 from tests.fleets.plans import publish_plan
 from tests.fleets.stock import Crowd, Stock, until
 
@@ -131,6 +131,24 @@ def test_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tm
         assert {name: seat.broker for name, seat in LiveBalancer(stock.fleet.balancer).seats().items()} == {
             name: seat.broker for name, seat in seats.items()
         }
+        crowd.stop()
+
+
+def test_a_tree_of_bridges_per_topic_makes_fewer_copies_than_any_star(tmp_path):
+    with Stock(tmp_path, 8, has_star=False, patience_s=10.0) as stock:
+        crowd = Crowd(80, 40, 8, seed=1)
+        crowd.start(lambda name: stock.front)
+        publish_plan(tmp_path / "plan", crowd.wishes, crowd.publishes, stock.fleet.names)
+        wanted = read_wanted(tmp_path / "plan", stock.fleet)
+        targets = chosen_targets(["mosquitto-bridges"], stock.fleet)
+        done = Application(stock.fleet, targets, tmp_path / "out", TARGETS).apply(wanted)
+        until(lambda: len(crowd.subscribed) == 80, "everybody is back")
+        assert done.wanted.home == wanted.home
+        counted = talk(stock, crowd, "trees")
+        assert counted.predicted(copies_under(stock.fleet, targets, wanted)) == counted.copies
+        star = counted.predicted(copies_under(stock.fleet, [TARGETS["mosquitto-acl"]], wanted))
+        bound = counted.predicted(copies_under(stock.fleet, [TARGETS["nats-users"]], wanted))
+        assert bound <= counted.copies < star
         crowd.stop()
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from coterie.errors import CoterieError, InputError, RunError
 from coterie.fleets.balancer import LiveBalancer, Seat
-from coterie.fleets.export import haproxy, mosquitto_acl, nats_users
-from coterie.fleets.export.target import BALANCER, Mover, Piece, Shape, Target
+from coterie.fleets.export import haproxy
+from coterie.fleets.export.target import BALANCER, Mover, Piece, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.movers import movable_of
-from coterie.fleets.moving import Journey, misplaced, move_clients
+from coterie.fleets.moving import HomeOf, Journey, misplaced, move_clients
 from coterie.fleets.probing import look_across, look_at_all, until_well
 from coterie.fleets.record import (
     APPLIED,
@@ -81,24 +81,21 @@ class Application:
         self.fleet, self.targets, self.folder, self.say = fleet, list(targets), folder, say
         self._by_name = by_name
         self._speaks = "nats" if any(target.speaks == "nats" for target in targets) else "mqtt"
-        self._is_star = any(target.shape is Shape.STAR for target in targets) and self._speaks == "mqtt"
         has_map = any(target.moves in (Mover.BALANCER, Mover.API) for target in targets)
         self.balancer: LiveBalancer | None = None
         if has_map and fleet.balancer is not None:
             self.balancer = LiveBalancer(fleet.balancer, fleet.limits.patience_s)
         self._movable = movable_of(fleet, targets, self.balancer)
-        self._acl = ""  # the access list that should be in force at the hub
 
     # --- looking ---
 
     def look(self) -> None:
         """RunError unless every broker answers and delivers, in a star also across the hub."""
         look_at_all(self.fleet, self._speaks)
-        if self._is_star:
-            look_across(self.fleet, self._probe_topic)
-
-    def _probe_topic(self, spoke: str) -> str | None:
-        return mosquitto_acl.probe_topic(self._acl, self.fleet.probe.topic, self.fleet.named(spoke).bridge_name)
+        down = [name for name, is_up in (self.balancer.up() if self.balancer is not None else {}).items() if not is_up]
+        if down:
+            raise RunError(f"HAProxy finds {', '.join(down)} down")
+        look_across(self.fleet, [way for target in self.targets for way in target.ways(self.fleet)])
 
     def _until_well(self) -> None:
         until_well(self.look, self.fleet.limits.patience_s)
@@ -126,7 +123,7 @@ class Application:
     def seats(self) -> dict[str, Seat]:
         return self._movable.seats() if self._movable is not None else {}
 
-    def _home_of(self, homes: Mapping[str, str]) -> Callable[[str], str | None]:
+    def _home_of(self, homes: Mapping[str, str]) -> HomeOf:
         balancer = self.fleet.balancer
         other = self.fleet.hub if balancer is not None and balancer.unknown == "hub" else None
         return lambda client: homes.get(client, other)
@@ -192,9 +189,6 @@ class Application:
                 pid_of(self.fleet, piece.tells)
         if self.balancer is not None:
             self.balancer.map_name()
-        for change in changes:
-            if change.target is mosquitto_acl.TARGET and change.place.is_file():
-                self._acl = change.place.read_text()
         self._until_well()
 
     def _keep(self, changes: Sequence[FileChange], version: int) -> BeforeRecord:
@@ -207,14 +201,15 @@ class Application:
         names = [target.name for target in self.targets]
         homes = self.balancer.homes() if self.balancer is not None else None
         shutil.rmtree(self.folder / BEFORE, ignore_errors=True)
-        record = BeforeRecord(names, version, APPLYING, files, homes)
+        seats = {client: seat.broker for client, seat in self.seats().items() if seat.session}
+        record = BeforeRecord(names, version, APPLYING, files, homes, seats)
         write_record(self.folder, record)
         return record
 
     def _carry_out(
         self,
         changes: Sequence[FileChange],
-        home_of: Callable[[str], str | None],
+        home_of: HomeOf,
         record: BeforeRecord,
         lasting: bool,
     ) -> Journey:
@@ -260,8 +255,6 @@ class Application:
             elif text != there:
                 write_whole(change.place, text)
                 told[change.piece.tells] = None
-            if change.target is mosquitto_acl.TARGET:
-                self._acl = text
         for name in filter(None, told):
             tell(self.fleet, name)
         if told:
@@ -332,18 +325,10 @@ class Application:
     def _move_back(self, record: BeforeRecord, homes: Mapping[str, str]) -> None:
         if self._movable is None or not record.moved:
             return
-        lists = any(target.moves is Mover.LISTS for target in self.targets)
-        who = None if lists else list(dict.fromkeys(record.moved))
-        home_of = self._listed_before(record) if lists else self._home_of(homes)
-        move_clients(self.fleet, self._movable, home_of, True, lambda: None, who=who)
-
-    def _listed_before(self, record: BeforeRecord) -> Callable[[str], str | None]:
-        """User -> the server that let it in before, where it was only one."""
-        listed: dict[str, list[str]] = {}
-        for kept in record.files:
-            for user in nats_users.users_in(kept.text or ""):
-                listed.setdefault(user, []).append(kept.tells)
-        return lambda user: listed[user][0] if len(listed.get(user, ())) == 1 else None
+        home_of = self._home_of(homes)
+        if any(target.moves is Mover.LISTS for target in self.targets):
+            home_of = record.seats.get
+        move_clients(self.fleet, self._movable, home_of, True, lambda: None, who=list(dict.fromkeys(record.moved)))
 
 
 def roll_back(

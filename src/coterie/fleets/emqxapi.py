@@ -14,6 +14,7 @@ from urllib.parse import quote
 from coterie.errors import RunError
 from coterie.fleets.balancer import Seat
 from coterie.fleets.fleet import BrokerFleet, host_port
+from coterie.fleets.moving import HomeOf
 
 ANSWER_S = 10.0
 PAGE = 1000
@@ -43,7 +44,7 @@ class ThroughApi:
                 return found
             page += 1
 
-    def end(self, clients: Sequence[str], seats: Mapping[str, Seat]) -> None:
+    def end(self, clients: Sequence[str], seats: Mapping[str, Seat], home_of: HomeOf) -> None:
         for client in clients:
             self._ask("DELETE", f"/api/v5/clients/{quote(client, safe='')}")
 

@@ -13,13 +13,15 @@ from coterie.fleets.fleet import BrokerFleet
 TICK_S = 0.25
 LOOK_S = 1.0
 
+HomeOf = Callable[[str], str | None]  # None: anywhere
+
 
 class Movable(Protocol):
     """Who can say where clients are and end their connection."""
 
     def seats(self) -> dict[str, Seat]: ...
 
-    def end(self, clients: Sequence[str], seats: Mapping[str, Seat]) -> None: ...
+    def end(self, clients: Sequence[str], seats: Mapping[str, Seat], home_of: HomeOf) -> None: ...
 
 
 class BehindBalancer:
@@ -31,7 +33,7 @@ class BehindBalancer:
     def seats(self) -> dict[str, Seat]:
         return self.balancer.seats()
 
-    def end(self, clients: Sequence[str], seats: Mapping[str, Seat]) -> None:
+    def end(self, clients: Sequence[str], seats: Mapping[str, Seat], home_of: HomeOf) -> None:
         self.balancer.end([seats[client] for client in clients])
 
 
@@ -44,7 +46,7 @@ class Journey:
     seconds: float = 0.0
 
 
-def misplaced(seats: Mapping[str, Seat], home_of: Callable[[str], str | None], lasting: bool) -> list[str]:
+def misplaced(seats: Mapping[str, Seat], home_of: HomeOf, lasting: bool) -> list[str]:
     """Connected clients that should be elsewhere and may be moved; clean sessions first."""
     found = [
         client
@@ -57,7 +59,7 @@ def misplaced(seats: Mapping[str, Seat], home_of: Callable[[str], str | None], l
 def move_clients(
     fleet: BrokerFleet,
     movable: Movable,
-    home_of: Callable[[str], str | None],
+    home_of: HomeOf,
     lasting: bool,
     look: Callable[[], None],
     asking: Callable[[Sequence[str]], None] = lambda clients: None,
@@ -78,7 +80,7 @@ def move_clients(
         if batch:
             allowance -= len(batch)
             asking(batch)
-            movable.end(batch, seats)
+            movable.end(batch, seats, home_of)
             journey.asked += batch
         time.sleep(TICK_S)
         if time.monotonic() - looked_s > LOOK_S:
@@ -89,9 +91,7 @@ def move_clients(
     return journey
 
 
-def _wait_seated(
-    fleet: BrokerFleet, movable: Movable, home_of: Callable[[str], str | None], clients: Sequence[str]
-) -> list[str]:
+def _wait_seated(fleet: BrokerFleet, movable: Movable, home_of: HomeOf, clients: Sequence[str]) -> list[str]:
     """Those who have not come back to their home in time (clients that are off are nobody's fault)."""
     deadline_s = time.monotonic() + fleet.limits.patience_s
     late = list(clients)

@@ -12,6 +12,7 @@ from coterie.errors import RunError
 from coterie.fleets.balancer import Seat
 from coterie.fleets.export import nats_users
 from coterie.fleets.fleet import BrokerFleet
+from coterie.fleets.moving import HomeOf
 from coterie.fleets.record import write_whole
 from coterie.fleets.telling import tell
 
@@ -63,13 +64,13 @@ class ByLists:
                     break
         return found
 
-    def end(self, clients: Sequence[str], seats: Mapping[str, Seat]) -> None:
-        """Strike them off the lists of the servers they are at; their homes let them in already."""
-        leaving: dict[str, set[str]] = {}
-        for client in clients:
-            leaving.setdefault(seats[client].broker, set()).add(client)
-        for server, gone in sorted(leaving.items()):
+    def end(self, clients: Sequence[str], seats: Mapping[str, Seat], home_of: HomeOf) -> None:
+        """Strike them off every list but their home's, which lets them in already."""
+        homes = {client: home_of(client) for client in clients}
+        for server in self.fleet.names:
             place = nats_users.place_of(self.fleet, server)
             users = nats_users.users_in(place.read_text())
-            write_whole(place, nats_users.text_of({user: word for user, word in users.items() if user not in gone}))
-            tell(self.fleet, server)
+            left = {user: word for user, word in users.items() if homes.get(user) in (None, server)}
+            if left != users:
+                write_whole(place, nats_users.text_of(left))
+                tell(self.fleet, server)

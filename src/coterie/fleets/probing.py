@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from coterie.errors import CoterieError, RunError
@@ -20,6 +21,16 @@ ANSWER_S = 3.0
 AGAIN_S = 0.3  # between two tries
 
 Kind = TypeVar("Kind", ConnAck, SubAck)
+Thing = TypeVar("Thing")
+
+
+@dataclass(frozen=True)
+class Way:
+    """A topic that passes from one broker to another when all is well."""
+
+    start: str
+    end: str
+    topic: str
 
 
 class ProbeClient:
@@ -127,31 +138,20 @@ def look_nats(fleet: BrokerFleet, broker: FleetBroker) -> None:
         raise RunError(f"{broker.name} ({broker.address}) is no NATS server")
 
 
-def look_across(fleet: BrokerFleet, topic_of: Callable[[str], str | None]) -> None:
-    """RunError unless every spoke of the star gets what the hub is told to pass to it, and the hub what it sends.
+def look_across(fleet: BrokerFleet, ways: Sequence[Way]) -> None:
+    """RunError unless what is published at the one end of every way comes out at the other."""
 
-    `topic_of` names, per spoke, a topic that the hub passes on when it does what it should.
-    """
-    hub = fleet.named(fleet.hub)
-    spokes = [one for one in fleet.broker if one.name != fleet.hub]
-
-    def look(spoke: FleetBroker) -> None:
-        down = topic_of(spoke.name) or f"{fleet.probe.topic}/down/{spoke.name}"
-        up = f"{fleet.probe.topic}/up/{spoke.name}"
+    def look(way: Way) -> None:
         with (
-            ProbeClient(hub, fleet.probe, f"hub-{spoke.name}") as above,
-            ProbeClient(spoke, fleet.probe, spoke.name) as below,
+            ProbeClient(fleet.named(way.start), fleet.probe, f"{way.start}-to-{way.end}") as here,
+            ProbeClient(fleet.named(way.end), fleet.probe, f"{way.end}-from-{way.start}") as there,
         ):
-            above.subscribe(up)
-            below.subscribe(down)
-            above.publish(down, b"down")
-            below.publish(up, b"up")
-            if not below.has_arrived(b"down", ANSWER_S):
-                raise RunError(f"{spoke.name} does not get what the hub {hub.name} should pass to it")
-            if not above.has_arrived(b"up", ANSWER_S):
-                raise RunError(f"the hub {hub.name} does not get what {spoke.name} sends")
+            there.subscribe(way.topic)
+            here.publish(way.topic, b"across")
+            if not there.has_arrived(b"across", ANSWER_S):
+                raise RunError(f"{way.end} does not get what {way.start} should pass to it")
 
-    _all(spokes, look)
+    _all(ways, look)
 
 
 def look_at_all(fleet: BrokerFleet, speaks: str) -> None:
@@ -174,15 +174,15 @@ def until_well(look: Callable[[], None], patience_s: float) -> None:
             return
 
 
-def _all(brokers: Sequence[FleetBroker], look: Callable[[FleetBroker], None]) -> None:
-    def problem(broker: FleetBroker) -> str:
+def _all(things: Sequence[Thing], look: Callable[[Thing], None]) -> None:
+    def problem(thing: Thing) -> str:
         try:
-            look(broker)
+            look(thing)
         except RunError as error:
             return str(error)
         return ""
 
-    with ThreadPoolExecutor(min(8, len(brokers))) as pool:
-        problems = [text for text in pool.map(problem, brokers) if text]
+    with ThreadPoolExecutor(min(8, len(things) or 1)) as pool:
+        problems = [text for text in pool.map(problem, things) if text]
     if problems:
         raise RunError("; ".join(problems))

@@ -39,6 +39,7 @@ class BeforeRecord(msgspec.Struct):
     state: str
     files: list[KeptFile]
     homes: dict[str, str] | None = None
+    seats: dict[str, str] = {}  # where clients were, for what lets them in anywhere
     moved: list[str] = []
     problem: str = ""
 

@@ -55,7 +55,7 @@ class Wanted:
     @cached_property
     def known_topics(self) -> tuple[str, ...]:
         """Every topic name that somebody publishes or asks for, sorted."""
-        asked = (one for filters in self.filters.values() for one in filters if not has_wildcard(one))
+        asked = (one for filters in self.filters.values() for one in filters if not is_wild(one))
         return tuple(sorted({*self.topics, *self.sources, *asked}))
 
     @cached_property
@@ -85,20 +85,33 @@ class Wanted:
 
 
 class Filters:
-    """A set of filters that is asked about many topics."""
+    """A set of filters, of MQTT or of NATS, that is asked about many topics."""
 
     def __init__(self, filters: Iterable[str]) -> None:
         some = tuple(filters)
-        self._names = frozenset(one for one in some if not has_wildcard(one))
+        self._names = frozenset(one for one in some if not is_wild(one))
         self._wild = tuple(one for one in some if has_wildcard(one))
+        self._subjects = tuple(_levels(one) for one in some if is_wild(one) and not has_wildcard(one))
         self._known: dict[str, bool] = {}
 
     def match(self, topic: str) -> bool:
         found = self._known.get(topic)
         if found is None:
             found = topic in self._names or any(filter_matches(one, topic) for one in self._wild)
+            found = found or any(filter_matches(one, topic.replace(".", "/")) for one in self._subjects)
             self._known[topic] = found
         return found
+
+
+def is_wild(one: str) -> bool:
+    """Whether a filter may match several names: `+` and `#` of MQTT, or `*` and `>` as words of a NATS subject."""
+    return has_wildcard(one) or ("/" not in one and any(word in ("*", ">") for word in one.split(".")))
+
+
+def _levels(subject: str) -> str:
+    """A NATS subject as an MQTT filter; `>` stands for one word at least."""
+    words = {"*": "+", ">": "+/#"}
+    return "/".join(words.get(word, word) for word in subject.split("."))
 
 
 def read_wanted(plan: Path, fleet: BrokerFleet, version: int | None = None) -> Wanted:

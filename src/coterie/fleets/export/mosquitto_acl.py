@@ -14,6 +14,7 @@ from itertools import pairwise
 from coterie.errors import InputError
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet, host_port
+from coterie.fleets.probing import Way
 from coterie.fleets.wanted import Filters, Wanted
 
 BEGIN = "# >>> coterie: lines between these two marks are made by `coterie export`; others stay as they are"
@@ -77,6 +78,17 @@ def probe_topic(text: str, probe: str, user: str) -> str | None:
         if line.startswith(prefix) and line.endswith(f"/{user}"):
             return line.removeprefix("topic read ")
     return None
+
+
+def ways(fleet: BrokerFleet) -> list[Way]:
+    """Down to each spoke a topic that only the list in force lets pass, up to the hub any."""
+    hub, probe = fleet.named(hub_of(fleet)), fleet.probe.topic
+    text = hub.acl.read_text() if hub.acl is not None and hub.acl.is_file() else ""
+    found = []
+    for spoke in spokes(fleet):
+        down = probe_topic(text, probe, fleet.named(spoke).bridge_name) or f"{probe}/down/{spoke}"
+        found += [Way(hub.name, spoke, down), Way(spoke, hub.name, f"{probe}/up/{spoke}")]
+    return found
 
 
 def outside(text: str) -> str:
@@ -183,4 +195,5 @@ TARGET = Target(
     moves=Mover.BALANCER,
     merge=merge,
     check=check,
+    ways=ways,
 )

@@ -12,6 +12,7 @@ from pathlib import Path
 from coterie.fleets.crossing import crossings_of_trees
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
+from coterie.fleets.probing import Way
 from coterie.fleets.trees import Pair, Tree, trees_per_topic
 from coterie.fleets.wanted import Filters, Wanted
 from coterie.mqtt.topics import has_wildcard
@@ -40,7 +41,7 @@ def bridges(fleet: BrokerFleet, trees: dict[str, Tree]) -> dict[str, str]:
         name = f"{fleet.named(here).bridge_name}-{there}"
         texts[here] += ["", f"connection {name}", f"address {fleet.named(there).link_address}"]
         texts[here] += [f"remote_clientid {name}", "cleansession false", "try_private true", "notifications false"]
-        texts[here] += ["restart_timeout 1 5"]
+        texts[here] += ["restart_timeout 1 5", f"topic {fleet.probe.topic}/{here}/{there} both 0"]
         texts[here] += [f"topic {topic} {DIRECTIONS[topic in out, topic in back]} 1" for topic in sorted(out | back)]
     return {name: "\n".join([*lines, ""]) for name, lines in texts.items()}
 
@@ -51,6 +52,19 @@ def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
         Piece(f"mosquitto-bridges/{name}.conf", text, place_of(fleet, name), name, needs_restart=True)
         for name, text in texts.items()
     ]
+
+
+def ways(fleet: BrokerFleet) -> list[Way]:
+    """Every bridge carries a topic of its own in both directions."""
+    found = []
+    for one in fleet.broker:
+        place = place_of(fleet, one.name)
+        for line in place.read_text().splitlines() if place.is_file() else ():
+            if line.startswith(f"topic {fleet.probe.topic}/") and line.endswith(" both 0"):
+                topic = line.removeprefix("topic ").removesuffix(" both 0")
+                here, there = topic.split("/")[-2:]
+                found += [Way(here, there, topic), Way(there, here, topic)]
+    return found
 
 
 def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
@@ -94,4 +108,5 @@ TARGET = Target(
     pieces=pieces,
     moves=Mover.BALANCER,
     check=check,
+    ways=ways,
 )

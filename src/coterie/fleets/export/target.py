@@ -12,6 +12,7 @@ from enum import Enum
 from pathlib import Path
 
 from coterie.fleets.fleet import BrokerFleet
+from coterie.fleets.probing import Way
 from coterie.fleets.wanted import Wanted
 
 BALANCER = "balancer"  # who is told of a changed map; a broker's name otherwise
@@ -74,5 +75,6 @@ class Target:
     moves: Mover = Mover.NOBODY
     merge: Callable[[Piece, str], str] = _new_alone  # the new piece and the text that is there now -> both together
     check: Callable[[BrokerFleet, Wanted], Sequence[Remark]] = _no_remarks
+    ways: Callable[[BrokerFleet], Sequence[Way]] = lambda fleet: ()  # what passes between brokers as their files are
     speaks: str = "mqtt"  # or nats: how brokers are asked whether they are well
     is_tested: bool = True  # against the real program
