@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from coterie.fleets.wanted import Wanted
+from coterie.fleets.layout import FleetLayout
 from coterie.model import Publications, Relation, Workload
 from coterie.model.store import save_design
 from coterie.mqtt.topics import filter_matches, split_shared
 from coterie.pipeline.plans import DESIGN, PlanStore
 from coterie.systems import system_named
+from coterie.systems.coterie import place_together
 
 Wishes = Mapping[str, tuple[str, ...]]
 
@@ -50,7 +51,11 @@ def publish_plan(
 ) -> int:
     """As `coterie plan` does, with the tables that say who wants and publishes what."""
     workload, clients, topics = workload_of(wishes, publishes, len(brokers))
-    design = system_named(system).plan(workload, seed=1)
+    placed = place_together(workload, system_named("coterie").parameters(), 1)
+    name, _, words = system.partition(":")
+    chosen = system_named(name)
+    parameters = chosen.configure(dict(word.split("=") for word in words.split(",") if word))
+    design = chosen.plan(workload, parameters, 1, node_of=placed.node_of)
 
     def write(where: Path) -> None:
         save_design(design, where / DESIGN)
@@ -72,7 +77,7 @@ def _write(path: Path, **columns: list[object]) -> None:
     pq.write_table(pa.table(columns), path)
 
 
-def by_hand(home: Mapping[str, str], wishes: Wishes, publishes: Wishes | None = None, brokers: int = 3) -> Wanted:
+def by_hand(home: Mapping[str, str], wishes: Wishes, publishes: Wishes | None = None, brokers: int = 3) -> FleetLayout:
     """What a plan would want, without one."""
     sent = {client: dict.fromkeys(topics, 1.0) for client, topics in (publishes or {}).items()}
-    return Wanted(tuple(f"b{number}" for number in range(brokers)), home, wishes, sent, version=7)
+    return FleetLayout(tuple(f"b{number}" for number in range(brokers)), home, wishes, sent, version=7)

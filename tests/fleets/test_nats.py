@@ -8,9 +8,9 @@ import pytest
 
 from coterie.fleets.applying import Application, roll_back
 from coterie.fleets.export.registry import TARGETS, chosen_targets
+from coterie.fleets.layout import read_layout
 from coterie.fleets.natsmonitor import route_messages
 from coterie.fleets.outlook import copies_under
-from coterie.fleets.wanted import read_wanted
 from tests.fleets.nats import NatsCrowd, NatsFleet
 from tests.fleets.plans import publish_plan
 from tests.fleets.stock import Crowd, until
@@ -48,8 +48,8 @@ def test_placement_by_lists_of_users_saves_two_thirds_and_can_be_taken_back(tmp_
             time.sleep(0.5)  # subscriptions spread
             before, delivered = talk(fleet, crowd, publishes, "before")
             started_at = dict(crowd.at)
-            publish_plan(tmp_path / "plan", wishes, publishes, fleet.fleet.names)
-            wanted = read_wanted(tmp_path / "plan", fleet.fleet)
+            publish_plan(tmp_path / "plan", wishes, publishes, fleet.fleet.names, "mesh")
+            wanted = read_layout(tmp_path / "plan", fleet.fleet)
             targets = chosen_targets(["nats-users"], fleet.fleet)
             done = Application(fleet.fleet, targets, tmp_path / "out", TARGETS).apply(wanted)
             assert done.journey.late == []

@@ -20,10 +20,10 @@ from coterie.fleets.applying import Application, roll_back
 from coterie.fleets.balancer import LiveBalancer
 from coterie.fleets.crossing import Copies, flooded
 from coterie.fleets.export.registry import TARGETS, chosen_targets
+from coterie.fleets.layout import FleetLayout, read_layout
 from coterie.fleets.measuring import Counted, MosquittoLogs
 from coterie.fleets.outlook import copies_under
 from coterie.fleets.record import APPLYING, UNDONE, read_record
-from coterie.fleets.wanted import Wanted, read_wanted
 from tests.fleets.plans import publish_plan
 from tests.fleets.stock import Crowd, Stock, until
 
@@ -89,7 +89,7 @@ def test_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tm
         before = talk(stock, crowd, "before")
         assert before.predicted(Copies(flooded(stock.fleet.names, "b0"))) == before.copies
 
-        publish_plan(tmp_path / "plan", crowd.wishes, crowd.publishes, stock.fleet.names)
+        publish_plan(tmp_path / "plan", crowd.wishes, crowd.publishes, stock.fleet.names, "star:crossing=wanted")
         crowd.forget()
         seats = LiveBalancer(stock.fleet.balancer).seats()
         asked_before = dict(crowd.connects)
@@ -117,7 +117,7 @@ def test_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tm
         assert after.per_delivered <= before.per_delivered / 3
         now = LiveBalancer(stock.fleet.balancer).seats()
         assert all(now[name].broker == seats[name].broker for name in crowd.lasting)
-        wanted = Wanted(stock.fleet.names, {name: seat.broker for name, seat in now.items()}, crowd.wishes)
+        wanted = FleetLayout(stock.fleet.names, {name: seat.broker for name, seat in now.items()}, crowd.wishes)
         assert after.predicted(copies_under(stock.fleet, [TARGETS["mosquitto-acl"]], wanted)) == after.copies
 
         again = coterie("export", *arguments, "--to", "mosquitto-acl", "--apply", "--json", "--over", "0")
@@ -139,7 +139,7 @@ def test_a_tree_of_bridges_per_topic_makes_fewer_copies_than_any_star(tmp_path):
         crowd = Crowd(80, 40, 8, seed=1)
         crowd.start(lambda name: stock.front)
         publish_plan(tmp_path / "plan", crowd.wishes, crowd.publishes, stock.fleet.names)
-        wanted = read_wanted(tmp_path / "plan", stock.fleet)
+        wanted = read_layout(tmp_path / "plan", stock.fleet)
         targets = chosen_targets(["mosquitto-bridges"], stock.fleet)
         done = Application(stock.fleet, targets, tmp_path / "out", TARGETS).apply(wanted)
         until(lambda: len(crowd.subscribed) == 80, "everybody is back")
@@ -168,7 +168,7 @@ class Small:
         self.crowd.start(lambda name: self.stock.front)
         now = {name: seat.broker for name, seat in LiveBalancer(self.stock.fleet.balancer).seats().items()}
         home = {name: f"b{(int(broker[1:]) + 1) % 3}" for name, broker in now.items()}  # everybody moves
-        self.seats, self.wanted = now, Wanted(self.stock.fleet.names, home, self.crowd.wishes, version=3)
+        self.seats, self.wanted = now, FleetLayout(self.stock.fleet.names, home, self.crowd.wishes, version=3)
         targets = chosen_targets(["mosquitto-acl"], self.stock.fleet)
         self.application = Application(self.stock.fleet, targets, self.folder / "out", TARGETS)
         self.acl = (self.folder / "b0" / "acl").read_text()
@@ -249,7 +249,7 @@ def test_haproxy_that_is_gone_leaves_a_mark_until_the_rollback_is_complete(tmp_p
 
 def test_a_process_killed_half_way_is_noticed_and_undone(tmp_path):
     with Small(tmp_path) as small:
-        publish_plan(tmp_path / "plan", small.crowd.wishes, small.crowd.publishes, small.stock.fleet.names)
+        publish_plan(tmp_path / "plan", small.crowd.wishes, small.crowd.publishes, small.stock.fleet.names, "star")
         arguments = ["export", str(tmp_path / "plan"), "--to", "mosquitto-acl", "--fleet", str(small.stock.path)]
         command = [sys.executable, "-m", "coterie", *arguments, "--out", str(tmp_path / "out"), "--apply"]
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

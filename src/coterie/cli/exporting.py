@@ -14,9 +14,9 @@ from coterie.fleets.applying import Application, Applied, roll_back
 from coterie.fleets.export.registry import TARGETS, chosen_targets
 from coterie.fleets.export.target import Piece, Remark, Target
 from coterie.fleets.fleet import BrokerFleet, example_fleet, read_fleet
+from coterie.fleets.layout import FleetLayout, read_layout
 from coterie.fleets.outlook import as_seated, copies_now, copies_per_s, copies_under, measure
 from coterie.fleets.record import write_whole
-from coterie.fleets.wanted import Wanted, read_wanted
 
 ToTargets = Annotated[
     list[str] | None, typer.Option("--to", metavar="TARGET", help=f"Repeatable: {', '.join(TARGETS)}.")
@@ -67,7 +67,7 @@ def export_command(
     if plan is None:
         raise ConfigError("PLAN", None, "the folder that `coterie plan` publishes into")
     targets = chosen_targets(to or (), brokers)
-    wanted = read_wanted(plan, brokers, version)
+    wanted = read_layout(plan, brokers, version)
     remarks = [remark for target in targets for remark in target.check(brokers, wanted)]
     if check:
         _show_check(remarks, targets, as_json)
@@ -117,7 +117,7 @@ def _show_check(remarks: Sequence[Remark], targets: Sequence[Target], as_json: b
 
 
 def _show_files(
-    pieces: Sequence[Piece], remarks: Sequence[Remark], folder: Path, wanted: Wanted, as_json: bool
+    pieces: Sequence[Piece], remarks: Sequence[Remark], folder: Path, wanted: FleetLayout, as_json: bool
 ) -> None:
     if as_json:
         files = {piece.name: str(piece.place) if piece.place else None for piece in pieces}
@@ -134,7 +134,7 @@ def _show_files(
         out.print(f"{'error' if one.is_error else 'note'}: {one.text}", markup=False, soft_wrap=True)
 
 
-def _bill(application: Application, wanted: Wanted) -> dict[str, float | None]:
+def _bill(application: Application, wanted: FleetLayout) -> dict[str, float | None]:
     """Copies per second as clients sit now, and by the plan."""
     seats = {client: seat.broker for client, seat in application.seats().items() if seat.session}
     fleet, targets = application.fleet, application.targets
@@ -145,12 +145,12 @@ def _bill(application: Application, wanted: Wanted) -> dict[str, float | None]:
     }
 
 
-def _show_dry(application: Application, wanted: Wanted, lasting: bool, as_json: bool) -> None:
+def _show_dry(application: Application, wanted: FleetLayout, lasting: bool, as_json: bool) -> None:
     settled, result = application.settled(wanted, lasting)
     _show("would change", {**_summary(result), **_bill(application, settled)}, as_json)
 
 
-def _apply(application: Application, wanted: Wanted, lasting: bool, over: float, as_json: bool) -> None:
+def _apply(application: Application, wanted: FleetLayout, lasting: bool, over: float, as_json: bool) -> None:
     foretold = _bill(application, wanted)
     result = application.apply(wanted, lasting)
     summary: dict[str, Any] = {**_summary(result), "seconds": round(result.seconds, 1), **foretold}

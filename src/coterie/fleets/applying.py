@@ -18,6 +18,7 @@ from coterie.fleets.balancer import LiveBalancer, Seat
 from coterie.fleets.export import haproxy
 from coterie.fleets.export.target import BALANCER, Mover, Piece, Target
 from coterie.fleets.fleet import BrokerFleet
+from coterie.fleets.layout import FleetLayout
 from coterie.fleets.movers import movable_of
 from coterie.fleets.moving import HomeOf, Journey, misplaced, move_clients
 from coterie.fleets.probing import look_across, look_at_all, until_well
@@ -34,7 +35,6 @@ from coterie.fleets.record import (
     write_whole,
 )
 from coterie.fleets.telling import can_be_told, pid_of, tell
-from coterie.fleets.wanted import Wanted
 
 Say = Callable[[str], None]
 
@@ -57,7 +57,7 @@ class FileChange:
 class Applied:
     """What was done, or would be."""
 
-    wanted: Wanted  # as it is in force: who could not be moved keeps the place it has
+    wanted: FleetLayout  # as it is in force: who could not be moved keeps the place it has
     files: list[str] = field(default_factory=list)
     entries: int = 0  # of the balancer's map
     to_move: int = 0
@@ -100,7 +100,7 @@ class Application:
     def _until_well(self) -> None:
         until_well(self.look, self.fleet.limits.patience_s)
 
-    def settled(self, wanted: Wanted, lasting: bool) -> tuple[Wanted, Applied]:
+    def settled(self, wanted: FleetLayout, lasting: bool) -> tuple[FleetLayout, Applied]:
         """The plan as it can be carried out: lasting sessions keep their place unless they are asked to move too."""
         seats = self.seats()
         stay = {
@@ -128,7 +128,7 @@ class Application:
         other = self.fleet.hub if balancer is not None and balancer.unknown == "hub" else None
         return lambda client: homes.get(client, other)
 
-    def changes(self, wanted: Wanted) -> list[FileChange]:
+    def changes(self, wanted: FleetLayout) -> list[FileChange]:
         return [
             FileChange(piece, target)
             for target in self.targets
@@ -147,7 +147,7 @@ class Application:
 
     # --- doing ---
 
-    def apply(self, wanted: Wanted, lasting: bool = False) -> Applied:
+    def apply(self, wanted: FleetLayout, lasting: bool = False) -> Applied:
         """RunError when it failed and was taken back; the message says what is left, if anything is."""
         started_s = time.monotonic()
         self._refuse_if_half_done()
@@ -229,7 +229,7 @@ class Application:
         self.say(f"{len(journey.asked)} clients moved in {journey.seconds:.1f} s")
         return journey
 
-    def _finish(self, wanted: Wanted) -> Wanted:
+    def _finish(self, wanted: FleetLayout) -> FleetLayout:
         """Only the new plan, but for clients that are elsewhere after all: their wishes are served where they are."""
         actual = dict(wanted.home)
         for client, seat in self.seats().items():

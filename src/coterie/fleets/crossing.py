@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 from coterie.fleets.export.target import Shape
+from coterie.fleets.layout import Filters, FleetLayout
 from coterie.fleets.trees import Tree, trees_per_topic
-from coterie.fleets.wanted import Filters, Wanted
 
 Crossings = Mapping[tuple[str, str], tuple[str, ...]]
 ALL = ("#",)
 
 
-def crossings_of(shape: Shape, wanted: Wanted, hub: str, prefixes: Iterable[str] = ()) -> Crossings:
+def crossings_of(shape: Shape, wanted: FleetLayout, hub: str, prefixes: Iterable[str] = ()) -> Crossings:
     """What may cross each link once a plan of this shape is in force; placement alone: a mesh by interest."""
     extra = tuple(prefixes)
     brokers = wanted.brokers
@@ -75,6 +75,6 @@ class Copies:
         return copies
 
 
-def predicted_copies(wanted: Wanted, copies: Copies, counts: Mapping[tuple[str, str], float]) -> float:
+def predicted_copies(wanted: FleetLayout, copies: Copies, counts: Mapping[tuple[str, str], float]) -> float:
     """Copies for so many events by (client, topic); clients publish at their homes."""
     return sum(count * copies.of(wanted.home[client], topic) for (client, topic), count in counts.items())

@@ -11,12 +11,12 @@ from coterie.fleets.crossing import ALL, Copies, Crossings, crossings_of, floode
 from coterie.fleets.export import mosquitto_acl
 from coterie.fleets.export.target import Shape, Target
 from coterie.fleets.fleet import BrokerFleet
+from coterie.fleets.layout import FleetLayout
 from coterie.fleets.measuring import MosquittoLogs
 from coterie.fleets.natsmonitor import route_messages
-from coterie.fleets.wanted import Wanted
 
 
-def copies_under(fleet: BrokerFleet, targets: Sequence[Target], wanted: Wanted) -> Copies:
+def copies_under(fleet: BrokerFleet, targets: Sequence[Target], wanted: FleetLayout) -> Copies:
     """Copies once the plan is in force. Placement alone leaves the links: a star if there is a hub, else a mesh."""
     shapes = [target.shape for target in targets if target.shape is not Shape.PLACEMENT]
     shape = shapes[0] if shapes else Shape.PLACEMENT
@@ -37,7 +37,7 @@ def links_now(fleet: BrokerFleet) -> Crossings:
     return {**open_star, **down}
 
 
-def copies_now(fleet: BrokerFleet, targets: Sequence[Target], wanted: Wanted) -> Copies:
+def copies_now(fleet: BrokerFleet, targets: Sequence[Target], wanted: FleetLayout) -> Copies:
     """Copies as things are: a star that is pruned as its list says, or a mesh that follows interest by itself."""
     is_star = any(target.shape is Shape.STAR and target.speaks == "mqtt" for target in targets)
     if fleet.hub and (is_star or not any(target.speaks == "nats" for target in targets)):
@@ -45,7 +45,7 @@ def copies_now(fleet: BrokerFleet, targets: Sequence[Target], wanted: Wanted) ->
     return Copies(crossings_of(Shape.MESH, wanted, fleet.hub, fleet.limits.prefixes), is_mesh=True)
 
 
-def copies_per_s(wanted: Wanted, copies: Copies) -> float | None:
+def copies_per_s(wanted: FleetLayout, copies: Copies) -> float | None:
     """None: the plan does not say who publishes what."""
     if not wanted.publishes:
         return None
@@ -56,7 +56,7 @@ def copies_per_s(wanted: Wanted, copies: Copies) -> float | None:
     )
 
 
-def as_seated(wanted: Wanted, seats: Mapping[str, str]) -> Wanted:
+def as_seated(wanted: FleetLayout, seats: Mapping[str, str]) -> FleetLayout:
     """The same wishes where clients sit now; who is not connected counts where the plan has him."""
     known = {client: broker for client, broker in seats.items() if client in wanted.home and broker in wanted.brokers}
     return wanted.moved({**wanted.home, **known})
@@ -73,7 +73,7 @@ class Measured:
     why_not: str = ""
 
 
-def measure(fleet: BrokerFleet, targets: Sequence[Target], wanted: Wanted, seconds: float) -> Measured:
+def measure(fleet: BrokerFleet, targets: Sequence[Target], wanted: FleetLayout, seconds: float) -> Measured:
     """Watch the fleet for a while."""
     copies = copies_under(fleet, targets, wanted)
     try:

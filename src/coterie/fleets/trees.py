@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from coterie.fleets.wanted import Filters, Wanted
+from coterie.fleets.layout import Filters, FleetLayout
 from coterie.model import Relation
 
 Pair = tuple[str, str]
@@ -25,7 +25,7 @@ class Tree:
     carries: tuple[Pair, ...]  # (from, to): somebody beyond `to` wants what somebody before `from` publishes
 
 
-def links_of(wanted: Wanted) -> tuple[Pair, ...]:
+def links_of(wanted: FleetLayout) -> tuple[Pair, ...]:
     """The links to use: the plan's, or few that serve every topic's brokers among themselves."""
     if wanted.links is not None:
         return wanted.links
@@ -45,7 +45,7 @@ def links_of(wanted: Wanted) -> tuple[Pair, ...]:
     return tuple((wanted.brokers[one], wanted.brokers[other]) for one, other in sorted(pairs) if one != other)
 
 
-def trees_per_topic(wanted: Wanted, prefixes: tuple[str, ...] = ()) -> dict[str, Tree]:
+def trees_per_topic(wanted: FleetLayout, prefixes: tuple[str, ...] = ()) -> dict[str, Tree]:
     """Topic (or prefix) -> its tree. Topics below a prefix ride on the prefix's tree, which reaches every broker."""
     near = neighbours(links_of(wanted))
     covered = Filters(prefixes)
@@ -54,7 +54,7 @@ def trees_per_topic(wanted: Wanted, prefixes: tuple[str, ...] = ()) -> dict[str,
         readers = wanted.readers(topic)
         if covered.match(topic) or not readers:
             continue
-        tree = spanning(near, readers, wanted.sources.get(topic, wanted.brokers if not wanted.publishes else ()))
+        tree = spanning(near, readers, wanted.sources.get(topic, wanted.brokers if not wanted.sources else ()))
         if tree.links:
             found[topic] = tree
     return found

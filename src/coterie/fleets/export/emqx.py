@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from coterie.fleets.export import haproxy
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
-from coterie.fleets.wanted import Wanted
+from coterie.fleets.layout import FleetLayout
 
 
-def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
     return haproxy.pieces(fleet, wanted)
 
 
-def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
     remarks = [Remark("this target is written after EMQX' documentation and has not been run against EMQX")]
     remarks += haproxy.check(fleet, wanted)
     if not fleet.emqx.key:

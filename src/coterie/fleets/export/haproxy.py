@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from coterie.fleets.export.target import BALANCER, Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
-from coterie.fleets.wanted import Wanted
+from coterie.fleets.layout import FleetLayout
 
 CONFIGURATION = """\
 # HAProxy 2.5 or later, made by `coterie export --to haproxy`. Take it over once; afterwards only the map changes.
@@ -97,7 +97,7 @@ def homes_in(text: str) -> dict[str, str]:
     return {unquote(row[0]): row[1].strip() for row in rows if len(row) == 2}
 
 
-def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
     if fleet.balancer is None:
         raise fleet.missing("balancer", "a [balancer] section says where HAProxy's socket and map are")
     strangers = homes_in(fleet.balancer.map.read_text()) if fleet.balancer.map.is_file() else {}
@@ -109,7 +109,7 @@ def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
     ]
 
 
-def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
     if fleet.balancer is None:
         return [Remark("balancer: a [balancer] section is missing", True)]
     remarks = []

@@ -14,8 +14,9 @@ from itertools import pairwise
 from coterie.errors import InputError
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet, host_port
+from coterie.fleets.layout import Filters, FleetLayout
 from coterie.fleets.probing import Way
-from coterie.fleets.wanted import Filters, Wanted
+from coterie.mqtt.topics import split_shared
 
 BEGIN = "# >>> coterie: lines between these two marks are made by `coterie export`; others stay as they are"
 END = "# <<< coterie"
@@ -32,7 +33,7 @@ def spokes(fleet: BrokerFleet) -> list[str]:
     return [one.name for one in fleet.broker if one.name != hub]
 
 
-def reads(fleet: BrokerFleet, wanted: Wanted) -> dict[str, tuple[str, ...]]:
+def reads(fleet: BrokerFleet, wanted: FleetLayout) -> dict[str, tuple[str, ...]]:
     """User of a bridge -> what it may read."""
     found = {}
     for spoke in spokes(fleet):
@@ -50,6 +51,11 @@ def block(reads: Mapping[str, Iterable[str]], probe: str) -> str:
     for user in sorted(reads, reverse=True):
         lines.insert(lines.index(f"user {user}") + 2, f"topic read {probe}/{digest}/{user}")
     return "\n".join([BEGIN, *lines[:-1], END, ""]) if lines else f"{BEGIN}\n{END}\n"
+
+
+def plain(filters: Iterable[str]) -> tuple[str, ...]:
+    """Filters as the hub sees them: a shared one is the filter that is shared."""
+    return tuple(split_shared(one)[1] for one in filters)
 
 
 def in_block(text: str, probe: str, source: str = "acl") -> dict[str, tuple[str, ...]] | None:
@@ -105,7 +111,7 @@ def base(fleet: BrokerFleet) -> str:
     return "\n".join(lines)
 
 
-def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
     hub = fleet.named(hub_of(fleet))
     if hub.acl is None:
         raise fleet.missing(fleet.key(hub.name, "acl"), "the hub's acl_file is what the plan is written to")
@@ -156,7 +162,7 @@ def _probe_of(text: str) -> str:
     return "coterie/probe"
 
 
-def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
     remarks = []
     hub = fleet.named(hub_of(fleet))
     if hub.acl is None:
@@ -165,6 +171,8 @@ def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
         remarks.append(
             Remark(f"{fleet.key(hub.name, 'pid_file')} (or 'reload') is missing: how to reload the hub", True)
         )
+    if wanted.hub not in ("", hub.name):
+        remarks.append(Remark(f"the plan was made for the hub {wanted.hub}; around {hub.name} it costs a little more"))
     there = outside(hub.acl.read_text()) if hub.acl.is_file() else ""
     if any(line.split()[:1] == ["pattern"] for line in there.splitlines()):
         remarks.append(Remark(f"{hub.acl} holds a pattern line: it holds for bridges too and may let everything pass"))

@@ -12,9 +12,9 @@ from pathlib import Path
 from coterie.fleets.crossing import crossings_of_trees
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
+from coterie.fleets.layout import Filters, FleetLayout
 from coterie.fleets.probing import Way
 from coterie.fleets.trees import Pair, Tree, trees_per_topic
-from coterie.fleets.wanted import Filters, Wanted
 from coterie.mqtt.topics import has_wildcard
 
 FILE = "coterie-bridges.conf"
@@ -46,7 +46,7 @@ def bridges(fleet: BrokerFleet, trees: dict[str, Tree]) -> dict[str, str]:
     return {name: "\n".join([*lines, ""]) for name, lines in texts.items()}
 
 
-def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
     texts = bridges(fleet, trees_per_topic(wanted, fleet.limits.prefixes))
     return [
         Piece(f"mosquitto-bridges/{name}.conf", text, place_of(fleet, name), name, needs_restart=True)
@@ -67,7 +67,7 @@ def ways(fleet: BrokerFleet) -> list[Way]:
     return found
 
 
-def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
     remarks = []
     for one in fleet.broker:
         if one.config is None:
@@ -93,7 +93,7 @@ def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
     spaced = [topic for topic in wanted.known_topics if any(letter.isspace() for letter in topic)]
     if spaced:
         remarks.append(Remark(f"topic {spaced[0]!r} cannot be written in a bridge's line: it holds a space", True))
-    if not wanted.publishes:
+    if not wanted.sources:
         remarks.append(Remark("the plan does not say who publishes: every broker may, which makes bigger trees"))
     lonely = [topic for topic in wanted.known_topics if not wanted.readers(topic) and not covered.match(topic)]
     if lonely:

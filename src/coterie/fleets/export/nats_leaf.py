@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from coterie.fleets.export.mosquitto_acl import hub_of
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet, host_port
-from coterie.fleets.wanted import Wanted
+from coterie.fleets.layout import FleetLayout
 
 FILE = "coterie-links.conf"
 
 
-def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
     hub = fleet.named(hub_of(fleet))
     if not hub.link:
         raise fleet.missing(fleet.key(hub.name, "link"), "HOST:PORT where leaf nodes reach the hub")
@@ -41,7 +41,7 @@ def _leaf(address: str) -> str:
     return f"# made by `coterie export --to nats-leaf`: a leaf of the hub\n{remote}\n"
 
 
-def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
     remarks = [
         Remark(f"{fleet.key(one.name, 'restart')} is missing: leaf nodes cannot be reloaded", True)
         for one in fleet.broker

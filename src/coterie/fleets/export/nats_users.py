@@ -16,7 +16,7 @@ from pathlib import Path
 from coterie.errors import InputError
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
-from coterie.fleets.wanted import Wanted
+from coterie.fleets.layout import FleetLayout
 
 FILE = "coterie-users.conf"
 LINE = re.compile(r'^    \{ user: ("(?:[^"\\]|\\.)*"), password: ("(?:[^"\\]|\\.)*") \}$')
@@ -74,7 +74,7 @@ def place_of(fleet: BrokerFleet, server: str) -> Path:
     return folder / FILE
 
 
-def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
     made = lists(fleet, wanted.home, read_users(fleet))
     return [
         Piece(f"nats-users/{server}.conf", text_of(users), place_of(fleet, server), server)
@@ -87,7 +87,7 @@ def merge(piece: Piece, old: str) -> str:
     return text_of({**users_in(old), **users_in(piece.text)})
 
 
-def check(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
     users = read_users(fleet)
     strangers = [client for client in wanted.home if client not in users]
     remarks = []

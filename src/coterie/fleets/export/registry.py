@@ -10,6 +10,8 @@ from coterie.fleets.export import emqx, haproxy, mosquitto_acl, mosquitto_bridge
 from coterie.fleets.export.target import Mover, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
 
+PLACED, OWN = "placed", "own"
+
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
@@ -26,34 +28,35 @@ TARGETS: dict[str, Target] = {
 
 @dataclass(frozen=True)
 class Expressible:
-    """What may be planned for a target: systems as `--system` takes them, and whether clients may be placed anew.
+    """What may be planned for a target: systems as `--system` takes them, and what may become of clients.
 
-    The bill of such a design is the bill of what will really run.
+    The bill of such a design is the bill of what will really run. `placements` are words of `pipeline.planning`.
     """
 
     systems: tuple[str, ...]
-    places_clients: bool = True
+    placements: tuple[str, ...] = (PLACED,)
 
 
 SYSTEMS_OF = {
     Shape.PLACEMENT: ("mesh", "star"),  # links stay as they are: whichever of the two the fleet has
     Shape.STAR: ("star:crossing=wanted",),
     Shape.ONE_TREE: ("star:crossing=wanted",),
-    Shape.TREE_PER_TOPIC: ("coterie",),
+    Shape.TREE_PER_TOPIC: ("coterie",),  # the links; a tree on them for each topic is made when it is written down
     Shape.MESH: ("mesh",),
 }
 
 
 def expressible(target: str) -> Expressible:
     """For `coterie plan --for TARGET`: only what the target can say is planned for it."""
-    return Expressible(SYSTEMS_OF[target_named(target).shape])
+    shape = target_named(target, "--for").shape
+    return Expressible(SYSTEMS_OF[shape], (OWN,) if shape is Shape.TREE_PER_TOPIC else (PLACED,))
 
 
-def target_named(name: str) -> Target:
+def target_named(name: str, key: str = "--to") -> Target:
     try:
         return TARGETS[name]
     except KeyError:
-        raise ConfigError("--to", name, f"one of {', '.join(TARGETS)}") from None
+        raise ConfigError(key, name, f"one of {', '.join(TARGETS)}") from None
 
 
 def chosen_targets(names: Sequence[str], fleet: BrokerFleet) -> list[Target]:

@@ -10,15 +10,15 @@ from collections.abc import Iterable, Sequence
 from coterie.fleets.crossing import Crossings, crossings_of
 from coterie.fleets.export.target import Piece, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
-from coterie.fleets.wanted import Wanted
+from coterie.fleets.layout import FleetLayout
 
 
-def crossings(fleet: BrokerFleet, wanted: Wanted) -> Crossings:
+def crossings(fleet: BrokerFleet, wanted: FleetLayout) -> Crossings:
     """A star if the fleet has a hub, otherwise one copy to each interested broker."""
     return crossings_of(Shape.STAR if fleet.hub else Shape.MESH, wanted, fleet.hub, fleet.limits.prefixes)
 
 
-def pieces(fleet: BrokerFleet, wanted: Wanted) -> list[Piece]:
+def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
     links = crossings(fleet, wanted)
     document = {
         "plan": wanted.version,

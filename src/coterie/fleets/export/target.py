@@ -12,8 +12,8 @@ from enum import Enum
 from pathlib import Path
 
 from coterie.fleets.fleet import BrokerFleet
+from coterie.fleets.layout import FleetLayout
 from coterie.fleets.probing import Way
-from coterie.fleets.wanted import Wanted
 
 BALANCER = "balancer"  # who is told of a changed map; a broker's name otherwise
 
@@ -60,7 +60,7 @@ def _new_alone(piece: Piece, old: str) -> str:
     return piece.text
 
 
-def _no_remarks(fleet: BrokerFleet, wanted: Wanted) -> Sequence[Remark]:
+def _no_remarks(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
     return ()
 
 
@@ -71,10 +71,10 @@ class Target:
     name: str
     says: str  # one sentence for people
     shape: Shape
-    pieces: Callable[[BrokerFleet, Wanted], list[Piece]]
+    pieces: Callable[[BrokerFleet, FleetLayout], list[Piece]]
     moves: Mover = Mover.NOBODY
     merge: Callable[[Piece, str], str] = _new_alone  # the new piece and the text that is there now -> both together
-    check: Callable[[BrokerFleet, Wanted], Sequence[Remark]] = _no_remarks
+    check: Callable[[BrokerFleet, FleetLayout], Sequence[Remark]] = _no_remarks
     ways: Callable[[BrokerFleet], Sequence[Way]] = lambda fleet: ()  # what passes between brokers as their files are
     speaks: str = "mqtt"  # or nats: how brokers are asked whether they are well
     is_tested: bool = True  # against the real program

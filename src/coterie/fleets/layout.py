@@ -1,13 +1,13 @@
 """What a plan wants of a fleet, in names: who sits where, what each broker wants, who publishes what, which links.
 
-This is all that targets see of a plan. `read_wanted` takes it from a published plan; whoever plans by other means
+This is all that targets see of a plan. `read_layout` takes it from a published plan; whoever plans by other means
 (admission, a test) makes one by hand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
 from coterie.fleets.fleet import BrokerFleet
-from coterie.model import Design
+from coterie.model import Design, Relation
 from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
 from coterie.pipeline.plans import CURRENT, PlanStore
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class FleetLayout:
     """A plan in the words of a fleet."""
 
     brokers: tuple[str, ...]
@@ -31,6 +31,8 @@ class Wanted:
     publishes: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # client -> topic -> events per second
     links: tuple[tuple[str, str], ...] | None = None  # None: every broker may be linked to every other
     topics: tuple[str, ...] = ()
+    published_at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # topic -> brokers, for want of clients
+    hub: str = ""  # of the plan, where it is a star
     version: int = 0
     system: str = ""
 
@@ -46,7 +48,7 @@ class Wanted:
     @cached_property
     def sources(self) -> dict[str, tuple[str, ...]]:
         """Topic -> the brokers it is published at, sorted."""
-        found: dict[str, dict[str, None]] = {}
+        found: dict[str, dict[str, None]] = {topic: dict.fromkeys(some) for topic, some in self.published_at.items()}
         for client, topics in self.publishes.items():
             for topic in topics:
                 found.setdefault(topic, {})[self.home[client]] = None
@@ -77,11 +79,9 @@ class Wanted:
             counted[broker] += 1
         return counted
 
-    def moved(self, home: Mapping[str, str]) -> Wanted:
+    def moved(self, home: Mapping[str, str]) -> FleetLayout:
         """The same wishes with clients elsewhere: what the fleet is like before, say."""
-        return Wanted(
-            self.brokers, dict(home), self.wishes, self.publishes, self.links, self.topics, self.version, self.system
-        )
+        return replace(self, home=dict(home), published_at={} if self.publishes else self.published_at)
 
 
 class Filters:
@@ -114,7 +114,7 @@ def _levels(subject: str) -> str:
     return "/".join(words.get(word, word) for word in subject.split("."))
 
 
-def read_wanted(plan: Path, fleet: BrokerFleet, version: int | None = None) -> Wanted:
+def read_layout(plan: Path, fleet: BrokerFleet, version: int | None = None) -> FleetLayout:
     """A plan of a plan folder (the current one unless a version is given), with the fleet's names for its nodes."""
     store = PlanStore(plan.parent if (plan / CURRENT).is_file() else plan)
     chosen = version if version is not None else store.current()
@@ -125,11 +125,13 @@ def read_wanted(plan: Path, fleet: BrokerFleet, version: int | None = None) -> W
     clients = _clients(folder, design)
     topics = _column(folder / "topics.parquet", "topic")
     home = {client: brokers[node] for client, node in zip(clients, design.placement.node_of.tolist(), strict=True)}
-    return Wanted(
+    return FleetLayout(
         brokers=fleet.names,
         home=home,
         wishes=_wishes(folder, design, clients, topics, home),
         publishes=_publishes(folder, home),
+        published_at=_published_at(design, brokers, topics),
+        hub=_hub(design, brokers),
         links=_links(design, brokers),
         topics=tuple(topics),
         version=chosen,
@@ -171,9 +173,19 @@ def _wishes(
     if not path.exists():
         raise InputError(str(path), "is missing: the plan does not say who wants what; plan again with this version")
     found: dict[str, list[str]] = {}
-    for client, one in zip(_column(path, "client"), _column(path, "filter"), strict=True):
-        found.setdefault(_named(client, clients, path), []).append(_named(one, topics, path))
+    held = _held(path)
+    for row, (client, one) in enumerate(zip(_column(path, "client"), _column(path, "filter"), strict=True)):
+        if held is None or held[row]:
+            found.setdefault(_named(client, clients, path), []).append(_named(one, topics, path))
     return {client: tuple(sorted(some)) for client, some in sorted(found.items())}
+
+
+def _held(path: Path) -> list[bool] | None:
+    """Which wishes held to the end, where the plan says it; None: all of them."""
+    if "is_later" not in pq.read_schema(path).names:
+        return None
+    later: list[bool] = pq.read_table(path, columns=["is_later"]).column("is_later").to_pylist()
+    return later if any(later) else None
 
 
 def _named(value: str | int, names: list[str], path: Path) -> str:
@@ -195,6 +207,29 @@ def _publishes(folder: Path, home: Mapping[str, str]) -> dict[str, dict[str, flo
         if client in home:
             found.setdefault(client, {})[topic] = float(rate)
     return found
+
+
+def _published_at(design: Design, brokers: tuple[str, ...], topics: list[str]) -> dict[str, tuple[str, ...]]:
+    """Topic -> brokers where it enters, where the design has a channel per topic; otherwise it cannot be told."""
+    if design.channels.topics != Relation.identity(len(topics)) or not design.entries.count:
+        return {}
+    entries = design.entries
+    first = entries.hops[entries.indptr[:-1]]
+    found: dict[str, dict[str, None]] = {}
+    for channel, node, after in zip(entries.channel.tolist(), first.tolist(), entries.after.tolist(), strict=True):
+        if after < 0:
+            found.setdefault(topics[channel], {})[brokers[node]] = None
+    return {topic: tuple(sorted(some)) for topic, some in sorted(found.items())}
+
+
+def _hub(design: Design, brokers: tuple[str, ...]) -> str:
+    """The broker that all others are linked to and that alone has more than one link."""
+    if design.overlay.is_complete or design.node_count < 3:
+        return ""
+    degrees = design.overlay.degrees.tolist()
+    center = degrees.index(max(degrees))
+    others = [degree for node, degree in enumerate(degrees) if node != center]
+    return brokers[center] if degrees[center] == len(others) and set(others) == {1} else ""
 
 
 def _links(design: Design, brokers: tuple[str, ...]) -> tuple[tuple[str, str], ...] | None:

@@ -1,0 +1,56 @@
+"""`coterie loop`: observe, plan, apply, again when it pays, for brokers people already run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from coterie.cli.console import err, out
+from coterie.errors import ConfigError
+from coterie.fleets.export.registry import TARGETS, expressible
+from coterie.fleets.fleet import read_fleet
+from coterie.fleets.loop import FleetLoop, journal_of, plan_here
+
+
+def loop_command(
+    fleet: Annotated[
+        Path | None, typer.Option("--fleet", help="The fleet file; `coterie export --example-fleet`.")
+    ] = None,
+    to: Annotated[
+        list[str] | None, typer.Option("--to", metavar="TARGET", help=f"Repeatable: {', '.join(TARGETS)}.")
+    ] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="What `coterie observe` writes; the fleet file may say it.")
+    ] = None,
+    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for what was there before.")] = Path("loop"),
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds between two plans.")] = 900.0,
+    rounds: Annotated[int, typer.Option(min=0, help="Stop after so many plans; 0: never.")] = 0,
+    dry: Annotated[bool, typer.Option("--dry", help="Only report what would be done.")] = False,
+) -> None:
+    """Follow a fleet: admit newcomers where their topics are, plan every so often, apply when it pays.
+
+    Nothing is moved beyond limits.moves_per_hour. `coterie observe` beside it keeps the journal up to date.
+
+    Example: coterie loop --fleet fleet.toml --to mosquitto-acl --dry
+    """
+    if fleet is None:
+        raise ConfigError("--fleet", None, "a fleet file; `coterie export --example-fleet` prints one")
+    if not to:
+        raise ConfigError("--to", None, f"at least one of {', '.join(TARGETS)}")
+    brokers = read_fleet(fleet)
+    planner = plan_here(expressible(to[-1]).systems[0])
+    loop = FleetLoop(brokers, journal_of(brokers, journal), to, out_folder, planner, dry, say=_say)
+    try:
+        loop.run(every, rounds)
+    except KeyboardInterrupt:
+        err.print("stopped; the fleet stays as it is")
+
+
+def _say(text: str) -> None:
+    out.print(text, markup=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    typer.run(loop_command)
