@@ -65,6 +65,10 @@ class Places:
                 copies += rate * others
         return copies
 
+    def _rank(self, client: str, broker: str) -> tuple[float, bool, int, str]:
+        """Fewest copies; of equals not the hub, which has enough to do, and the emptiest."""
+        return self.cost(client, broker), broker == self.hub, self.connections[broker], broker
+
     def weight(self, client: str) -> float:
         """Copies per second because this client is where it is."""
         home = self.layout.home[client]
@@ -82,7 +86,7 @@ class Places:
         open_to_it = [
             one for one in self.layout.brokers if one != origin and self.connections[one] + 1 <= max(limit, 1)
         ]
-        best = min(open_to_it, key=lambda one: (self.cost(client, one), self.connections[one], one), default=None)
+        best = min(open_to_it, key=lambda one: self._rank(client, one), default=None)
         saves = now - self.cost(client, best) if best is not None else 0.0
         pays = best is not None and saves * self.limits.horizon_s > self.limits.move_price
         self._seat(client, best if pays and best is not None else origin, 1)
