@@ -37,6 +37,7 @@ class Places:
         self.layout, self.hub, self.limits = layout, hub, limits
         self.rates = topic_rates(layout)
         self._readers: dict[str, dict[str, int]] = {broker: {} for broker in layout.brokers}
+        self._published: dict[str, dict[str, float]] = {broker: {} for broker in layout.brokers}
         self._wants: dict[str, tuple[str, ...]] = {}
         self.connections = dict.fromkeys(layout.brokers, 0)
         for client, broker in layout.home.items():
@@ -47,15 +48,17 @@ class Places:
         self.connections[broker] += sign
         for topic in self._wants[client]:
             self._readers[broker][topic] = self._readers[broker].get(topic, 0) + sign
+        for topic, rate in self.layout.publishes.get(client, {}).items():
+            self._published[broker][topic] = self._published[broker].get(topic, 0.0) + sign * rate
 
     def cost(self, client: str, broker: str) -> float:
         """Copies per second because this client is at this broker (it must not be counted as being there)."""
-        readers = self._readers
+        readers, own = self._readers, self.layout.publishes.get(client, {})
         copies = 0.0
         for topic in self._wants[client]:
             if broker != self.hub and not readers[broker].get(topic):
-                copies += self.rates[topic]
-        for topic, rate in self.layout.publishes.get(client, {}).items():
+                copies += self.rates[topic] - own.get(topic, 0.0) - self._published[broker].get(topic, 0.0)
+        for topic, rate in own.items():
             others = sum(
                 bool(readers[other].get(topic)) for other in self.layout.brokers if other not in (broker, self.hub)
             )

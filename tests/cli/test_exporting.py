@@ -1,0 +1,118 @@
+"""`coterie export` and `coterie loop` without a broker: files, checks, and mistakes in one sentence."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from coterie.cli.main import app, load_commands
+from coterie.errors import CoterieError
+from coterie.fleets.export.registry import TARGETS
+from tests.fleets.plans import publish_plan
+from tests.fleets.test_export import HOME, PUBLISHES, WISHES, users_file
+
+FLEET = """
+hub = "b0"
+[[broker]]
+name = "b0"
+address = "127.0.0.1:1"
+acl = "acl"
+reload = "true"
+[[broker]]
+name = "b1"
+address = "127.0.0.1:2"
+[[broker]]
+name = "b2"
+address = "127.0.0.1:3"
+[balancer]
+socket = "sock"
+map = "clients.map"
+unknown = "hub"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "fleet.toml").write_text(FLEET)
+    publish_plan(tmp_path / "plan", WISHES, PUBLISHES, ["b0", "b1", "b2"], "star:crossing=wanted")
+    return tmp_path
+
+
+def run(folder, *arguments: str) -> tuple[int, str]:
+    load_commands([])
+    common = ("--fleet", str(folder / "fleet.toml"), "--out", str(folder / "out"))
+    result = CliRunner().invoke(app, ["export", *arguments, *common])
+    if isinstance(result.exception, CoterieError):
+        return result.exception.exit_code, str(result.exception)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout
+
+
+def test_the_example_is_printed():
+    load_commands([])
+    assert "[[broker]]" in CliRunner().invoke(app, ["export", "--example-fleet"]).stdout
+
+
+def test_files_are_written_with_what_they_are_for(folder):
+    code, text = run(folder, str(folder / "plan"), "--to", "mosquitto-acl", "--json")
+    assert code == 0
+    files = json.loads(text)["files"]
+    assert files["mosquitto-acl/hub.acl"] == str(folder / "acl")
+    assert all((folder / "out" / name).is_file() for name in files)
+    assert not (folder / "acl").exists()  # nothing is put in place without --apply
+    code, text = run(folder, str(folder / "plan"), "--to", "table")
+    assert code == 0
+    assert "clients.csv" in text
+
+
+def test_check_says_whether_it_is_ready(folder):
+    code, text = run(folder, str(folder / "plan"), "--to", "mosquitto-acl", "--check")
+    assert (code, text.splitlines()[-1]) == (0, "haproxy, mosquitto-acl: ready to apply")
+    code, text = run(folder, str(folder / "plan"), "--to", "nats-leaf", "--check", "--json")
+    assert code == 3
+    document = json.loads(text)
+    assert not document["is_ready"]
+    assert any("'restart'" in one["text"] for one in document["remarks"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["PLAN"], 2, "--to"),
+        (["PLAN", "--to", "apache"], 2, "one of haproxy"),
+        (["--to", "table"], 2, "PLAN"),
+        (["PLAN", "--to", "table", "--check", "--apply"], 2, "one of them"),
+        (["PLAN", "--to", "table", "--version", "9"], 3, "no plan 9"),
+        (["NONE", "--to", "table"], 3, "holds no plan yet"),
+        (["--rollback"], 3, "nothing to take back"),
+        (["PLAN", "--to", "mosquitto-acl", "--apply"], 6, "HAProxy does not answer"),
+        (["PLAN", "--to", "mosquitto-acl", "--dry-run"], 6, "HAProxy does not answer"),
+        (["PLAN", "--to", "nats-users"], 3, "nats.users is missing"),
+    ],
+)
+def test_a_mistake_is_one_sentence(folder, arguments, code, says):
+    (folder / "fleet.toml").write_text(FLEET + "[limits]\npatience_s = 0\n")
+    named = {"PLAN": str(folder / "plan"), "NONE": str(folder / "none")}
+    found, text = run(folder, *(named.get(word, word) for word in arguments))
+    assert (found, says in text) == (code, True), text
+    assert "\n" not in text.strip()
+    assert not (folder / "out" / "before").exists()
+
+
+def test_a_fleet_file_is_asked_for(folder):
+    load_commands([])
+    for command in ("export", "loop"):
+        result = CliRunner().invoke(app, [command])
+        assert "--example-fleet" in str(result.exception)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_target_can_be_written_from_the_command_line(folder, name):
+    more = users_file(folder, *HOME)
+    text = FLEET.replace("[balancer]", f'[nats]\nusers = "{more["users"]}"\n[emqx]\nkey = "k"\n[balancer]')
+    text = text.replace('name = "b', 'config = "."\nrestart = "true"\nmonitor = "h:1"\nlink = "h:2"\nname = "b')
+    (folder / "fleet.toml").write_text(text)
+    code, said = run(folder, str(folder / "plan"), "--to", name)
+    assert code == 0, said
