@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run setup dev test slow check lint lock bench reproduce seeds clean
+.PHONY: help run setup dev test slow check lint lock bench reproduce seeds peers clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ bench: dev  ## every benchmark, as ratios against a named baseline
 
 reproduce: setup  ## every claim of the papers in full
 	$(BIN)/coterie reproduce --full
+
+peers:  ## mosquitto and HAProxy for tests against them, where that may be (Debian packages, root)
+	@sh scripts/peers
 
 lock: dev  ## renew the pins (needs uv)
 	sh scripts/lock
