@@ -17,7 +17,7 @@ from random import Random
 import pytest
 
 from coterie.fleets.export import nats_users
-from coterie.fleets.fleet import read_fleet
+from coterie.fleets.fleet import host_port, read_fleet
 from tests.fleets.stock import answers, free_ports, until
 
 
@@ -33,21 +33,24 @@ def nats_server() -> str:
 class NatsFleet:
     """Servers that let every user in, until told otherwise; use as a context manager."""
 
-    def __init__(self, folder: Path, count: int, users: list[str]) -> None:
+    def __init__(self, folder: Path, count: int, users: list[str], text: str = "") -> None:
+        """So many servers on free ports, or those of a fleet file's text."""
         self.program = nats_server()
         self.folder, self.count = folder, count
-        ports = free_ports(3 * count)
-        self.ports, self.monitors, self.routes = ports[:count], ports[count : 2 * count], ports[2 * count :]
+        ports = free_ports(2 * count)
+        self.routes = free_ports(count)
         self.running: list[subprocess.Popen[bytes]] = []
         (folder / "users.csv").write_text("user,password\n" + "".join(f"{user},secret\n" for user in users))
         lines = ["[nats]", 'users = "users.csv"', "[limits]", "moves_per_s = 40", "patience_s = 5"]
         for number in range(count):
-            lines += ["[[broker]]", f'name = "b{number}"', f'address = "127.0.0.1:{self.ports[number]}"']
+            lines += ["[[broker]]", f'name = "b{number}"', f'address = "127.0.0.1:{ports[number]}"']
             lines += [f'config = "b{number}"', f'pid_file = "b{number}/pid"']
-            lines += [f'monitor = "127.0.0.1:{self.monitors[number]}"']
+            lines += [f'monitor = "127.0.0.1:{ports[count + number]}"']
         self.path = folder / "fleet.toml"
-        self.path.write_text("\n".join(lines) + "\n")
+        self.path.write_text(text or "\n".join(lines) + "\n")
         self.fleet = read_fleet(self.path)
+        self.ports = [host_port(one.address)[1] for one in self.fleet.broker]
+        self.monitors = [host_port(one.monitor)[1] for one in self.fleet.broker]
         mesh = ", ".join(f'"nats://127.0.0.1:{port}"' for port in self.routes)
         for number, port in enumerate(self.routes):
             home = folder / f"b{number}"

@@ -21,7 +21,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
 from coterie.fleets.export import haproxy, mosquitto_acl
-from coterie.fleets.fleet import BrokerFleet, read_fleet
+from coterie.fleets.fleet import BrokerFleet, host_port, read_fleet
 
 LIMIT_S = 20.0
 
@@ -63,36 +63,41 @@ def free_ports(count: int) -> list[int]:
 class Stock:
     """Processes of a fleet; use as a context manager."""
 
-    def __init__(self, folder: Path, count: int, unknown: str = "hash", has_star: bool = True, **limits: Any) -> None:
+    def __init__(
+        self, folder: Path, count: int = 0, unknown: str = "hash", has_star: bool = True, text: str = "", **limits: Any
+    ) -> None:
+        """So many brokers on free ports, or those of a fleet file's text."""
         self.mosquitto, self.haproxy = program("mosquitto"), program("haproxy")
         self.folder, self.has_star = folder, has_star
-        *self.ports, self.front = free_ports(count + 1)
         self.running: dict[str, subprocess.Popen[bytes]] = {}
         self.path = folder / "fleet.toml"
-        self.path.write_text(self._fleet_file(unknown, {"patience_s": 5.0, "moves_per_s": 40.0, **limits}))
+        settings = {"patience_s": 5.0, "moves_per_s": 40.0, **limits}
+        self.path.write_text(text or self._fleet_file(free_ports(count + 1), unknown, settings))
         self.fleet: BrokerFleet = read_fleet(self.path)
+        assert self.fleet.balancer is not None
+        self.ports = [host_port(one.address)[1] for one in self.fleet.broker]
+        self.front = host_port(self.fleet.balancer.bind)[1]
         for number, broker in enumerate(self.fleet.broker):
             home = folder / broker.name
             home.mkdir()
             (home / "mosquitto.conf").write_text(self._configuration(number, home))
-        hub = self.fleet.broker[0]
         spokes = [one.bridge_name for one in self.fleet.broker[1:]]
         everything = mosquitto_acl.block(dict.fromkeys(spokes, ("#",)), self.fleet.probe.topic)
-        assert hub.acl is not None
-        hub.acl.write_text(mosquitto_acl.base(self.fleet) + everything)
+        (folder / "b0" / "acl").write_text(mosquitto_acl.base(self.fleet) + everything)
         (folder / "haproxy.cfg").write_text(haproxy.configuration(self.fleet))
-        (folder / "clients.map").write_text("")
+        self.fleet.balancer.map.write_text("")
 
-    def _fleet_file(self, unknown: str, limits: dict[str, Any]) -> str:
+    def _fleet_file(self, ports: list[int], unknown: str, limits: dict[str, Any]) -> str:
+        *ports, front = ports
         lines = ['name = "test"', 'hub = "b0"']
-        for number, port in enumerate(self.ports):
+        for number, port in enumerate(ports):
             lines += ["[[broker]]", f'name = "b{number}"', f'address = "127.0.0.1:{port}"']
             lines += [f'log = "b{number}/log"', f'pid_file = "b{number}/pid"']
             lines += ['acl = "b0/acl"'] if number == 0 else []
             if not self.has_star:
                 restart = f"sh {self.folder / f'b{number}' / 'restart'}"
                 lines += [f'config = "b{number}/conf.d"', f'restart = "{restart}"']
-        lines += ["[balancer]", 'socket = "haproxy.sock"', 'map = "clients.map"', f'bind = "127.0.0.1:{self.front}"']
+        lines += ["[balancer]", 'socket = "haproxy.sock"', 'map = "clients.map"', f'bind = "127.0.0.1:{front}"']
         lines += [f'unknown = "{unknown}"', "[limits]", *(f"{key} = {value}" for key, value in limits.items())]
         return "\n".join(lines) + "\n"
 
