@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from coterie.pipeline.planning import (
     price_all,
 )
 from coterie.pipeline.plans import DESIGN, PlanStore
+from coterie.pipeline.rolling import Rolled, roll
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LEDGERS = "ledgers.parquet"
+NOT_ROLLED = Rolled()
 AGAINST = "mesh"  # what the user runs, unless told: the shape of NATS, EMQX and VerneMQ clusters
 
 
@@ -72,6 +74,7 @@ class Outcome:
     chosen: Priced | None
     seconds: dict[str, float]
     against: Priced | None = None  # what the user runs now
+    rolled: Rolled = NOT_ROLLED  # what the chosen design saves over several windows
 
 
 def run_job(
@@ -109,17 +112,29 @@ def run_job(
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
     priced = [msgspec.convert(entry, Priced) for entry in done["designs"].facts["priced"]]
     against = next((one for one in priced if one.system == request.against and one.placement != PLACED), None)
+    chosen = cheapest(priced)
     write_ledgers(priced, against, out / LEDGERS)
+    if placer is not None and against is not None and chosen is not None:
+        pair = (_asked(candidates, against), _asked(candidates, chosen))
+        described = _described(pair, request) | {"chosen": chosen.name, "windows": _plain(request.windows)}
+        rolling = Step("rolling", _rolling(spark, request, pair, placer), ("tables",), described)
+        done = run_steps([*steps, rolling], out / "work", progress=progress, spark=spark)
     return Outcome(
         request.name,
         out,
         priced,
         done["workloads"].facts,
         done["tables"].facts["accounts"],
-        cheapest(priced),
+        chosen,
         {name: step.seconds for name, step in done.items()},
         against,
+        msgspec.convert(done["rolling"].facts["rolled"], Rolled) if "rolling" in done else NOT_ROLLED,
     )
+
+
+def _asked(candidates: Sequence[Candidate], entry: Priced) -> Candidate:
+    found = next(one for one in candidates if one.system.name == entry.system)
+    return replace(found, placement=entry.placement)
 
 
 def publish_plan(outcome: Outcome, store: PlanStore) -> int:
@@ -234,6 +249,14 @@ def _designs(spark: SparkSession, request: Request, candidates: Sequence[Candida
             asked = both_ways(candidates, not load_workload(inputs["workloads"] / LEARN).is_peer_network)
         priced = price_all(spark, inputs["workloads"], asked, out, ways)
         return {"priced": msgspec.to_builtins(priced)}
+
+    return run
+
+
+def _rolling(spark: SparkSession, request: Request, pair: tuple[Candidate, Candidate], placer: Candidate) -> Run:
+    def run(out: Path, inputs: Mapping[str, Path]) -> Facts:
+        ways = Ways(placer, request.wire, request.seed)
+        return {"rolled": msgspec.to_builtins(roll(spark, inputs["tables"], out, request.windows, *pair, ways))}
 
     return run
 

@@ -13,6 +13,7 @@ from coterie.model.prices import MONTH_S, Money, Prices, monthly
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import PLACED, Priced, is_whole
 from coterie.pipeline.remarks import remarks
+from coterie.pipeline.rolling import Rolled
 from coterie.pipeline.steps import Facts
 
 NAMES = {
@@ -76,7 +77,7 @@ def sentences(outcome: Outcome, prices: Prices) -> list[str]:
         told.append("Keep what you have: no design here saves more than 2 % of that.")
     else:
         told += [_saves(outcome, found, prices), _costs(outcome.facts, found)]
-    return [*told, _possible(found), *_drift(found), *assumptions(outcome.facts, prices)]
+    return [*told, _possible(found), *_drift(found, outcome.rolled), *assumptions(outcome.facts, prices)]
 
 
 def _runs(outcome: Outcome, found: Verdict, prices: Prices) -> str:
@@ -151,9 +152,16 @@ def _possible(found: Verdict) -> str:
     )
 
 
-def _drift(found: Verdict) -> list[str]:
+def _drift(found: Verdict, rolled: Rolled) -> list[str]:
     if found.keeps or found.now.learn is None or found.best.learn is None:
         return []
+    if rolled.later:
+        learned = sum(rolled.learned) / len(rolled.learned)
+        eaten = max(0.0, 1 - rolled.mean / learned) if learned > 0 else 1.0
+        return [
+            f"Over {len(rolled.later)} windows, each learned from the one before, it saved {min(rolled.later):.0%} to "
+            f"{max(rolled.later):.0%} ({rolled.mean:.0%} on average); drift ate {eaten:.0%} of what was learned."
+        ]
     learned = bytes_saved(found.now.learn, found.best.learn)
     if learned <= 0:
         return []
