@@ -15,7 +15,7 @@ from coterie.model.store import load_design, save_workload
 from coterie.pipeline import planning
 from coterie.pipeline.blocks import BlockChoices, place_tables, place_users
 from coterie.pipeline.interests import load_interests, subscriber_names
-from coterie.pipeline.planning import LATER, LEARN, Candidate, design_file, price_all
+from coterie.pipeline.planning import LATER, LEARN, Candidate, Ways, design_file, price_all
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import part_files, write_part
 from coterie.systems import SYSTEMS
@@ -88,10 +88,10 @@ def test_the_planner_places_big_crowds_through_spark(spark, tmp_path, crowd, mon
     for name in (LEARN, LATER):
         save_workload(crowd, tmp_path / name)
     asked = [Candidate(SYSTEMS["dynatops"], DynatopsParameters(placement="hypergraph"))]
-    few = price_all(spark, tmp_path, asked, tmp_path / "few", seed=2)[0]
+    few = price_all(spark, tmp_path, asked, tmp_path / "few", Ways(seed=2))[0]
     assert not (tmp_path / "few" / "node-of-dynatops.npy").exists()
     monkeypatch.setattr(planning, "PLACED_USERS_MIN", 500)
-    many = price_all(spark, tmp_path, asked, tmp_path / "many", seed=2)[0]
+    many = price_all(spark, tmp_path, asked, tmp_path / "many", Ways(seed=2))[0]
     assert not few.problem
     assert not many.problem
     node_of = np.load(tmp_path / "many" / "node-of-dynatops.npy")

@@ -45,7 +45,7 @@ def request(folder: Path, **columns: str) -> job.Request:
         Source((str(folder / "subs.csv"),), "subscriptions", columns),
         Source((str(folder / "pubs.jsonl"),), "publications"),
     )
-    return job.Request("tiny", sources=sources, windows=WindowChoices(interval_s=60.0))
+    return job.Request("tiny", sources=sources, windows=WindowChoices(brokers=5), against="scribe")
 
 
 def ledgers(out: Path) -> list[dict]:
@@ -67,14 +67,16 @@ def test_it_leaves_ledgers_of_both_windows_with_bound_and_saving(finished):
         for window in ("learn", "later"):
             columns = getattr(entry, window).columns()
             assert {column: rows[entry.system, window, column]["value"] for column in columns} == columns
-    base, other = (rows[name, "later", "overall"]["value"] for name in ("scribe", "flooding"))
-    assert rows["flooding", "later", "overall"]["saving_against_scribe"] == pytest.approx(1 - other / base)
-    assert rows["scribe", "later", "overall"]["saving_against_scribe"] == 0
+    base, other = (rows[name, "later", "volume.total"]["value"] for name in ("scribe", "flooding"))
+    assert rows["flooding", "later", "volume.total"]["saved"] == pytest.approx(1 - other / base)
+    assert rows["scribe", "later", "volume.total"]["saved"] == 0
     # Rates are no whole numbers, so sums of them in another order differ in the last digit.
     copies = [row for key, row in rows.items() if key[2] == "dissemination.copies"]
     assert all(row["bound"] <= row["value"] * (1 + 1e-12) for row in copies)
     assert outcome.chosen is not None
-    assert outcome.chosen.later.overall == min(base, other)
+    assert outcome.chosen.later.volume.total == min(base, other)
+    assert outcome.against is not None
+    assert outcome.against.system == "scribe"
     accounts = outcome.accounts
     assert accounts["subscriptions"]["rows_in"] == accounts["subscriptions"]["kept"] == outcome.facts["subscriptions"]
     assert accounts["publications"]["kept"] == 100
@@ -122,8 +124,8 @@ sys.path.insert(0, sys.argv[1])
 import test_job as tests
 from coterie.pipeline import job
 from coterie.pipeline.session import open_session
-def half(spark, workloads, candidates, out, seed):
-    job_price_all(spark, workloads, candidates[:1], out, seed)
+def half(spark, workloads, candidates, out, ways):
+    job_price_all(spark, workloads, candidates[:1], out, ways)
     os.kill(os.getpid(), signal.SIGKILL)
 job_price_all, job.price_all = job.price_all, half
 tests.job.run_job(open_session("local[1]", profile="test"), tests.request(Path(sys.argv[2])), tests.candidates(),

@@ -11,7 +11,7 @@ from coterie.model import Relation
 from coterie.model.store import load_design, save_workload
 from coterie.pipeline import planning
 from coterie.pipeline.ordering import order_network
-from coterie.pipeline.planning import LATER, LEARN, Candidate, design_file, price_all
+from coterie.pipeline.planning import LATER, LEARN, Candidate, Ways, design_file, price_all
 from coterie.systems.magnet.parameters import MagnetParameters
 from coterie.systems.magnet.system import INTEREST_RING
 from coterie.workloads import make_workload
@@ -54,7 +54,9 @@ def test_the_planner_orders_big_rings_before_it_plans(spark, tmp_path, monkeypat
 
     monkeypatch.setattr(planning, "ORDERED_NODES_MIN", 300)
     monkeypatch.setattr(planning, "order_network", counted)
-    found = price_all(spark, tmp_path, [Candidate(INTEREST_RING, MagnetParameters())], tmp_path / "designs", seed=3)
+    found = price_all(
+        spark, tmp_path, [Candidate(INTEREST_RING, MagnetParameters())], tmp_path / "designs", Ways(seed=3)
+    )
     alone = INTEREST_RING.plan(learn, MagnetParameters(), 3)
     assert len(orders) == 1
     assert found[0].learn == price(alone, learn)
@@ -68,5 +70,7 @@ def test_small_rings_are_left_to_the_system(spark, tmp_path, monkeypatch):
     save_workload(learn, tmp_path / LEARN)
     save_workload(learn, tmp_path / LATER)
     monkeypatch.setattr(planning, "order_network", lambda *arguments: pytest.fail("not worth a job"))
-    found = price_all(spark, tmp_path, [Candidate(INTEREST_RING, MagnetParameters())], tmp_path / "designs", seed=3)
+    found = price_all(
+        spark, tmp_path, [Candidate(INTEREST_RING, MagnetParameters())], tmp_path / "designs", Ways(seed=3)
+    )
     assert found[0].learn == price(INTEREST_RING.plan(learn, MagnetParameters(), 3), learn)
