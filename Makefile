@@ -9,8 +9,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-run: setup  ## the main job on the embedded default
+run: setup  ## the main job on the embedded default: a fleet of brokers, then the same clients as peers
 	$(BIN)/coterie compare
+	@echo
+	$(BIN)/coterie compare --peers
 
 setup: $(VENV)/.ready  ## the command at .venv/bin/coterie, and a Java for Spark
 

@@ -23,9 +23,9 @@ from tests.conftest import small_workload
 
 FACTS = {
     "clients": 40, "nodes": 9, "topics": 6, "zones": [], "is_peers": False, "is_rate_assumed": False,
-    "is_held_out": False, "brokers_assumed": False, "zones_assumed": False, "sizes_assumed": 0.0, "published_per_s": 0.5,
-    "subscriptions": 70, "times_set_aside": 0, "filters": None, "filters_without_topics": 0, "publishers_per_topic": None,
-    "events_on_topics_nobody_wants": 0.0, "publishers_outside": 0, "shared_filters": 0,
+    "is_held_out": False, "brokers_assumed": False, "zones_assumed": False, "sizes_assumed": 0.0,
+    "published_per_s": 0.5, "subscriptions": 70, "times_set_aside": 0, "filters": None, "filters_without_topics": 0,
+    "publishers_per_topic": None, "events_on_topics_nobody_wants": 0.0, "publishers_outside": 0, "shared_filters": 0,
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from coterie.cli import choices
 from coterie.cli.bills import Unit, bill_tables, lost
 from coterie.cli.console import out, print_json, progress, settings_of
 from coterie.errors import ConfigError
-from coterie.model.prices import EXAMPLE, Prices, monthly, read_prices
+from coterie.model.prices import EXAMPLE, Prices, read_prices
 from coterie.model.wires import COTERIE
 from coterie.pipeline.embedded import embedded_request
 from coterie.pipeline.job import AGAINST, Outcome, Request, publish_plan, run_job
@@ -26,7 +26,7 @@ from coterie.pipeline.report import comparison
 from coterie.pipeline.schemas import TABLES
 from coterie.pipeline.session import open_session
 from coterie.pipeline.shapes import SHAPES, Choices, find_trace, shape_of
-from coterie.pipeline.verdict import sentences, verdict
+from coterie.pipeline.verdict import month_of, sentences, verdict
 from coterie.pipeline.windows import WindowChoices
 from coterie.systems import SYSTEMS, system_named
 
@@ -319,7 +319,7 @@ def _bill(entry: Priced, outcome: Outcome, prices: Prices) -> dict[str, object]:
         "learn": entry.learn.columns(),
         "later": entry.later.columns(),
         "later_bound": entry.later_bound.columns(),
-        "month": monthly(entry.later, prices, int(outcome.facts["nodes"]), int(outcome.facts["clients"])),
+        "month": month_of(entry.later, prices, outcome.facts),
         "plan_s": entry.plan_s,
         "price_s": entry.price_s,
     }

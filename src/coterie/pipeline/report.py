@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coterie.model.prices import EXAMPLE, Money, Prices, monthly
+from coterie.model.prices import EXAMPLE, Money, Prices
 from coterie.pipeline import charts
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.page import Report, ReportTable, Section, TableRow, figure
 from coterie.pipeline.plan_report import plan_section
 from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
-from coterie.pipeline.verdict import bytes_saved, gigabytes, sentences, usable
+from coterie.pipeline.verdict import bytes_saved, gigabytes, month_of, sentences, usable
 
 DWARFING = 6  # a bar so many times as long as the median one would hide the others
 
@@ -116,11 +116,10 @@ def _row(one: Priced, outcome: Outcome, shown: Shown) -> TableRow:
 
 
 def _money(rows: Sequence[Priced], outcome: Outcome, shown: Shown) -> Section:
-    sizes = int(outcome.facts["nodes"]), int(outcome.facts["clients"])
     table = []
     for one in rows:
         assert one.later is not None
-        paid = monthly(one.later, shown.prices, *sizes)
+        paid = month_of(one.later, shown.prices, outcome.facts)
         table.append(
             TableRow([one.name, gigabytes(one.later.volume.total)] + [f"{value:,.2f}" for value in _paid(paid)])
         )

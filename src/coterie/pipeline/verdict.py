@@ -52,8 +52,7 @@ def verdict(outcome: Outcome, prices: Prices, best: Priced | None = None) -> Ver
     now, best = outcome.against, best or outcome.chosen
     if now is None or best is None or now.later is None or best.later is None:
         return None
-    sizes = int(outcome.facts["nodes"]), int(outcome.facts["clients"])
-    paid = [monthly(bill, prices, *sizes) for bill in (now.later, best.later)]
+    paid = [month_of(bill, prices, outcome.facts) for bill in (now.later, best.later)]
     gain = now.later.volume.total - best.later.volume.total
     once = best.later.setup.bytes if best.later.setup.moves else 0.0
     return Verdict(
@@ -65,6 +64,12 @@ def verdict(outcome: Outcome, prices: Prices, best: Priced | None = None) -> Ver
         paid[0],
         paid[1],
     )
+
+
+def month_of(bill: Ledger, prices: Prices, facts: Facts) -> Money:
+    """Peers are not rented by the hour."""
+    brokers = 0 if facts["is_peers"] else int(facts["nodes"])
+    return monthly(bill, prices, brokers, int(facts["clients"]))
 
 
 def sentences(outcome: Outcome, prices: Prices) -> list[str]:
