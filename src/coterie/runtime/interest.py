@@ -2,7 +2,7 @@
 
 A filter without wildcards is a topic of the overlay. A filter with wildcards is a channel of its own, named like the
 filter: its node joins that channel, all nodes are told the filter, and whoever publishes a topic that matches
-publishes on the channel as well. So a topic that nobody has used before needs no preparation (decision 0010).
+publishes on the channel as well. So a topic that nobody has used before needs no preparation (decision 6).
 """
 
 from __future__ import annotations
