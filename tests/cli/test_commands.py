@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from coterie.sim.run import STORM_S
+
 SMALL = ["--nodes", "60", "--topics", "12", "--subscriptions", "3", "--with", "modes=3", "--with", "modes_per_peer=1"]
 
 
@@ -30,7 +32,7 @@ def test_simulate_is_the_same_bytes_twice_and_under_another_hash_seed() -> None:
     assert first.returncode == 0, first.stderr
     assert first.stdout == coterie(*arguments, PYTHONHASHSEED="2").stdout
     ledger = json.loads(first.stdout)["ledger"]
-    assert ledger["loss.owed"] == ledger["loss.delivered"] == 180
+    assert ledger["loss.owed"] == ledger["loss.delivered"] == 180 / 60  # a second
 
 
 def test_simulate_with_faults_lists_what_was_lost() -> None:
@@ -38,7 +40,7 @@ def test_simulate_with_faults_lists_what_was_lost() -> None:
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["probes"] == 12
-    assert report["ledger"]["loss.lost"] == len(report["lost"])
+    assert report["ledger"]["loss.lost"] * STORM_S == pytest.approx(len(report["lost"]))
     assert all(entry["reason"] for entry in report["lost"])
 
 
@@ -78,7 +80,7 @@ def test_a_trace_can_be_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["simulate", "--system", "gossip"], 2, "one of flooding, scribe"),
+        (["simulate", "--system", "gossip"], 2, "one of flooding, mesh"),
         (["simulate", "--workload", "nonsense"], 2, "multimodal"),
         (["simulate", "--nodes", "-4"], 2, "nodes = -4"),
         (["simulate", "--nodes", "many"], 2, "--nodes"),
