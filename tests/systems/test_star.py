@@ -96,6 +96,7 @@ def test_what_copies_are_called(
         assert [one * SPAN_S for one in columns] == pytest.approx([wanted, relayed, filtered, 0, 0])
 
 
+@settings(max_examples=25)
 @given(seed=st.integers(0, 2**32))
 def test_the_chosen_hub_makes_the_fewest_copies(seed: int) -> None:
     workload = small_workload(7, 5, seed, subscribers=14)
