@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.errors import ConfigError, InputError
-from coterie.model import Relation
-from coterie.pipeline import ingest, windows, wishing
+from coterie.pipeline import ingest, windows
 from coterie.pipeline.interests import filter_names, subscriber_names, topic_names
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import write_part
@@ -334,28 +333,6 @@ def test_filters_come_to_the_topics_that_are_published(spark, tmp_path):
     assert facts["events_on_topics_nobody_wants"] == pytest.approx(1 / (facts["end_s"] - facts["start_s"]))
     assert stays_of(learn, out) == []
     assert stays_of(later, out) == [("dan", "$share/g/site/#", 500.0 - facts["cut_s"], np.inf)]
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_blocks_of_clients_expand_like_the_obvious_loop(monkeypatch, seed):
-    monkeypatch.setattr(wishing, "PAIRS_AT_ONCE", 20)
-    draw = np.random.default_rng(seed)
-    of = Relation.from_pairs(draw.integers(0, 30, 80), draw.integers(0, 12, 80), 30, 12)
-    matches = Relation.from_pairs(draw.integers(0, 12, 60), draw.integers(0, 9, 60), 12, 9)
-    shared = draw.random(12) < 0.4
-    members = np.bincount(of.columns, minlength=12)
-    expected = defaultdict(float)
-    for client in range(30):
-        for wish in of.row(client):
-            for topic in matches.row(wish):
-                expected[client, int(topic)] += 1 / members[wish] if shared[wish] else 1
-    interests, weights = wishing.expanded(of, matches, shared)
-    interests.check("expanded")
-    found = zip(interests.rows.tolist(), interests.columns.tolist(), weights.tolist(), strict=True)
-    assert {(client, topic): weight for client, topic, weight in found} == pytest.approx(
-        {pair: min(1.0, weight) for pair, weight in expected.items()}
-    )
-    assert wishing.expanded(of, matches, np.zeros(12, bool))[1] is None
 
 
 def test_plain_names_are_names_whatever_letters_they_have(spark, tmp_path):
