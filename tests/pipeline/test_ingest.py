@@ -328,9 +328,7 @@ def test_a_json_array_has_a_row_for_each_element(spark, tmp_path):
     assert "broken JSON array" in next(iter(torn.reasons))
 
 
-@pytest.mark.parametrize("chunk_bytes", [1 << 22, 16])
-def test_a_quoted_line_break_does_not_end_a_row(spark, tmp_path, monkeypatch, chunk_bytes):
-    monkeypatch.setattr(files, "CHUNK_BYTES", chunk_bytes)
+def test_a_quoted_line_break_does_not_end_a_row(spark, tmp_path):
     text = (
         'user,page,t\n"o\'hara\n\nann",news,1\nbob,"a ""b""\n,c",2\ncid,5" disk,3\n'
         'dan,p,4\neve,"x\ny",5\nfay,"never closed,6\ngus,q,7\n'

@@ -77,7 +77,7 @@ def _lines(file: InputFile, start: int, stop: int | None) -> Iterator[Block]:
             skipping = not newline
         whole, newline, rest = (rest + chunk).rpartition(b"\n")
         if newline and may_break:
-            at = _open_quote(whole)
+            at = _open_quote(whole, file)
             if at < len(whole):
                 whole, newline, rest = whole[:at], b"", whole[at:] + newline + rest
         if whole or newline:
@@ -91,17 +91,27 @@ def _lines(file: InputFile, start: int, stop: int | None) -> Iterator[Block]:
         raise Torn(torn)
 
 
-def _open_quote(lines: bytes) -> int:
-    """Where the line begins whose quote is still open at the end; the length if there is none, or too far back."""
-    if lines.count(b'"') % 2 == 0:
-        return len(lines)
-    end = len(lines)
+def _open_quote(lines: bytes, file: InputFile) -> int:
+    """Where the last line begins that opens a quote and does not close it; the length if no such line is near the end.
+
+    Counting quotes would not do: one stray quote before would turn all that follow inside out.
+    """
+    end = len(lines) if b'"' in lines else -1
     while end > 0 and len(lines) - end < HELD_BYTES_MAX:
         begin = lines.rfind(b"\n", 0, end) + 1
         if lines.count(b'"', begin, end) % 2:
-            return begin
+            text = lines[begin:end].decode("utf-8", "replace").rstrip("\r")
+            return begin if _is_open(text, file) else len(lines)
         end = begin - 1
     return len(lines)
+
+
+def _is_open(line: str, file: InputFile) -> bool:
+    try:
+        next(csv.reader([line], delimiter=file.delimiter, strict=True))
+    except csv.Error:
+        return True
+    return False
 
 
 def _rest_of_line(path: str, start: int) -> bytes:
