@@ -54,7 +54,7 @@ def test_malformed_input_on_both_ports(tmp_path: Path) -> None:
         encode_packet(p.Publish("a/b", b"x" * 50, 1, packet_id=3), p.MQTT_5),
         encode_packet(p.Subscribe(1, (p.Subscription("a/#", 1),)), p.MQTT_5),
     ]
-    hello = encode_hello(Hello(LINK_VERSION, "coterie", "flooding", 1, b"n" * 16))
+    hello = encode_hello(Hello(LINK_VERSION, "coterie", "flooding", 1, b"n" * 32))
     peer = [frame(HELLO, hello), frame(PROOF, b"p" * 32), frame(MESSAGE, b"\x01\x93"), frame(CONTROL, b"\x01\x90")]
 
     async def main() -> None:
@@ -82,7 +82,7 @@ def test_a_peer_without_the_key_gets_nowhere(tmp_path: Path) -> None:
     async def main() -> None:
         async with Network(tmp_path, "flooding", 2) as network:
             reader, writer = await asyncio.open_connection("127.0.0.1", network.nodes[0].config.links.port)
-            writer.write(frame(HELLO, encode_hello(Hello(LINK_VERSION, "coterie", "flooding", 1, b"n" * 16))))
+            writer.write(frame(HELLO, encode_hello(Hello(LINK_VERSION, "coterie", "flooding", 1, b"n" * 32))))
             writer.write(frame(PROOF, b"\0" * 32))
             data = await reader.read()  # its own greeting and proof, then the end
             assert data

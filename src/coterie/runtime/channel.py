@@ -1,17 +1,14 @@
 """One TCP connection between two nodes: who are you, prove it, then frames until one side goes.
 
-Both sides greet with a nonce and prove with an HMAC over both nonces, both nodes and the role that they know the
-network's key. With certificates, TLS has checked the peer before, and its certificate must name the node it claims to
-be.
+Both sides greet with a fresh key; whatever comes then is sealed with what follows from both keys, both greetings and
+the network's shared key (`sealing`), so the first record that opens is the proof. With certificates, TLS has checked
+the peer before, and its certificate must name the node it claims to be.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import secrets
 import socket
-from hashlib import sha256
 from typing import Protocol, cast
 
 from coterie.errors import RemoteProtocolError
@@ -25,7 +22,9 @@ from coterie.runtime.frames import (
     decode_hello,
     encode_hello,
     frame,
+    greeting_in,
 )
+from coterie.runtime.sealing import Sealing
 
 GREETING_BYTES_MAX = 1024
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
@@ -73,42 +72,55 @@ class Channel(asyncio.Protocol):
         self.reason = "the connection closed"
         self._owner = owner
         self._is_dialler = dialled is not None
-        self._reader = FrameReader(GREETING_BYTES_MAX)
-        self._nonce = secrets.token_bytes(16)
-        self._hello: Hello | None = None
+        self._reader = FrameReader(owner.frame_bytes_max)
+        self._sealing = Sealing(self._is_dialler)
+        self._greeting = b""  # ours
+        self._early = b""  # the start of theirs
+        self._is_greeted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         _watch_host(transport.get_extra_info("socket"))
         owner = self._owner
-        hello = Hello(LINK_VERSION, owner.network, owner.system, owner.node, self._nonce)
-        self.transport.write(frame(HELLO, encode_hello(hello)))
+        hello = Hello(LINK_VERSION, owner.network, owner.system, owner.node, self._sealing.public)
+        self._greeting = encode_hello(hello)
+        self.transport.write(frame(HELLO, self._greeting))
 
     def data_received(self, data: bytes) -> None:
         self.heard_s = self._owner.now()
         self.bytes_in += len(data)
         try:
-            frames = self._reader.feed(data)
-            while frames and not self.is_open:
-                self._greet(*frames.pop(0))
-            if self.is_open and frames:
+            if not self._is_greeted:
+                data = self._greet(self._early + data)
+            frames = self._reader.feed(self._sealing.open(data)) if data else []
+            if frames and not self.is_open:
+                self._take_proof(*frames.pop(0))
+            if frames:
                 self._owner.received(self, frames)
         except RemoteProtocolError as error:
             self.abort(str(error))
 
-    def _greet(self, kind: int, body: bytes) -> None:
-        if kind == HELLO and self._hello is None:
-            self._check_hello(decode_hello(body))
-            assert self.transport is not None
-            self.transport.write(frame(PROOF, self._proof(self._is_dialler, mine=True)))
-        elif kind == PROOF and self._hello is not None:
-            if not hmac.compare_digest(body, self._proof(not self._is_dialler, mine=False)):
-                raise RemoteProtocolError("the proof is wrong: is the network's key the same on both nodes?")
-            self.is_open = True
-            self._reader.bytes_max = self._owner.frame_bytes_max
-            self._owner.opened(self)
-        else:
+    def _greet(self, data: bytes) -> bytes:
+        """Take the other's greeting once it is whole; returns what came behind it."""
+        found = greeting_in(data, GREETING_BYTES_MAX)
+        if found is None:
+            self._early = data
+            return b""
+        body, rest = found
+        hello = decode_hello(body)
+        self._check_hello(hello)
+        self._sealing.agree(self._greeting, body, hello.public, self._owner.keys)
+        self._is_greeted, self._early = True, b""
+        assert self.transport is not None
+        self.transport.write(self._sealing.seal(frame(PROOF, b"")))
+        return rest
+
+    def _take_proof(self, kind: int, body: bytes) -> None:
+        """It opened: whoever sent it has the key, and means this conversation."""
+        if kind != PROOF or body:
             raise RemoteProtocolError(f"a frame of kind {kind} before the greeting was over")
+        self.is_open = True
+        self._owner.opened(self)
 
     def _check_hello(self, hello: Hello) -> None:
         owner = self._owner
@@ -116,12 +128,11 @@ class Channel(asyncio.Protocol):
             raise RemoteProtocolError(f"links of version {hello.version}, this node speaks {LINK_VERSION}")
         if (hello.network, hello.system) != (owner.network, owner.system):
             raise RemoteProtocolError(f"belongs to {hello.network}/{hello.system}, not {owner.network}/{owner.system}")
-        if len(hello.nonce) != 16 or hello.node == owner.node or self.peer not in (-1, hello.node):
+        if hello.node == owner.node or self.peer not in (-1, hello.node):
             raise RemoteProtocolError(f"node {hello.node} is not who should be there")
         if not owner.may_link(hello.node):
             raise RemoteProtocolError(f"node {hello.node} is not expected here")
         self._check_certificate(hello.node)
-        self._hello = hello
         self.peer = hello.node
 
     def _check_certificate(self, node: int) -> None:
@@ -133,13 +144,6 @@ class Channel(asyncio.Protocol):
             if f"node-{node}" not in names:
                 raise RemoteProtocolError(f"the certificate names {sorted(names)}, not node-{node}")
 
-    def _proof(self, is_dialler: bool, mine: bool) -> bytes:
-        assert self._hello is not None
-        nonces = (self._nonce, self._hello.nonce) if mine else (self._hello.nonce, self._nonce)
-        nodes = (self._owner.node, self._hello.node) if mine else (self._hello.node, self._owner.node)
-        text = b"|".join((b"dial" if is_dialler else b"take", *nonces, b"%d|%d" % nodes, self._owner.network.encode()))
-        return hmac.new(self._owner.keys[0] if self._owner.keys else b"", text, sha256).digest()
-
     # --- out ---
 
     def put(self, data: bytes) -> None:
@@ -149,8 +153,9 @@ class Channel(asyncio.Protocol):
     def flush(self, now_s: float) -> None:
         if self.output:
             if self.transport is not None and not self.transport.is_closing():
-                self.transport.write(b"".join(self.output))
-                self.bytes_out += self.output_bytes
+                sealed = self._sealing.seal(b"".join(self.output))
+                self.transport.write(sealed)
+                self.bytes_out += len(sealed)
                 self.sent_s = now_s
             self.output.clear()
             self.output_bytes = 0

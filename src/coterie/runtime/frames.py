@@ -1,9 +1,9 @@
 """What travels on a link between two nodes: the frame, and what the drivers themselves have to say to each other.
 
-A frame is a length (4 bytes), a kind (1 byte) and a body; the body of a MESSAGE is the tag of the plan it belongs to (1
-byte, see `planes`) and the system's own codec, which begins with its version. TRACKED frames carry a number in front of
-the body: the receiver answers DONE with that number when everything the frame caused has been dealt with (see
-`cascades`).
+A frame is a length (4 bytes), a kind (1 byte) and a body; all but the greeting (HELLO) travel in sealed records. The
+body of a MESSAGE is the tag of the plan it belongs to (1 byte, see `planes`) and the system's own codec, which begins
+with its version. TRACKED frames carry a number in front of the body: the receiver answers DONE with that number when
+everything the frame caused has been dealt with (see `cascades`).
 """
 
 from __future__ import annotations
@@ -36,6 +36,16 @@ def numbered(body: bytes) -> tuple[int, bytes]:
     if len(body) < 8:
         raise RemoteProtocolError("a frame is too short for its number")
     return _NUMBER.unpack_from(body)[0], body[8:]
+
+
+def greeting_in(data: bytes, bytes_max: int) -> tuple[bytes, bytes] | None:
+    """(the body of a HELLO, what comes behind it); None while it is not whole."""
+    if len(data) < 5:
+        return None
+    length, kind = _HEAD.unpack_from(data)
+    if kind != HELLO or length > bytes_max:
+        raise RemoteProtocolError("the first frame is no greeting")
+    return (data[5 : 5 + length], data[5 + length :]) if len(data) >= 5 + length else None
 
 
 class FrameReader:
@@ -209,7 +219,7 @@ class Hello(msgspec.Struct, frozen=True, array_like=True):
     network: str
     system: str
     node: int
-    nonce: bytes
+    public: bytes
 
 
 _decode_hello = msgspec.msgpack.Decoder(Hello).decode

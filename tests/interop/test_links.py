@@ -1,0 +1,181 @@
+"""Somebody between two nodes: what is heard tells nothing; whatever is changed, repeated or sent back is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.runtime.config import LinkSection, Peer
+from coterie.runtime.frames import MESSAGE, frame
+from coterie.runtime.links import Links
+from tests.interop.fleet import Network, run, until
+
+pytestmark = pytest.mark.interop
+SECRET = b"nobody else should read this" * 4
+
+
+class Between:
+    """A relay that keeps what passes and may change what the dialler says."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.kept = 0, [b"", b""]
+        self.change: Callable[[bytes], bytes] = lambda data: data
+        self._to = port
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reader_there, writer_there = await asyncio.open_connection("127.0.0.1", self._to)
+        ways = [self._pass(reader, writer_there, 0), self._pass(reader_there, writer, 1)]
+        tasks = [asyncio.create_task(way) for way in ways]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for end in (writer, writer_there):
+            end.transport.abort()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, side: int) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                self.kept[side] += data
+                writer.write(self.change(data) if side == 0 else data)
+        except ConnectionError:
+            return
+
+    def stop(self) -> None:
+        self._server.close()
+
+
+class Pair:
+    """Two ends with somebody between them; node 0 dials."""
+
+    def __init__(self, keys: tuple[tuple[bytes, ...], tuple[bytes, ...]] = ((b"k",), (b"k",))) -> None:
+        self.keys = keys
+        self.got: list[bytes] = []
+        self.said: list[str] = []
+
+    async def __aenter__(self) -> Pair:
+        settings = LinkSection(heartbeat_s=5.0, silence_s=20.0, backoff_s=0.05, backoff_s_max=0.05)
+        self.there = Links("n", "s", 1, self.keys[1], [Peer(id=0, host="127.0.0.1", port=1)], settings)
+        self.there.on_frames = lambda peer, frames: self.got.extend(body for _, body in frames)
+        self.there.log = self.said.append
+        self.between = Between(await self.there.listen())
+        await self.between.start()
+        self.here = Links("n", "s", 0, self.keys[0], [Peer(id=1, host="127.0.0.1", port=self.between.port)], settings)
+        self.here.want([1])
+        return self
+
+    def is_linked(self) -> bool:
+        """Looks, and tries again where it is not."""
+        self.here.want([1])
+        return self.here.is_connected(1) and self.there.is_connected(0)
+
+    async def say(self, text: bytes) -> None:
+        self.here.send(1, frame(MESSAGE, text))
+        self.here.flush()
+        await asyncio.sleep(0)
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.here.close()
+        await self.there.close()
+        self.between.stop()
+        await asyncio.sleep(0.01)
+
+
+def test_who_listens_learns_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Pair() as pair:
+            await pair.say(SECRET)
+            await until(lambda: pair.got == [SECRET])
+            assert SECRET[:28] not in pair.between.kept[0]
+
+    run(main)
+
+
+def flip(data: bytes) -> bytes:
+    return data[:-1] + bytes([data[-1] ^ 1])
+
+
+@pytest.mark.parametrize(
+    "change", [flip, lambda data: data + data, lambda data: data[:-5], lambda data: b"\0" * len(data)]
+)
+def test_what_is_changed_on_the_way_ends_the_connection_and_the_link_comes_back(change: Any, tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Pair() as pair:
+            await pair.say(b"before")
+            await until(lambda: pair.got == [b"before"])
+            pair.between.change = change
+            await pair.say(b"changed")
+            await pair.say(b"and more of it, so that something comes behind")
+            await until(lambda: any("does not open" in one for one in pair.said) or pair.got[1:] == [b"changed"])
+            pair.between.change = lambda data: data
+            await until(lambda: any("does not open" in one for one in pair.said))
+            assert set(pair.got) <= {b"before", b"changed"}  # a record that was repeated had arrived once
+            await until(lambda: pair.there.counts.lost == 1 and not pair.here.is_connected(1))
+            await until(pair.is_linked)
+            await pair.say(b"after")
+            await until(lambda: pair.got[-1] == b"after")
+
+    run(main)
+
+
+def test_a_captured_conversation_is_no_use(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Pair() as pair:
+            await pair.say(SECRET)
+            await until(lambda: pair.got == [SECRET])
+            for captured in (pair.between.kept[0], pair.between.kept[1]):  # replayed, and reflected
+                reader, writer = await asyncio.open_connection("127.0.0.1", pair.between._to)
+                writer.write(captured)
+                await asyncio.wait_for(reader.read(), 10)  # its greeting, then the end
+                writer.close()
+            await until(lambda: pair.there.counts.refused == 2)
+            assert pair.got == [SECRET]
+            assert any("key the same" in one for one in pair.said)
+            await pair.say(b"still here")
+            await until(lambda: pair.got[-1] == b"still here")
+
+    run(main)
+
+
+def test_nodes_without_the_key_stay_apart_and_with_two_keys_meet(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Pair(((b"a",), (b"b",))) as pair:
+            await until(lambda: any("key the same" in one for one in pair.said))
+            assert not pair.there.connected
+        async with Pair(((b"a", b"b"), (b"b",))) as pair:
+            await until(lambda: any("key the same" in one for one in pair.said))  # b's side does not take a yet
+            pair.there.keys = (b"b", b"a")
+            await until(pair.is_linked)
+            await pair.say(b"x")
+            await until(lambda: pair.got == [b"x"])
+
+    run(main)
+
+
+def test_keys_are_changed_while_the_network_runs(tmp_path: Path) -> None:
+    """Every step is taken node by node, with links made anew in between; messages pass all the time."""
+
+    async def main() -> None:
+        async with Network(tmp_path, "flooding", 2) as network:
+            got: list[Any] = []
+            reader, writer = await network.client(0, "reader", got), await network.client(1, "writer")
+            await reader.subscribe("t", qos=1)
+            sent = 0
+            for keys in ((b"test", b"new"), (b"new", b"test"), (b"new",)):
+                for node in network.nodes:
+                    node.network.links.keys = keys
+                    node.network.links.block([1 - node.config.node.id])
+                    node.network.links.block([])
+                    await writer.publish("t", b"%d" % sent, qos=1)
+                    sent += 1
+                    await until(lambda: len({one.payload for one in got}) == sent)  # noqa: B023
+            await reader.stop()
+            await writer.stop()
+
+    run(main)
