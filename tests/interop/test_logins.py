@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import shutil
 import ssl
+import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import jwt
 import pytest
 
 from coterie.errors import RunError
@@ -40,13 +42,15 @@ async def node_with(folder: Path, **sections: dict[str, Any]) -> AsyncIterator[L
         await node.stop()
 
 
-async def answer_to(node: LiveNode, packet: p.Connect, *more: p.Packet, local: str = "127.0.0.1") -> list[Any]:
+async def answer_to(
+    node: LiveNode, packet: p.Connect, *more: p.Packet, local: str = "127.0.0.1", wait_s: float = 0.4
+) -> list[Any]:
     """What a node says until it closes the connection or falls silent; from any address of this machine."""
     reader, writer = await asyncio.open_connection("127.0.0.1", node.ports["mqtt"], local_addr=(local, 0))
     decoder, found = Decoder(packet.version), []
     writer.write(b"".join(encode_packet(one, packet.version) for one in (packet, *more)))
     try:
-        while data := await asyncio.wait_for(reader.read(65_536), 0.4 if found else 20.0):
+        while data := await asyncio.wait_for(reader.read(65_536), wait_s if found else 20.0):
             decoder.feed(data)
             while (said := decoder.next_packet()) is not None:
                 found.append(said)
@@ -148,6 +152,20 @@ def test_what_there_is_no_room_for_is_refused(tmp_path: Path) -> None:
             totals = figures.totals(node)
             assert [totals[f"{name}_refused_total"] for name in ("retained", "subscriptions", "stored")] == [4, 2, 1]
             assert "coterie_stored_refused_total" in figures.prometheus(node)
+
+    run(main)
+
+
+def test_a_connection_lasts_as_long_as_its_token(tmp_path: Path) -> None:
+    access = {"anonymous": "never", "jwt": {"algorithms": ["HS256"], "key": "k" * 32}}
+
+    async def main() -> None:
+        async with node_with(tmp_path, access=access) as node:
+            token = jwt.encode({"sub": "dev", "exp": time.time() + 2}, "k" * 32, "HS256")
+            found = await answer_to(node, login("dev", token), wait_s=10.0)
+            assert [type(one) for one in found] == [p.ConnAck, p.Disconnect]
+            assert found[1].reason == Reason.NOT_AUTHORIZED
+            assert (await answer_to(node, login("dev", token)))[0].reason == Reason.BAD_USER_NAME_OR_PASSWORD
 
     run(main)
 

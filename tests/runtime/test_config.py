@@ -54,6 +54,14 @@ def test_mistakes_name_the_key(table: dict[str, object], named: str) -> None:
         config_of(table)
 
 
+def test_secrets_are_not_told_with_a_mistake() -> None:
+    for table in ({"network": {"keyy": "geheim"}}, {"admin": {"tokn": 1, "token": 7}},
+                  {"access": {"users": [{"name": "a", "passwort": "geheim"}]}}):  # fmt: skip
+        with pytest.raises(ConfigError) as told:
+            config_of(table)
+        assert "geheim" not in str(told.value)
+
+
 def test_a_file_that_is_not_toml(tmp_path: Path) -> None:
     path = tmp_path / "node.toml"
     path.write_text("[node\n")

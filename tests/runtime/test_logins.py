@@ -47,6 +47,17 @@ def test_however_many_ask_it_is_checked_once_and_then_known() -> None:
     assert logins.known(key, 20.0) is None
 
 
+def test_a_token_is_not_known_for_longer_than_it_holds() -> None:
+    logins = book(right_s=300.0)
+    for until_s, is_known in ((12.0, True), (10.5, False), (9.0, False)):
+        assert line_up(logins, "ann")
+        following = logins.next()
+        assert following is not None
+        logins.done(following[0], Verdict(user="ann", until_s=until_s), 10.0)
+        assert (logins.known(following[0], 11.0) is not None) == is_known
+        logins.forget()
+
+
 def test_names_and_passwords_do_not_run_into_each_other() -> None:
     logins = book()
     assert logins.key(Check("ab", b"c")) != logins.key(Check("a", b"bc"))

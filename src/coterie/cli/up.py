@@ -29,6 +29,7 @@ from coterie.systems import system_named
 
 ADMIN_OFFSET, LINK_OFFSET = 1000, 2000
 HEALTHY_S = 60.0
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the terminal is gone: nobody is left behind
 
 BasePort = Annotated[int, typer.Option(min=1, max=65_535 - LINK_OFFSET, help="The base port of `coterie up`.")]
 
@@ -64,7 +65,7 @@ def up_command(
     configs = arrange(chosen, settings, nodes, base_port, data, seed, host)
     admin_ports = [base_port + ADMIN_OFFSET + node for node in range(nodes)]
     fleet = Fleet(chosen, configs, admin_ports, host, read_token(data / TOKEN_FILE))
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, signal.default_int_handler)
     try:
         fleet.start()
@@ -215,7 +216,7 @@ class Fleet:
             return
         code = 1
         try:
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in ENDING:
                 signal.signal(number, signal.SIG_DFL)
             os.setpgid(0, 0)  # Ctrl-C is for the parent, which then stops everybody in order
             path = self._configs[node]
@@ -271,7 +272,7 @@ class Fleet:
 
     def stop(self) -> None:
         """Ask, wait, insist; a second Ctrl-C does not leave anybody behind."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in ENDING:
             signal.signal(number, signal.SIG_IGN)
         if self._follower:
             os.kill(self._follower, signal.SIGKILL)

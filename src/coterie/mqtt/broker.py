@@ -32,6 +32,7 @@ class Verdict(NamedTuple):
     server_reference: str = ""
     detail: str = ""
     user: str | None = None
+    until_s: float | None = None  # when the proof of it ends, in wall time
 
 
 class Policy(Protocol):

@@ -278,6 +278,8 @@ def _pointed(said: str, table: dict[str, Any]) -> ConfigError:
             value = None
             break
     name = ".".join(keys).replace(".[", "[") or "the configuration"
+    if any(word in name.lower() for word in ("key", "token", "password", "users")):
+        value = "(not shown)"  # a secret in the wrong place is still one
     return ConfigError(name, value, f"{reason}; see `coterie node --example-config`")
 
 

@@ -26,8 +26,8 @@ class TokenRule:
     audience: str
     issuer: str
 
-    def user_of(self, token: bytes) -> str | None:
-        """The user whom a token names, or None if anything about it is wrong."""
+    def verdict(self, token: bytes, user: str) -> Verdict:
+        """Success if nothing about a token is wrong and it names this user; it holds until the token expires."""
         try:
             claims: dict[str, Any] = jwt.decode(
                 token,
@@ -38,9 +38,10 @@ class TokenRule:
                 options={"require": ["exp", self.user_claim], "verify_aud": bool(self.audience)},
             )
         except (jwt.PyJWTError, ValueError, TypeError):
-            return None
-        user = claims[self.user_claim]
-        return user if isinstance(user, str) and user else None
+            return WRONG
+        if not user or claims[self.user_claim] != user:
+            return WRONG
+        return Verdict(user=user, until_s=float(claims["exp"]))
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Check:
 
     def run(self) -> Verdict:
         if self.tokens is not None and self.secret.count(b".") == 2:
-            return Verdict(user=self.user) if self.tokens.user_of(self.secret) == self.user else WRONG
+            return self.tokens.verdict(self.secret, self.user)
         # An unknown user costs as much as a known one, so that names cannot be found out by the clock.
         try:
             is_right = check_password(self.secret, self.stored)

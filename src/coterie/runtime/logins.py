@@ -98,6 +98,8 @@ class LoginBook:
         """It was checked; returns whom to tell."""
         is_right = verdict.reason is Reason.SUCCESS
         lasts_s = self._settings.right_s if is_right else self._settings.wrong_s
+        if verdict.until_s is not None:
+            lasts_s = min(lasts_s, verdict.until_s - now_s)
         if lasts_s > 0 and verdict.reason is not Reason.SERVER_BUSY:
             self._known[key] = verdict, now_s + lasts_s
             self._known.move_to_end(key)

@@ -195,6 +195,11 @@ class Server:
             for publish in run:
                 network.publish(message_of(publish, now_s, session.client_id))
 
+    def _expire(self, client: ClientLink, connection: Connection) -> None:
+        """What the client showed holds no longer; it has to show something new."""
+        if connection.state is State.OPEN and not client.is_closing:
+            self.throw_out(client, connection, Reason.NOT_AUTHORIZED)
+
     def throw_out(self, client: ClientLink, connection: Connection, reason: Reason) -> None:
         ended = self.broker.disconnect(connection, reason, self.wall_s())
         self._touch(client)
@@ -304,6 +309,8 @@ class Server:
             return
         session = connection.session
         assert session is not None
+        if verdict.until_s is not None:
+            self._loop.call_later(max(0.0, verdict.until_s - now_s), self._expire, client, connection)
         self.moving.returned(session.client_id)
         if not (is_known or packet.clean_start or self.network.is_alone) and session.expiry_s:
             self.moving.seek(session.client_id, session.owner)
