@@ -1,0 +1,228 @@
+"""What strangers can send, one function each: it takes any bytes and raises only what it says it raises.
+
+`SEEDS` are good inputs to start from. Inputs that ever broke something are kept in `corpus/TARGET/` and tried first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from coterie.errors import ConfigError, RemoteProtocolError
+from coterie.model.plan import Slice
+from coterie.mqtt import packets as p
+from coterie.mqtt.broker import Broker
+from coterie.mqtt.encode import encode_packet
+from coterie.mqtt.options import ServerOptions
+from coterie.mqtt.properties import Properties
+from coterie.mqtt.publish import Message
+from coterie.mqtt.reasons import MqttError
+from coterie.mqtt.stream import Decoder
+from coterie.mqtt.topics import check_filter, filter_matches, split_shared
+from coterie.runtime.access import Access
+from coterie.runtime.admin import AdminInterface
+from coterie.runtime.carried import decode_carried, encode_carried
+from coterie.runtime.config import AccessSection, config_of
+from coterie.runtime.frames import (
+    CONTROL,
+    HELLO,
+    MESSAGE,
+    Filters,
+    FrameReader,
+    Handed,
+    Hello,
+    Seek,
+    decode_control,
+    decode_hello,
+    encode_control,
+    encode_hello,
+    frame,
+    greeting_in,
+)
+from coterie.runtime.guard import Guard
+from coterie.runtime.passwords import hash_password, read_password_file
+from coterie.runtime.rights import Rights, Rules, filter_covers
+from coterie.runtime.sealing import Sealing
+
+OPTIONS = ServerOptions(packet_bytes_max=4096, queue_bytes_max=1 << 16, unread_bytes_max=4096)
+SAID: list[p.Packet] = [
+    p.Publish("a/b", b"x" * 20, 0),
+    p.Publish("a/b", b"payload", 1, packet_id=3, properties=Properties(message_expiry_s=5, topic_alias=1)),
+    p.Publish("a", b"payload", 2, retain=True, packet_id=4),
+    p.PubRel(4),
+    p.Subscribe(1, (p.Subscription("a/#", 1), p.Subscription("$share/g/+/b", 2))),
+    p.Unsubscribe(2, ("a/#",)),
+    p.PubAck(1),
+    p.PubRec(1),
+    p.PubComp(1),
+    p.PingReq(),
+    p.Disconnect(4, Properties(session_expiry_s=9)),
+]
+WILL = p.Will("gone", b"will", 1, True)
+CONNECTS = [p.Connect("c", version, False, 30, "ann", b"secret", WILL) for version in (4, 5)]
+RECORDS = [encode_packet(packet, connect.version) for connect in CONNECTS for packet in (connect, *SAID)]
+
+
+def codec(data: bytes) -> None:
+    """Bytes to packets; what is a packet comes back from its own encoding."""
+    for version in (0, 4, 5):
+        decoder = Decoder(version, 4096)
+        decoder.feed(data)
+        try:
+            while (packet := decoder.next_packet()) is not None:
+                again = Decoder(decoder.version if type(packet) is not p.Connect else 0)
+                again.feed(encode_packet(packet, decoder.version))
+                assert again.next_packet() == packet
+        except MqttError:
+            continue
+
+
+def broker(data: bytes) -> None:
+    """A connection from its first byte, and one that has been accepted; somebody else goes on being served."""
+    node = Broker(OPTIONS, Access(AccessSection(anonymous_publish=("a/#",), anonymous_subscribe=("a/#",))))
+    other = node.open(0.0)
+    node.serve(other, encode_packet(p.Connect("other", 5), 5) + encode_packet(SAID[4], 5), 0.0)
+    for first in (b"", encode_packet(p.Connect("c", 4), 4), encode_packet(p.Connect("d", 5), 5)):
+        connection = node.open(0.0)
+        node.serve(connection, first + data, 1.0)
+        node.lost(connection, 2.0)
+    node.on_time(100.0)
+    before = len(other.output)
+    node.serve(other, encode_packet(p.PingReq(), 5), 3.0)
+    assert len(other.output) > before
+    assert all(check_filter(one) for session in node.sessions.values() for one in session.subscriptions)
+
+
+def frames(data: bytes) -> None:
+    """What comes on a link once it is open, and the greeting."""
+    reader = FrameReader(4096)
+    try:
+        for kind, body in reader.feed(data):
+            if kind == CONTROL:
+                said = decode_control(body)
+                assert decode_control(encode_control(said)) == said
+            elif kind == MESSAGE:
+                decode_carried(body)
+            elif kind == HELLO:
+                decode_hello(body)
+    except RemoteProtocolError:
+        pass
+    with contextlib.suppress(RemoteProtocolError):
+        greeting_in(data, 1024)
+
+
+def sealing(data: bytes) -> None:
+    """Records: nothing opens that was not sealed here."""
+    here, there = Sealing(True), Sealing(False)
+    here.agree(b"a", b"b", there.public, (b"k",))
+    there.agree(b"b", b"a", here.public, (b"k", b"l"))
+    with contextlib.suppress(RemoteProtocolError):
+        assert there.open(data) == b""
+
+
+class _Transport:
+    """As much of a transport as a connection needs."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        assert not self.closed
+
+    def close(self) -> None:
+        self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+
+_interface = AdminInterface(Guard("secret"))
+_interface.add("GET", "/health", lambda query, body: {}, lambda query, body: {})
+_interface.add("POST", "/plan", lambda query, body: msgspec.to_builtins(msgspec.json.decode(body, type=Slice)))
+
+
+def http(data: bytes) -> None:
+    async def main() -> None:
+        connection = _interface.connection()
+        transport: Any = _Transport()
+        connection.connection_made(transport)
+        connection.data_received(data)
+        connection.connection_lost(None)
+
+    _loop.run_until_complete(main())
+
+
+_loop = asyncio.new_event_loop()
+
+
+def filters(data: bytes) -> None:
+    """Two texts: filters and names. What is covered is matched, and no client's name opens more than its level."""
+    one, _, other = data.decode("utf-8", "ignore").partition("\n")
+    rights = Rights(Rules(("dev/%c/#",), ("dev/%c/#",)), "ann", one)
+    assert not rights.may_subscribe("dev/#") or one == ""
+    try:
+        wide, narrow = split_shared(check_filter(one))[1], split_shared(check_filter(other))[1]
+    except MqttError:
+        return
+    assert filter_covers(wide, wide)
+    name = narrow.replace("+", "x").replace("#", "y/z")
+    if filter_covers(wide, narrow) and filter_matches(narrow, name):
+        assert filter_matches(wide, name)
+
+
+def files(data: bytes) -> None:
+    """Password files, plans and configurations: told as mistakes."""
+    text = data.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError):
+        read_password_file(text)
+    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
+        msgspec.json.decode(data, type=Slice)
+    try:
+        table = msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return
+    if isinstance(table, dict):
+        with contextlib.suppress(ConfigError):
+            config_of(table)
+
+
+_head = b"Host: 127.0.0.1\r\nAuthorization: Bearer secret\r\n"
+TARGETS: dict[str, tuple[Callable[[bytes], None], list[bytes]]] = {
+    "codec": (codec, RECORDS),
+    "broker": (broker, RECORDS),
+    "frames": (
+        frames,
+        [
+            frame(CONTROL, encode_control(Filters(3, 17, ("a/#", "+/b"), ("g/a",)))),
+            frame(CONTROL, encode_control(Seek(1, 2, "c", "ann"))),
+            frame(CONTROL, encode_control(Handed("c", ((1, b"x"),), True))),
+            frame(MESSAGE, encode_carried(99, Message("a/b", b"x", 2, True, publisher="ann"), 1)),
+            frame(HELLO, encode_hello(Hello(3, "n", "s", 1, bytes(32)))),
+        ],
+    ),
+    "sealing": (sealing, [b"\0\0\0\x20" + bytes(32), b"\0\0\0\x11" + bytes(17)]),
+    "http": (
+        http,
+        [
+            b"GET /health HTTP/1.1\r\n" + _head + b"\r\n",
+            b"POST /plan?x=1 HTTP/1.1\r\n" + _head + b"Content-Length: 2\r\n\r\n{}",
+            b"POST /plan HTTP/1.1\r\n" + _head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+            b"GET /health HTTP/1.0\r\n" + _head + b"Origin: http://evil\r\nExpect: 100-continue\r\n\r\n",
+        ],
+    ),
+    "filters": (filters, [b"a/+/#\na/b/c", b"$share/g/a/#\n$SYS/x", b"+\n#", b"dev/x\ndev/+"]),
+    "files": (
+        files,
+        [
+            b"ann:" + hash_password("x").encode() + b"\nbob:$7$101$AA==$AA==\n",
+            msgspec.json.encode(Slice(version=1, system="flooding", node=0)),
+            b'{"mqtt": {"port": 1, "limits": {"queue_count_max": 5}}, "network": {"peers": [{"id": 1}]}}',
+        ],
+    ),
+}
