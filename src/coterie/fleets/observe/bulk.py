@@ -12,13 +12,14 @@ from coterie.fleets.observe.mosquitto import LogMemory
 from coterie.fleets.observe.stamps import shapes_of
 from coterie.pipeline.brokerlogs import BrokerFindings, BrokerLog, read_broker_logs
 from coterie.pipeline.logfiles import is_compressed, last_line_end
-from coterie.pipeline.session import open_session
+from coterie.pipeline.session import EXTRA_JVM, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from coterie.fleets.observe.following import LogObserver
 
+HUGE = "-XX:-DontCompileHugeMethods"  # all questions about a line are one method; compiled it takes half the time
 UNKNOWN_END = 1 << 62  # of a compressed file that was read to its end
 
 
@@ -33,7 +34,7 @@ def observe_in_spark(
     accounts = {node: LineAccount() for node in unread}
     logs = [_log(node, files, observer, accounts[node]) for node, files in unread.items()]
     report("starting Spark", 0.0)
-    session = spark or open_session(observer.master)
+    session = spark or open_session(observer.master, conf={EXTRA_JVM: HUGE})
     try:
         shapes = shapes_of(observer.time_format)
         findings = read_broker_logs(session, logs, shapes, observer.zone, store.aside, report)
