@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -25,6 +26,7 @@ import numpy as np
 BROKERS, CLIENTS, TOPICS, WISHES = 8, 20_000, 2_000, 4
 START_S = 1_790_000_000
 CHUNK = 100_000
+TICK = os.sysconf("SC_CLK_TCK")
 
 
 def write_logs(folder: Path, lines: int, seed: int = 1) -> int:
@@ -80,12 +82,45 @@ def _traffic(write, broker: int, lines: int, wanted: dict[int, list[int]], draw)
     return count
 
 
-def timed(name: str, lines: int, work) -> float:
-    began = time.monotonic()
+class Descendants:
+    """CPU seconds of everything this process starts, also of what is gone by the end (to half a second)."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, float] = {}
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            self._look()
+            time.sleep(0.25)
+
+    def _look(self) -> None:
+        parents: dict[int, int] = {}
+        used: dict[int, float] = {}
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                fields = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            parents[int(name)], used[int(name)] = int(fields[1]), (int(fields[11]) + int(fields[12])) / TICK
+        for pid, seconds in used.items():
+            above = pid
+            while above in parents and above != os.getpid():
+                above = parents[above]
+            if above == os.getpid() and pid != above:
+                self._seen[pid] = seconds
+
+    def seconds(self) -> float:
+        self._look()
+        return sum(self._seen.values())
+
+
+def timed(name: str, lines: int, work, children: Descendants) -> float:
+    began, before = time.monotonic(), children.seconds()
     work()
-    seconds = time.monotonic() - began
-    load = os.getloadavg()[0]
-    print(f"{name:34s}{seconds:9.1f} s{lines / seconds:14,.0f} lines/s   load {load:.1f}", flush=True)
+    seconds, cpu = time.monotonic() - began, children.seconds() - before
+    rate, load = lines / seconds, os.getloadavg()[0]
+    print(f"{name:34s}{seconds:9.1f} s{rate:14,.0f} lines/s{cpu:9.1f} cpu-s   load {load:.1f}", flush=True)
     return seconds
 
 
@@ -103,6 +138,7 @@ def main() -> None:
     parser.add_argument("--engines", default="python,spark")
     chosen = parser.parse_args()
     lines = 10_000_000 if chosen.full else int(chosen.lines)
+    children = Descendants()
     with tempfile.TemporaryDirectory(prefix="bench-observe-") as name:
         folder = Path(name)
         (folder / "logs").mkdir()
@@ -110,28 +146,23 @@ def main() -> None:
         logs = [str(path) for path in sorted((folder / "logs").glob("*.log"))]
         size = sum(os.path.getsize(path) for path in logs)
         print(f"{lines:,} lines, {size / 1e6:,.0f} MB, {BROKERS} brokers, {CLIENTS:,} clients")
+        grep = ["grep", "-c", "PUBLISH", *logs]
         base = timed(
-            "grep -c PUBLISH (baseline)",
-            lines,
-            lambda: subprocess.run(["grep", "-c", "PUBLISH", *logs], capture_output=True, check=True),
+            "grep -c PUBLISH (baseline)", lines, lambda: subprocess.run(grep, capture_output=True, check=True), children
         )
         for engine in chosen.engines.split(","):
             words = ["observe", *logs, "--out", str(folder / engine), "--engine", engine, "--json"]
             told: list[str] = []
-            seconds = timed(
-                f"coterie observe --engine {engine}", lines, lambda words=words, told=told: told.append(coterie(*words))
-            )
+            name = f"coterie observe --engine {engine}"
+            seconds = timed(name, lines, lambda words=words, told=told: told.append(coterie(*words)), children)
             accounts = json.loads(told[0])["brokers"].values()
             assert sum(account["lines"] for account in accounts) == lines, "a line is missing in the account"
             assert not any(account["not_understood"] for account in accounts)
             written = json.loads(told[0])["lines_written"]
             print(f"{'':34s}{seconds / base:9.1f} times as long as grep; {written:,} lines written")
         if chosen.full:
-            timed(
-                "coterie plan of that journal",
-                lines,
-                lambda: coterie("plan", str(folder / engine), "--out", str(folder / "out"), "--json", "-s", "coterie"),
-            )
+            words = ["plan", str(folder / engine), "--out", str(folder / "out"), "--json", "-s", "coterie"]
+            timed("coterie plan of that journal", lines, lambda: coterie(*words), children)
 
 
 if __name__ == "__main__":
