@@ -96,6 +96,7 @@ def _logs(logs: LogObserver, follow: bool, every: float, as_json: bool) -> Total
     if follow:
         err.print(f"following {len(logs.places)} brokers; Ctrl-C ends it")
         _until_interrupted(lambda: logs.follow(every, _tell))
+    logs.advise()
     return logs.totals
 
 

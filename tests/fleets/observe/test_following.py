@@ -174,6 +174,18 @@ def test_one_writer_at_a_time_and_one_kind_of_source(tmp_path):
         JournalStore(tmp_path, "mosquitto")
 
 
+def test_a_log_that_says_too_little_is_told_what_to_say(tmp_path):
+    texts = {"quiet": "".join(map(wish, range(200))), "other": "GET /index.html 200\n"}
+    for name, text in texts.items():
+        (tmp_path / f"{name}.log").write_text(text)
+    with JournalStore(tmp_path / "out", "mosquitto") as store:
+        observer = LogObserver(store, [BrokerPlace(name, str(tmp_path / f"{name}.log")) for name in texts])
+        observer.observe()
+        observer.advise()
+    assert "log_type all" in observer.totals.accounts["quiet"].notes[0]
+    assert "nothing here looks like" in observer.totals.accounts["other"].notes[0]
+
+
 def test_places(tmp_path):
     for name in ("a.log", "a.log.1", "b.log-20260101.gz", "readme.txt"):
         (tmp_path / name).write_text("")

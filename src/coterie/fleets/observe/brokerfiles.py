@@ -172,7 +172,7 @@ class _Reader:
             self.order += 1
             self._feed_entry(self.order, entry, data[begin:end].decode("utf-8", "backslashreplace"))
 
-    def _feed_entry(self, order: int, entry: journald.Entry | None, text: str) -> None:
+    def _feed_entry(self, order: int, entry: journald.JournaldEntry | None, text: str) -> None:
         if entry is None:
             self._account.puzzle(text)
             return

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from coterie.errors import InputError
-from coterie.fleets.observe.gathering import Gathering, Published, snapshot
+from coterie.fleets.observe.gathering import Gathering, PublishedMessages, snapshot
 from coterie.fleets.observe.journalstore import ObserveState
 from coterie.pipeline.histories import Sighting
 from coterie.pipeline.logfiles import (
@@ -152,7 +152,7 @@ class EmqxFiles:
         if not isinstance(size, int):
             size = len(_text(event, "payload").encode())
         self._into.account(node).add("publications")
-        self._into.publications[Published(node, t_us, client, topic, size)] += 1
+        self._into.publications[PublishedMessages(node, t_us, client, topic, size)] += 1
 
     def _next(self) -> int:
         self._order += 1

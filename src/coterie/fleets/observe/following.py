@@ -17,6 +17,7 @@ from coterie.fleets.observe.rendering import render
 from coterie.fleets.observe.stamps import Stamps
 
 BATCH_BYTES = 64 << 20  # in this process, and between two commits
+QUIET_LINES = 100  # a log this long without a publication says too little
 SPARK_BYTES = 512 << 20  # from here on Spark pays for its start
 
 
@@ -51,7 +52,7 @@ def announce(store: JournalStore, gathering: Gathering) -> None:
         if not any((store.folder / node).glob("*.jsonl")) and not any(one[0] == node for one in gathering.counters):
             own = [one.t_us for one in gathering.sightings if one.node == node]
             own += [one.t_us for one in gathering.publications if one.node == node]
-            t_us = min(own or moments or [0])
+            t_us = min(own or moments or [time.time_ns() // 1000])
             gathering.counters.append((node, t_us, {"lines_observed": float(account.lines)}))
 
 
@@ -126,6 +127,14 @@ class LogObserver:
             if self.observe():
                 told(self.totals)
             time.sleep(every_s)
+
+    def advise(self) -> None:
+        """What a log that says too little should say."""
+        for account in self.totals.accounts.values():
+            if account.lines and not account.used:
+                account.note("nothing here looks like mosquitto's log with its times; see docs/howto/observe.md")
+            elif account.lines > QUIET_LINES and not account.counts.get("publications"):
+                account.note("no publications in this log: `log_type all` shows them")
 
     def check_readable(self) -> None:
         """At least one of the places must be readable, or nothing would ever come."""

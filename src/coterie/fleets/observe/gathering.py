@@ -14,7 +14,7 @@ from coterie.pipeline.logpatterns import CATEGORIES, EXAMPLES_MAX, UNKNOWN, USED
 Carried = dict[str, dict[str, SessionRecord]]  # broker -> client -> what is known
 
 
-class Published(NamedTuple):
+class PublishedMessages(NamedTuple):
     """Messages of one client on one topic and of one size, at one moment."""
 
     node: str
@@ -91,7 +91,7 @@ class Gathering:
     def __init__(self) -> None:
         self.sightings: list[Sighting] = []
         self.restarts: dict[str, list[tuple[int, int]]] = {}
-        self.publications: Counter[Published] = Counter()
+        self.publications: Counter[PublishedMessages] = Counter()
         self.attached: list[tuple[str, int, str, str]] = []  # broker, time, client, where it came from
         self.counters: list[tuple[str, int, dict[str, float]]] = []
         self.accounts: dict[str, LineAccount] = {}

@@ -21,7 +21,7 @@ _plain = compiled(
 ).match
 
 
-class Entry(NamedTuple):
+class JournaldEntry(NamedTuple):
     """One message; no time: take the one inside it. `program` tells whose it is."""
 
     program: str
@@ -39,7 +39,7 @@ def form_of(head: bytes) -> str:
     return "short" if any(_plain(line) for line in lines[:3]) else ""
 
 
-def json_entry(line: bytes) -> Entry | None:
+def json_entry(line: bytes) -> JournaldEntry | None:
     """One line of `-o json`; None if it is none."""
     try:
         fields = msgspec.json.decode(line)
@@ -50,10 +50,10 @@ def json_entry(line: bytes) -> Entry | None:
     if isinstance(message, list):  # bytes that are no printable text
         message = bytes(message).decode("utf-8", "backslashreplace")
     program = fields.get("SYSLOG_IDENTIFIER") or fields.get("_COMM") or PROGRAM
-    return Entry(str(program), stamp, str(message))
+    return JournaldEntry(str(program), stamp, str(message))
 
 
-def export_entries(data: bytes) -> Iterator[tuple[int, int, Entry | None]]:
+def export_entries(data: bytes) -> Iterator[tuple[int, int, JournaldEntry | None]]:
     """(begin, end, entry) of each whole entry of `-o export`; what follows the last end is not finished yet."""
     at = 0
     while at < len(data):
@@ -76,12 +76,14 @@ def export_entries(data: bytes) -> Iterator[tuple[int, int, Entry | None]]:
             yield begin, at, _exported(fields)
 
 
-def _exported(fields: dict[bytes, bytes]) -> Entry | None:
+def _exported(fields: dict[bytes, bytes]) -> JournaldEntry | None:
     stamp = fields.get(b"__REALTIME_TIMESTAMP", b"")
     if not stamp.isdigit() or b"MESSAGE" not in fields:
         return None
     program = fields.get(b"SYSLOG_IDENTIFIER") or fields.get(b"_COMM") or PROGRAM.encode()
-    return Entry(program.decode("utf-8", "replace"), int(stamp), fields[b"MESSAGE"].decode("utf-8", "backslashreplace"))
+    return JournaldEntry(
+        program.decode("utf-8", "replace"), int(stamp), fields[b"MESSAGE"].decode("utf-8", "backslashreplace")
+    )
 
 
 class ShortLines:
@@ -91,7 +93,7 @@ class ShortLines:
         self._changed = datetime.fromtimestamp(changed_s, UTC)
         self._zone = zone_named(zone)
 
-    def entry(self, line: str) -> Entry | None:
+    def entry(self, line: str) -> JournaldEntry | None:
         found = _plain(line)
         if found is None:
             return None
@@ -106,7 +108,7 @@ class ShortLines:
             t_us = moment_us({**parts, "fraction": fraction, "offset": offset}, self._zone)
         else:
             t_us = self._without_year(name, *short)
-        return Entry(program, t_us, message)
+        return JournaldEntry(program, t_us, message)
 
     def _without_year(self, name: str, day: str, hour: str, minute: str, second: str) -> int | None:
         if name.lower() not in MONTHS:
@@ -117,7 +119,7 @@ class ShortLines:
         return moment_us({**parts}, self._zone)
 
 
-def inner(entry: Entry, stamps: Stamps) -> tuple[int | None, str]:
+def inner(entry: JournaldEntry, stamps: Stamps) -> tuple[int | None, str]:
     """Time and message; mosquitto's own stamp is taken off if it wrote one."""
     split = stamps.split(entry.message)
     if split is None:

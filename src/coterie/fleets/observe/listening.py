@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from coterie.errors import ConfigError, InputError, RunError
 from coterie.fleets.observe.following import Totals, commit
-from coterie.fleets.observe.gathering import Gathering, Published
+from coterie.fleets.observe.gathering import Gathering, PublishedMessages
 from coterie.fleets.observe.journalstore import BrokerState, JournalStore
 from coterie.fleets.observe.mosquitto import MosquittoLog
 from coterie.fleets.observe.places import BrokerPlace
@@ -53,7 +53,7 @@ class MqttTap:
 
     def finish(self) -> None:
         for (second, topic), (count, size) in self._sums.items():
-            one = Published(self._node, second * SECOND_US, None, topic, round(size / count))
+            one = PublishedMessages(self._node, second * SECOND_US, None, topic, round(size / count))
             self._into.publications[one] += count
         if self._totals:
             self._into.counters.append((self._node, self._t_us, self._totals))

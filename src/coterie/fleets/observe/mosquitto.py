@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from coterie.fleets.observe.gathering import Gathering, LineAccount, Published
+from coterie.fleets.observe.gathering import Gathering, LineAccount, PublishedMessages
 from coterie.fleets.observe.stamps import Stamps
 from coterie.pipeline import logpatterns as patterns
 from coterie.pipeline.histories import SessionRecord, Sighting
@@ -202,7 +202,7 @@ class MosquittoLog:
         self._into.sightings += self._ours([*self._sightings, *believed])
         for (t_us, client, topic, size), count in self._publications.items():
             if not self._is_left_out(client):
-                self._into.publications[Published(self.node, t_us, client, topic, size)] += count
+                self._into.publications[PublishedMessages(self.node, t_us, client, topic, size)] += count
 
     def _ours(self, sightings: Iterable[Sighting]) -> list[Sighting]:
         return [sighting for sighting in sightings if not self._is_left_out(sighting.client)]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from coterie.errors import InputError
-from coterie.fleets.observe.gathering import Gathering, Published, snapshot
+from coterie.fleets.observe.gathering import Gathering, PublishedMessages, snapshot
 from coterie.fleets.observe.journalstore import BrokerState, ObserveState, checked_name
 
 PAGE = 1024
@@ -202,6 +202,6 @@ def _estimate(got: Counter[str], sent: Sequence[tuple[ServerPoll, str, int, int]
             parts[at] += 1
         for subject, count in zip(subjects, parts, strict=True):
             if count:
-                one = Published(poll.node, poll.t_us, client, topic_of(subject), round(size / messages), True)
+                one = PublishedMessages(poll.node, poll.t_us, client, topic_of(subject), round(size / messages), True)
                 into.publications[one] += count
                 account.add("publications", count)
