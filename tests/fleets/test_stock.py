@@ -24,6 +24,7 @@ from coterie.fleets.layout import FleetLayout, read_layout
 from coterie.fleets.measuring import Counted, MosquittoLogs
 from coterie.fleets.outlook import copies_under
 from coterie.fleets.record import APPLYING, UNDONE, read_record
+from coterie.mqtt.topics import filter_matches
 from tests.fleets.plans import publish_plan
 from tests.fleets.stock import Crowd, Stock, until
 
@@ -149,6 +150,43 @@ def test_a_tree_of_bridges_per_topic_makes_fewer_copies_than_any_star(tmp_path):
         star = counted.predicted(copies_under(stock.fleet, [TARGETS["mosquitto-acl"]], wanted))
         bound = counted.predicted(copies_under(stock.fleet, [TARGETS["nats-users"]], wanted))
         assert bound <= counted.copies < star
+        crowd.stop()
+
+
+STRANGE = ("a b", 'quote"d', "ünïcode/€", "#hash", "per%20cent", "semi;colon", "~._-*!'()", "x" * 300)
+
+
+def test_clients_of_any_name_wildcards_lasting_sessions_and_strangers(tmp_path):
+    """Asked to, lasting sessions move too; who is not in the plan is sent to the hub and misses nothing."""
+    with Stock(tmp_path, 3, unknown="hub") as stock:
+        crowd = Crowd(12, 12, 3, seed=2, lasting=[4])
+        for number, name in enumerate(STRANGE):
+            crowd.wishes[name] = (f"mode{number % 3}/+", "alarm/#") if number % 2 else (f"mode{number % 3}/#",)
+            crowd.publishes[name], crowd.got[name] = (f"mode{number % 3}/0", "alarm/1"), type(crowd.got["client 0"])()
+        planned = {name: some for name, some in crowd.wishes.items() if name != "client 7"}
+        publishes = {name: crowd.publishes[name] for name in planned}
+        crowd.start(lambda name: stock.front)
+        seats = LiveBalancer(stock.fleet.balancer).seats()
+        assert set(seats) == set(crowd.wishes)
+        assert {seat.broker for seat in seats.values()} == {"b0"}  # nobody has a place yet
+        assert seats["client 4"].is_lasting
+        publish_plan(tmp_path / "plan", planned, publishes, stock.fleet.names, "star:crossing=wanted")
+        layout = read_layout(tmp_path / "plan", stock.fleet)
+        targets = chosen_targets(["mosquitto-acl"], stock.fleet)
+        done = Application(stock.fleet, targets, tmp_path / "out", TARGETS).apply(layout, lasting=True)
+        assert (done.journey.late, done.lasting, done.strangers) == ([], 0, 1)
+        until(lambda: len(crowd.subscribed) == len(crowd.wishes), "everybody is back")
+        now = {name: seat.broker for name, seat in LiveBalancer(stock.fleet.balancer).seats().items()}
+        assert now == {**layout.home, "client 7": "b0"}
+        assert len(set(now.values())) == 3
+        wild = {name: [one for one in crowd.wishes[name] if not one[-1].isdigit()] for name in STRANGE}
+        crowd.publish(2, 0, "any name")
+        expected = {
+            name: {payload for topic, payload in crowd.messages if any(filter_matches(one, topic) for one in some)}
+            for name, some in {**crowd.wishes, **wild}.items()
+        }
+        until(lambda: all(expected[name] <= set(got) for name, got in crowd.got.items()), "everything has arrived")
+        assert crowd.twice() == 0
         crowd.stop()
 
 

@@ -12,6 +12,9 @@ from coterie.errors import ConfigError
 from coterie.fleets.export.registry import TARGETS, expressible
 from coterie.fleets.fleet import read_fleet
 from coterie.fleets.loop import FleetLoop, journal_of, plan_here
+from coterie.fleets.sparkplanning import plan_with_spark
+
+PLANNERS = ("here", "spark")
 
 
 def loop_command(
@@ -28,6 +31,10 @@ def loop_command(
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two plans.")] = 900.0,
     rounds: Annotated[int, typer.Option(min=0, help="Stop after so many plans; 0: never.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Only report what would be done.")] = False,
+    planner: Annotated[
+        str, typer.Option(help="here: in this process; spark: by the pipeline, for big journals.")
+    ] = "here",
+    spark: Annotated[str, typer.Option("--spark", help="Spark's master, for --planner spark.")] = "local[*]",
 ) -> None:
     """Follow a fleet: admit newcomers where their topics are, plan every so often, apply when it pays.
 
@@ -40,8 +47,13 @@ def loop_command(
     if not to:
         raise ConfigError("--to", None, f"at least one of {', '.join(TARGETS)}")
     brokers = read_fleet(fleet)
-    planner = plan_here(expressible(to[-1]).systems[0])
-    loop = FleetLoop(brokers, journal_of(brokers, journal), to, out_folder, planner, dry, say=_say)
+    if planner not in PLANNERS:
+        raise ConfigError("--planner", planner, f"one of {', '.join(PLANNERS)}")
+    lines, systems = journal_of(brokers, journal), expressible(to[-1]).systems
+    chosen = plan_here(systems[0])
+    if planner == "spark":
+        chosen = plan_with_spark(brokers, lines, out_folder / "plans-of-the-loop", systems, spark)
+    loop = FleetLoop(brokers, lines, to, out_folder, chosen, dry, say=_say)
     try:
         loop.run(every, rounds)
     except KeyboardInterrupt:
