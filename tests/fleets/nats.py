@@ -11,12 +11,13 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from coterie.fleets.export import nats_users
+from coterie.fleets.export import nats_leaf, nats_users
 from coterie.fleets.fleet import host_port, read_fleet
 from tests.fleets.stock import answers, free_ports, until
 
@@ -33,12 +34,12 @@ def nats_server() -> str:
 class NatsFleet:
     """Servers that let every user in, until told otherwise; use as a context manager."""
 
-    def __init__(self, folder: Path, count: int, users: list[str], text: str = "") -> None:
+    def __init__(self, folder: Path, count: int, users: list[str], text: str = "", reaps: bool = False) -> None:
         """So many servers on free ports, or those of a fleet file's text."""
         self.program = nats_server()
-        self.folder, self.count = folder, count
-        ports = free_ports(2 * count)
-        self.routes = free_ports(count)
+        self.folder, self.count, self.reaps = folder, count, reaps
+        ports = free_ports(3 * count)
+        self.routes = ports[2 * count :]
         self.running: list[subprocess.Popen[bytes]] = []
         (folder / "users.csv").write_text("user,password\n" + "".join(f"{user},secret\n" for user in users))
         lines = ["[nats]", 'users = "users.csv"', "[limits]", "moves_per_s = 40", "patience_s = 5"]
@@ -56,10 +57,16 @@ class NatsFleet:
             home = folder / f"b{number}"
             home.mkdir()
             (home / nats_users.FILE).write_text(nats_users.text_of(dict.fromkeys(users, "secret")))
+            cluster = f'cluster {{ name: test, listen: "127.0.0.1:{port}", routes: [{mesh}], pool_size: -1 }}\n'
+            (home / nats_leaf.FILE).write_text(cluster)
+            (home / "restart").write_text(
+                f"pid=$(cat {home / 'pid'})\nkill $pid\nwhile kill -0 $pid 2>/dev/null; do sleep 0.02; done\n"
+                f"{self.program} -c {home / 'nats.conf'} >/dev/null 2>&1 &\n"
+            )
             (home / "nats.conf").write_text(
                 f'server_name: b{number}\nlisten: "127.0.0.1:{self.ports[number]}"\n'
                 f'http: "127.0.0.1:{self.monitors[number]}"\npid_file: "{home / "pid"}"\nlog_file: "{home / "log"}"\n'
-                f'cluster {{ name: test, listen: "127.0.0.1:{port}", routes: [{mesh}], pool_size: -1 }}\n'
+                f'include "{nats_leaf.FILE}"\n'
                 f'include "{nats_users.FILE}"\n'
             )
 
@@ -67,8 +74,14 @@ class NatsFleet:
         for number in range(self.count):
             command = [self.program, "-c", str(self.folder / f"b{number}" / "nats.conf")]
             self.running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
-        until(lambda: all(answers(port) for port in [*self.ports, *self.monitors]), "all servers answer")
-        until(lambda: all(self._routes(number) >= self.count - 1 for number in range(self.count)), "the mesh is up")
+        if self.reaps:  # a server that its own script kills must not linger as our child
+            threading.Thread(target=lambda: [one.wait() for one in self.running], daemon=True).start()
+        try:
+            until(lambda: all(answers(port) for port in [*self.ports, *self.monitors]), "all servers answer")
+            until(lambda: all(self._routes(number) >= self.count - 1 for number in range(self.count)), "the mesh is up")
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def _routes(self, number: int) -> int:
@@ -80,6 +93,9 @@ class NatsFleet:
         for process in self.running:
             process.send_signal(signal.SIGKILL)
             process.wait(10)
+        for path in self.folder.glob("b*/pid"):  # of servers that were restarted by their own script
+            with suppress(OSError, ValueError):
+                os.kill(int(path.read_text()), signal.SIGKILL)
 
 
 class NatsCrowd:

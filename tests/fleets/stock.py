@@ -56,7 +56,7 @@ def free_ports(count: int) -> list[int]:
         port = draw.randrange(12_000, 32_000)
         with socket.socket() as one, suppress(OSError):
             one.bind(("127.0.0.1", port))
-            found.append(port)
+            found += [port] if port not in found else []
     return found
 
 

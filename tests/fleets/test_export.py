@@ -145,7 +145,7 @@ def test_check_names_filters_whose_new_topics_would_not_cross(tmp_path):
 
 def users_file(tmp_path, *names: str) -> dict[str, object]:
     (tmp_path / "users.csv").write_text("user,password\n" + "".join(f'{name},"se""cret"\n' for name in names))
-    return {"users": str(tmp_path / "users.csv"), "everywhere": ["admin"]}
+    return {"users": str(tmp_path / "users.csv"), "everywhere": ["admin"], "leaf_password": "secret"}
 
 
 def test_a_user_is_let_in_at_its_home_and_strangers_everywhere(tmp_path):

@@ -81,6 +81,7 @@ class ProbeSection(FleetSection, frozen=True, kw_only=True):
 class NatsSection(FleetSection, frozen=True, kw_only=True):
     users: Path | None = None  # CSV: user,password; clients are users
     everywhere: tuple[str, ...] = ()  # users that every server lets in
+    leaf_password: str = ""  # of leaf nodes at the hub, where servers ask for names
 
 
 class EmqxSection(FleetSection, frozen=True, kw_only=True):

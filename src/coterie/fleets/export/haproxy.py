@@ -109,6 +109,15 @@ def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
     ]
 
 
+def needed(fleet: BrokerFleet) -> list[Remark]:
+    """What targets say that cut links to where clients will be."""
+    if fleet.balancer is not None:
+        return []
+    return [
+        Remark("balancer is missing: without it clients stay where they are and links would be cut for elsewhere", True)
+    ]
+
+
 def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
     if fleet.balancer is None:
         return [Remark("balancer: a [balancer] section is missing", True)]

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from itertools import pairwise
 
 from coterie.errors import InputError
+from coterie.fleets.export import haproxy
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet, host_port
 from coterie.fleets.layout import Filters, FleetLayout
@@ -163,7 +164,7 @@ def _probe_of(text: str) -> str:
 
 
 def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
-    remarks = []
+    remarks = haproxy.needed(fleet)
     hub = fleet.named(hub_of(fleet))
     if hub.acl is None:
         return [Remark(f"{fleet.key(hub.name, 'acl')} is missing: the hub's acl_file", True)]

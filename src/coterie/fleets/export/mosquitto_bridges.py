@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from coterie.fleets.crossing import crossings_of_trees
+from coterie.fleets.export import haproxy
 from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import Filters, FleetLayout
@@ -68,7 +69,7 @@ def ways(fleet: BrokerFleet) -> list[Way]:
 
 
 def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
-    remarks = []
+    remarks = haproxy.needed(fleet)
     for one in fleet.broker:
         if one.config is None:
             remarks.append(Remark(f"{fleet.key(one.name, 'config')} is missing: the folder of its include_dir", True))
