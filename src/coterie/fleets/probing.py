@@ -16,6 +16,7 @@ from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.packets import MQTT_3, ConnAck, Connect, Packet, Publish, SubAck, Subscribe, Subscription
 from coterie.mqtt.reasons import MqttError
 from coterie.mqtt.stream import Decoder
+from coterie.pipeline.logpatterns import OBSERVER
 
 ANSWER_S = 3.0
 AGAIN_S = 0.3  # between two tries
@@ -46,7 +47,7 @@ class ProbeClient:
         try:
             self._send(
                 Connect(
-                    client_id=f"coterie-probe-{role}-{os.getpid()}",
+                    client_id=f"{OBSERVER}-probe-{role}-{os.getpid()}",
                     version=MQTT_3,
                     username=probe.user or None,
                     password=probe.password.encode() or None,
