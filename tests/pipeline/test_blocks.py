@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from coterie.accounting.bounds import lower_bounds
 from coterie.errors import ConfigError
-from coterie.kernels import fanout
-from coterie.kernels.fanout_blocks import Here, Task, place
+from coterie.kernels.placement.blocks import Here, Task, place_blocks
+from coterie.kernels.placement.limits import limits_of
+from coterie.kernels.placement.moves import renamed
 from coterie.model import Workload
 from coterie.model.store import load_design, save_workload
 from coterie.pipeline import planning
@@ -18,12 +22,13 @@ from coterie.pipeline.interests import load_interests, subscriber_names
 from coterie.pipeline.planning import LATER, LEARN, Candidate, Ways, design_file, price_all
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import part_files, write_part
+from coterie.substrate.placing import Balance, client_weights, problem_of
 from coterie.systems import SYSTEMS
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.workloads import make_workload
 
 SETTINGS = {"subscribers": 600, "nodes": 8, "topics": 80, "modes": 8}
-CHOICES = BlockChoices(imbalance=0.05, block_users=200, sample_users=150, seed=4)
+CHOICES = BlockChoices(Balance(0.05, 0.3), block_users=200, sample_users=150, seed=4)
 
 
 @pytest.fixture(scope="module")
@@ -31,25 +36,25 @@ def crowd() -> Workload:
     return make_workload("dynatops", SETTINGS, 3)
 
 
-def placed_here(workload: Workload) -> fanout.Seats:
-    interests = workload.interests
-    largest = int(interests.lengths.max())
-    capacity = fanout.capacity_of(interests.pair_count, largest, workload.node_count, CHOICES.imbalance)
-    cut = (workload.node_count, capacity, CHOICES.seed, CHOICES.block_users, CHOICES.sample_users)
-    task = Task(interests.indptr, interests.columns, workload.rates, *cut)
+def placed_here(workload: Workload) -> np.ndarray:
+    weight = client_weights(workload)
+    limits = limits_of(weight, np.ones((workload.node_count, 2)), CHOICES.balance.by_dimension)
+    problem = problem_of(workload, limits.weight, limits.capacity)
+    task = Task(problem, CHOICES.seed, CHOICES.block_users, CHOICES.sample_users)
     assert task.block_count == 3
-    return place(task, workload.attachment, Here(task))
+    found = place_blocks(task, Here(task))
+    return renamed(found, workload.attachment, problem.loads(found), limits.capacity)
 
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_tasks_place_like_one_process(spark, tmp_path, crowd):
-    network = (crowd.interests, crowd.rates, crowd.attachment, crowd.node_count)
-    found = place_users(spark, *network, tmp_path / "rounds", CHOICES)
-    here = placed_here(crowd)
-    assert found.node_of.tolist() == here.part.tolist()
-    assert found.copies == fanout.touched(here.counts, crowd.rates) < 0.2 * found.copies_before
-    assert found.imbalance <= 0.05 + 5 / (crowd.interests.pair_count / 8)
+    found = place_users(spark, crowd, tmp_path / "rounds", CHOICES)
+    assert found.node_of.tolist() == placed_here(crowd).tolist()
+    assert found.copies < 0.3 * found.copies_before
+    assert lower_bounds(crowd, found.node_of).dissemination.wanted == pytest.approx(found.copies)
+    assert (found.load <= found.capacity * (1 + 1e-9)).all()
+    assert found.hottest[0] <= 1.05
     assert not (tmp_path / "rounds").exists()
 
 
@@ -101,4 +106,4 @@ def test_the_planner_places_big_crowds_through_spark(spark, tmp_path, crowd, mon
 
 def test_a_picture_too_large_is_refused(crowd, tmp_path):
     with pytest.raises(ConfigError, match="fewer brokers"):
-        place_users(None, crowd.interests, crowd.rates, crowd.attachment, 1 << 26, tmp_path)
+        place_users(None, replace(crowd, node_count=1 << 26), tmp_path)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from coterie.errors import ConfigError
 from coterie.model import Publications, Relation, Workload
 from coterie.model.graph import BrokerGraph
 from coterie.systems import content
-from coterie.systems.coterie import SYSTEM, CoterieParameters, interest_graph, place_together
+from coterie.systems.coterie import SYSTEM, CoterieParameters, interest_graph, place_together, placing
 from coterie.systems.spidercast.measures import connectivity
 
 NODES, MODES, PER_MODE = 8, 4, 10
@@ -47,8 +49,19 @@ def test_placing_saves_copies_and_keeps_the_balance() -> None:
         price(SYSTEM.plan(workload, CoterieParameters(placement=how), 1), workload) for how in ("given", "hypergraph")
     )
     assert placed.dissemination.copies < 0.7 * given.dissemination.copies
-    pairs = np.bincount(place_together(workload, CoterieParameters(), 1).node_of, workload.interests.lengths, NODES)
-    assert pairs.max() <= 1.03 * pairs.mean() + workload.interests.lengths.max()
+    parameters = CoterieParameters()
+    found = placing(workload, parameters, 1)
+    assert not found.heaviest
+    assert found.hottest[0] <= 1 + parameters.imbalance
+    assert found.hottest[1] <= 1 + parameters.message_imbalance
+    assert placed.dissemination.copies == pytest.approx(found.copies)
+
+
+def test_a_peer_is_its_node() -> None:
+    workload = crowd(1)
+    peers = replace(workload, attachment=np.arange(workload.subscriber_count, dtype=np.int32),
+                    node_count=workload.subscriber_count)  # fmt: skip
+    assert place_together(peers, CoterieParameters(), 1).node_of.tolist() == list(range(workload.subscriber_count))
 
 
 def test_nodes_without_interest_are_linked_too() -> None:
@@ -69,7 +82,9 @@ def test_a_given_network_is_kept_and_so_is_content_trees_on_it() -> None:
     assert price(ours, given).columns() == price(theirs, given).columns()
 
 
-@pytest.mark.parametrize(("key", "value"), [("placement", "best"), ("imbalance", -0.1), ("coverage", -1)])
+@pytest.mark.parametrize(
+    ("key", "value"), [("placement", "best"), ("imbalance", -0.1), ("message_imbalance", -1.0), ("coverage", -1)]
+)
 def test_parameters_are_checked(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=key):
         CoterieParameters(**{key: value})  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.accounting.bounds import free_placement_copies
-from coterie.kernels import fanout
+from coterie.kernels.placement import books
 from coterie.lab.dynatops_runs import Network, networks
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed
 from coterie.model.plan import slices
@@ -62,7 +62,7 @@ def _placement_values(name: str, network: Network, plane: NDArray[np.float64]) -
     found, users = network.performances[-1], network.follower.users
     rates = per_interval(network.follower.timeline.start)
     return {
-        f"{name}_copies": fanout.touched(np.ascontiguousarray(users.counts.T), rates),
+        f"{name}_copies": books.touched(np.ascontiguousarray(users.counts.T), rates),
         f"{name}_messages": found.overhead,
         f"{name}_hops": found.user_hops,
         f"{name}_distance": found.user_distance,

@@ -1,14 +1,15 @@
-"""Places millions of users at brokers as hypergraph partitioning: rounds of Spark tasks, one for each block of users.
+"""Places millions of clients at brokers for the fewest copies between them: rounds of Spark tasks, one for each block.
 
-The interests lie in files that every executor maps; a round sends the picture of all (brokers by topics, small) the
-same way and brings back where a block's users went. What comes out depends on the seed alone, not on the cluster.
+The problem lies in files that every executor maps, and so do the places of each block's clients; a round sends the
+picture of all (brokers by topics, small) the same way and brings back what has changed in it. What comes out depends
+on the seed alone, not on the cluster.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,37 +20,38 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels import fanout
-from coterie.kernels.fanout import Crowd, Seats
-from coterie.kernels.fanout_blocks import (
+from coterie.kernels.placement.blocks import (
     BLOCK_USERS,
     SAMPLE_USERS,
-    Grouped,
+    Passed,
+    Picture,
     Round,
     Task,
-    group_block,
-    move_block,
-    place,
+    pass_block,
+    place_blocks,
 )
-from coterie.model import Relation
+from coterie.kernels.placement.limits import limits_of
+from coterie.kernels.placement.moves import renamed
+from coterie.kernels.placement.problem import Problem
+from coterie.model import Workload
 from coterie.model.relation import Index
 from coterie.pipeline.interests import SUBSCRIBERS, encode_interests, topic_names
 from coterie.pipeline.tasks import map_array, part_files, run_tasks, save_array, write_part
+from coterie.substrate.placing import EVEN_ENOUGH, Balance, Placed, client_weights, problem_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Cut = tuple[int, int, int, int, int]  # of a Task, all but its arrays
-Arrays = dict[str, Any]
-Compute = Callable[[Task, Round, int], Arrays]
+Cut = tuple[int, int, int]  # of a Task, all but its problem
 PICTURE_MAX = 1 << 29  # brokers x topics: two gigabytes for every task
+COLUMNS = ("indptr", "topics", "rate", "weight", "capacity", "publisher", "said_topic", "said_rate")
 
 
 @dataclass(frozen=True)
 class BlockChoices:
     """How far above the mean load a broker may be, and how the work is cut; the cut shows in the result."""
 
-    imbalance: float = 0.03
+    balance: Balance = EVEN_ENOUGH
     block_users: int = BLOCK_USERS
     sample_users: int = SAMPLE_USERS
     seed: int = 1
@@ -58,48 +60,35 @@ class BlockChoices:
 DEFAULT_BLOCKS = BlockChoices()
 
 
-@dataclass(frozen=True, eq=False)
-class Placed:
-    """Where everybody goes, and copies per interval between brokers (rate x (brokers touched - 1)) before and after."""
-
-    node_of: Index
-    copies_before: float
-    copies: float
-    imbalance: float  # of subscriptions over brokers
-
-
 def can_place(broker_count: int, topic_count: int) -> bool:
     """Whether the picture that every task needs fits in memory."""
     return broker_count * topic_count <= PICTURE_MAX
 
 
-def place_users(
-    spark: SparkSession,
-    interests: Relation,
-    rates: NDArray[np.float64],
-    given: Index,
-    broker_count: int,
-    work: Path,
-    choices: BlockChoices = DEFAULT_BLOCKS,
-) -> Placed:
-    """`given` is where users are now: kept if it fits and nothing cheaper is found. `work` is left empty."""
-    if not can_place(broker_count, interests.column_count):
-        asked = f"{broker_count} x {interests.column_count}"
-        raise ConfigError(
-            "brokers x topics", asked, f"at most {PICTURE_MAX}: take fewer brokers or place by similarity"
-        )
-    largest = int(interests.lengths.max(initial=0))
-    capacity = fanout.capacity_of(interests.pair_count, largest, broker_count, choices.imbalance)
-    cut = (broker_count, capacity, choices.seed, choices.block_users, choices.sample_users)
-    task = Task(interests.indptr, interests.columns, rates.astype(np.float64), *cut)
-    for name, array in (("indptr", task.indptr), ("topics", task.topics), ("rate", task.rate)):
-        save_array(array, work, name)
-    found = place(task, given, OnSpark(spark, task, work, cut))
-    shutil.rmtree(work, ignore_errors=True)
-    crowd = fanout.crowd_of(task.indptr, task.topics)
-    before = fanout.pin_counts(crowd, given.astype(np.int32), interests.column_count, broker_count)
-    copies_before, copies = fanout.touched(before, task.rate), fanout.touched(found.counts, task.rate)
-    return Placed(found.part, copies_before, copies, float(found.load.max() / max(found.load.mean(), 1e-9) - 1))
+def place_users(spark: SparkSession, workload: Workload, work: Path, choices: BlockChoices = DEFAULT_BLOCKS) -> Placed:
+    """The attachment is where clients are now: kept if it fits and nothing cheaper is found. `work` is left empty."""
+    weight = client_weights(workload)
+    problem = problem_of(workload, weight, np.zeros((workload.node_count, weight.shape[1])))
+    return place_problem(spark, problem, workload.attachment, work, choices)
+
+
+def place_problem(spark: SparkSession, problem: Problem, now: Index, work: Path, choices: BlockChoices) -> Placed:
+    """Weights as they are; what brokers may hold follows from the choices."""
+    brokers, topics = problem.broker_count, len(problem.rate)
+    if not can_place(brokers, topics):
+        allowed = f"at most {PICTURE_MAX}: take fewer brokers or place by similarity"
+        raise ConfigError("brokers x topics", f"{brokers} x {topics}", allowed)
+    weight = problem.weight
+    limits = limits_of(weight, np.ones(problem.capacity.shape), choices.balance.by_dimension)
+    bounded = replace(problem, weight=limits.weight, capacity=limits.capacity)
+    found = _place_on_spark(spark, bounded, work, choices)
+    found = renamed(found, now, bounded.loads(found), limits.capacity)
+    fitting = [part for part in (now, found) if bounded.is_within(part)] or [limits.packed]
+    node_of = min(fitting, key=problem.copies)
+    moves = np.flatnonzero(node_of != now).astype(np.int32)
+    heaviest = () if limits.heaviest is None else (limits.heaviest,)
+    before, after, load = problem.copies(now), problem.copies(node_of), problem.loads(node_of)
+    return Placed(node_of, before, after, moves, load, limits.capacity, heaviest)
 
 
 def place_tables(
@@ -107,66 +96,95 @@ def place_tables(
 ) -> Placed:
     """Canonical tables in; `out`/placement (subscriber, node) out, one part for each part of the subscribers.
 
-    A topic's rate is the number of its publications; without a table of them all topics weigh the same.
+    A topic's rate is the number of its publications, wherever they enter; without a table of them all topics weigh the
+    same.
     """
     interests = encode_interests(spark, tables / "subscriptions", out / "interests")
     given = (np.arange(interests.row_count) % broker_count).astype(np.int32)
     rates = _event_counts(spark, tables / "publications", topic_names(out / "interests"))
-    placed = place_users(spark, interests, rates, given, broker_count, out / "rounds", choices)
+    messages = np.bincount(interests.rows, rates[interests.columns], interests.row_count)
+    weight = np.stack([np.ones(interests.row_count), messages], axis=1)
+    problem = Problem.of(interests.indptr, interests.columns, rates, weight, np.zeros((broker_count, 2)))
+    placed = place_problem(spark, problem, given, out / "rounds", choices)
     save_array(placed.node_of, out, "node_of")
     parts = [(index, str(path)) for index, path in enumerate(part_files(out / "interests" / SUBSCRIBERS))]
     run_tasks(spark, parts, _writer(out), "part int")
     return placed
 
 
+def _place_on_spark(spark: SparkSession, problem: Problem, work: Path, choices: BlockChoices) -> Index:
+    cut = (choices.seed, choices.block_users, choices.sample_users)
+    task = Task(problem, *cut)
+    for name in COLUMNS:
+        save_array(getattr(problem, name), work, name)
+    save_array(task.rank, work, "rank")
+    found = place_blocks(task, OnSpark(spark, work, cut))
+    shutil.rmtree(work, ignore_errors=True)
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class OnSpark:
-    """The blocks of a round as Spark tasks; everything but a few numbers travels in files."""
+    """The blocks of a round as Spark tasks; everything but a few numbers travels in files.
+
+    A block's places are written anew in every round, under the round's number: a task that runs twice reads the same.
+    """
 
     spark: SparkSession
-    task: Task
     work: Path
     cut: Cut
 
-    def moved(self, told: Round) -> list[Index]:
-        return [block["moved"] for block in self._run(told, _moved)]
-
-    def grouped(self, told: Round) -> list[Grouped]:
-        blocks = self._run(told, _grouped)
-        return [Grouped(Crowd(*(block[name] for name in Crowd._fields)), block["group"]) for block in blocks]
-
-    def _run(self, told: Round, compute: Compute) -> list[Arrays]:
+    def passed(self, told: Round) -> list[Passed]:
         folder = self.work / f"round-{told.number:03d}"
-        for name in Seats._fields:
-            save_array(getattr(told.seats, name), folder, name)
-        job = _block(self.work, folder, self.cut, told.number, told.smoothing, compute)
-        run_tasks(self.spark, range(self.task.block_count), job, "block int")
-        found = [dict(np.load(folder / f"block-{block}.npz")) for block in range(self.task.block_count)]
+        for name in Picture._fields:
+            save_array(getattr(told.picture, name), folder, name)
+        job = _block(self.work, folder, self.cut, told.number, told.smoothing, told.blocks)
+        run_tasks(self.spark, told.blocks, job, "block int")
+        found = [Passed(*_loaded(folder / f"block-{block}.npz")) for block in told.blocks]
         shutil.rmtree(folder)
+        for block, one in zip(told.blocks, found, strict=True):
+            save_array(one.part, self.work, f"part-{block}")
         return found
 
 
-def _moved(task: Task, told: Round, block: int) -> Arrays:
-    return {"moved": move_block(task, told, block)}
+def _loaded(path: Path) -> list[Any]:
+    """What a block changed: counts travel as the few cells that differ."""
+    with np.load(path) as saved:
+        counts = np.zeros(tuple(saved["shape"]), np.int32)
+        counts.flat[saved["cells"]] = saved["changes"]
+        entering = np.zeros((len(counts) if len(saved["entered"]) else 0, counts.shape[1]), np.float32)
+        entering.flat[saved["said_cells"]] = saved["entered"][:-1]
+        return [saved["part"], counts, entering, saved["load"], saved["price"]]
 
 
-def _grouped(task: Task, told: Round, block: int) -> Arrays:
-    crowd, group = group_block(task, told, block)
-    return {**crowd._asdict(), "group": group}
+def _save(passed: Passed, path: Path) -> None:
+    cells, said = np.flatnonzero(passed.counts), np.flatnonzero(passed.entering)
+    entered = passed.entering.ravel()[said]
+    np.savez(
+        path,
+        shape=np.array(passed.counts.shape),
+        cells=cells,
+        changes=passed.counts.ravel()[cells],
+        said_cells=said,
+        entered=np.append(entered, np.float32(0)) if len(passed.entering) else entered,  # none: not counted at all
+        part=passed.part,
+        load=passed.load,
+        price=passed.price,
+    )
 
 
 def _block(
-    work: Path, folder: Path, cut: Cut, number: int, smoothing: float, compute: Compute
+    work: Path, folder: Path, cut: Cut, number: int, smoothing: float, blocks: tuple[int, ...]
 ) -> Callable[[int], pa.Table]:
     source, target = str(work), str(folder)
 
     def run(block: int) -> pa.Table:
-        indptr: Any = map_array(source, "indptr")
-        topics: Any = map_array(source, "topics")
-        rate: Any = map_array(source, "rate")
-        seats: list[Any] = [map_array(target, name) for name in Seats._fields]
-        told = Round(number, smoothing, Seats(*seats))
-        np.savez(Path(target) / f"block-{block}.npz", **compute(Task(indptr, topics, rate, *cut), told, block))
+        columns: list[Any] = [map_array(source, name) for name in COLUMNS]
+        task = Task(Problem(*columns), *cut, known_rank=np.asarray(map_array(source, "rank"), np.int32))
+        picture: list[Any] = [map_array(target, name) for name in Picture._fields]
+        kept: Any = map_array(source, f"part-{block}") if (Path(source) / f"part-{block}.npy").exists() else None
+        passed = pass_block(task, Round(number, smoothing, Picture(*picture), blocks), block, kept)
+        _save(passed, Path(target) / f"block-{block}.npz")
         return pa.table({"block": pa.array([block], pa.int32())})
 
     return run

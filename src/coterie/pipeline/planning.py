@@ -27,6 +27,7 @@ from coterie.pipeline.blocks import BlockChoices, can_place, place_users
 from coterie.pipeline.ordering import ORDERED_NODES_MIN, order_network
 from coterie.pipeline.tasks import run_tasks, save_array
 from coterie.protocol.system import Parameters, System, attach_as_given
+from coterie.substrate.placing import Balance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,11 +160,15 @@ def _place_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, 
     if imbalance is None or candidate.placement == STAY:
         return None
     learn = load_workload(workloads / LEARN)
-    if learn.subscriber_count < PLACED_USERS_MIN or not can_place(learn.node_count, learn.topic_count):
+    if (
+        learn.is_peer_network
+        or learn.subscriber_count < PLACED_USERS_MIN
+        or not can_place(learn.node_count, learn.topic_count)
+    ):
         return None
-    choices = BlockChoices(imbalance=imbalance, seed=seed)
+    choices = BlockChoices(Balance(connections=imbalance), seed=seed)
     work = out / f"rounds-{system.name}"
-    placed = place_users(spark, learn.interests, learn.rates, learn.attachment, learn.node_count, work, choices)
+    placed = place_users(spark, learn, work, choices)
     return save_array(placed.node_of, out, f"node-of-{system.name}")
 
 

@@ -1,9 +1,10 @@
 """Coterie: the best of each column. Who likes the same sits together, nodes with a topic in common hang together.
 
-Users are placed by balanced hypergraph partitioning (after DYNATOPS), links are the fewest that greedy merging finds to
-connect the interested nodes of every topic (after SpiderCast), and events follow content trees over these links, which
-then pass through nobody who does not want them. Left out: nothing is invented here, the columns are the papers'; as
-long as nobody has subscribed, or where a network is given, this is content trees on that network.
+Clients are placed by balanced hypergraph partitioning (after DYNATOPS), publishers counted; links are the fewest that
+greedy merging finds to connect the interested nodes of every topic (after SpiderCast), and events follow content trees
+over these links, which then pass through nobody who does not want them. Left out: nothing is invented here, the
+columns are the papers'; as long as nobody has subscribed, or where a network is given, this is content trees on that
+network.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from coterie.errors import ConfigError
+from coterie.kernels.placement.search import MOVES
+from coterie.kernels.placement.solve import SMALL_PINS, Start
 from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
 from coterie.model.design import Upkeep
 from coterie.model.graph import BrokerGraph
 from coterie.protocol.system import Stages, System
+from coterie.substrate.placing import Balance, Placed, placed
 from coterie.systems import content
 from coterie.systems.content.messages import MESSAGES
 from coterie.systems.content.node import ContentNode
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import group_subscriptions, network_of, route_documents
-from coterie.systems.dynatops.hypergraph import partitioned
+from coterie.systems.dynatops.placement import place_by_similarity
 from coterie.systems.spidercast.greedy import greedy_merge, lean
 from coterie.systems.spidercast.system import with_contacts
 
@@ -31,23 +35,35 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
     """Those of content trees, and how users are placed and nodes linked."""
 
     placement: str = "hypergraph"  # or as given
-    imbalance: float = 0.03  # how far above the mean load a node may be
+    imbalance: float = 0.1  # how far above the mean number of clients a node may be
+    message_imbalance: float = 0.3  # and above the mean of messages handled for clients
     coverage: int = 0  # neighbours that each interest of a node should have at least; 0: what connects is enough
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.placement not in PLACEMENTS:
             raise ConfigError("placement", self.placement, f"one of {', '.join(PLACEMENTS)}")
-        if self.imbalance < 0:
-            raise ConfigError("imbalance", self.imbalance, "at least 0")
+        for key in ("imbalance", "message_imbalance"):
+            if getattr(self, key) < 0:
+                raise ConfigError(key, getattr(self, key), "at least 0")
         if self.coverage < 0:
             raise ConfigError("coverage", self.coverage, "at least 0")
 
 
 def place_together(workload: Workload, parameters: CoterieParameters, seed: int) -> Placement:
-    if parameters.placement == "given" or not workload.interests.pair_count:
+    """Clients by what they want and publish; a peer is its node and stays."""
+    if parameters.placement == "given" or not workload.interests.pair_count or workload.is_peer_network:
         return Placement(workload.attachment, workload.node_count)
-    return Placement(partitioned(workload, parameters.imbalance, seed).node_of, workload.node_count)
+    return Placement(placing(workload, parameters, seed).node_of, workload.node_count)
+
+
+def placing(workload: Workload, parameters: CoterieParameters, seed: int) -> Placed:
+    """The placement with what it saves, who moves, and who makes the stated balance impossible."""
+    balance = Balance(parameters.imbalance, parameters.message_imbalance)
+    starts = list[Start]()
+    if workload.interests.pair_count <= SMALL_PINS:  # of use where interests have no groups
+        starts.append((place_by_similarity(workload, workload.node_count, load_weight=1.0, rounds=2), MOVES[2:]))
+    return placed(workload, balance, seed, starts=starts)
 
 
 def interest_graph(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> BrokerGraph:

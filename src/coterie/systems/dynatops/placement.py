@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import fanout, joining
-from coterie.kernels.fanout import Seats
-from coterie.kernels.fanout_swaps import swap_sweep
+from coterie.kernels import joining
 from coterie.kernels.joining import Population
+from coterie.kernels.placement import books
+from coterie.kernels.placement.books import Seats
+from coterie.kernels.placement.swaps import swap_sweep
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.relation import Index
 
@@ -179,16 +180,18 @@ class Follower:
         users, rates = self.users, self.timeline.start.rates
         held = users.held >= 0
         indptr = np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int64)
-        crowd = fanout.crowd_of(indptr, users.held[held])
-        seats = Seats(users.node_of.copy(), np.ascontiguousarray(users.counts.T), users.load.copy())
-        largest = int(crowd.weight.max(initial=0))
-        capacity = fanout.capacity_of(int(indptr[-1]), largest, len(users.load), self.room - 1)
-        table = fanout.powers(joining.SMOOTHING)
+        crowd = books.crowd_of(indptr, users.held[held])
+        nothing, load = np.zeros((0, len(users.load))), users.load.astype(np.float64)[:, None]
+        seats = Seats(users.node_of.copy(), np.ascontiguousarray(users.counts.T), nothing, load)
+        # Who changes must find room meanwhile: one largest user above the mean, however full brokers are.
+        mean, largest = float(users.load.mean()), float(crowd.weight.max(initial=0.0))
+        capacity = np.full_like(load, max(int(mean * self.room), int(np.ceil(mean)) + largest))
+        table = books.powers(joining.SMOOTHING)
         order = np.arange(self._turn, len(users.node_of), LOOK_PARTS, dtype=np.int32)
         self._turn = (self._turn + 1) % LOOK_PARTS
         price = self.handover_price * (1 - joining.SMOOTHING)  # as `choose_by_fanout` counts, without that factor
-        for sweep in (fanout.sweep, swap_sweep):
-            sweep(crowd, rates, seats, capacity, table, order, price)
+        books.sweep(crowd, rates, seats, capacity, table, order, users.node_of, price)
+        swap_sweep(crowd, rates, seats, capacity, table, order, price)
         change = (seats.counts.T > 0).astype(np.int8) - (users.counts > 0)
         broker, topic = (index.astype(np.int32) for index in np.nonzero(change))
         moved = int(np.count_nonzero(seats.part != users.node_of))

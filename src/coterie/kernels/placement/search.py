@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from coterie.kernels import fanout
-from coterie.kernels.fanout import Crowd, Floats, Seats
-from coterie.kernels.fanout_levels import coarsened, part_of_groups
-from coterie.kernels.fanout_swaps import swap_sweep
+from coterie.kernels.placement import books
+from coterie.kernels.placement.books import Crowd, Floats, Seats
+from coterie.kernels.placement.levels import coarsened, part_of_groups
+from coterie.kernels.placement.swaps import swap_sweep
 from coterie.kernels.rings import Index
 
 Schedule = Sequence[tuple[float, int]]  # (smoothing, sweeps)
@@ -22,6 +22,11 @@ CYCLE_PAYS = 0.005  # the share of the cost that a cycle must have saved for ano
 HEAVIEST = 0.25  # of a broker's capacity: larger groups fit nowhere
 
 
+def heaviest_of(capacity: Floats) -> Floats:
+    """What a group may weigh, by dimension."""
+    return HEAVIEST * capacity.min(axis=0)
+
+
 @dataclass(frozen=True, eq=False)
 class Search:
     """One instance of the problem, and the draws its local searches take their order from."""
@@ -29,23 +34,32 @@ class Search:
     crowd: Crowd
     rate: Floats
     broker_count: int
-    capacity: int
+    capacity: Floats  # [broker, dimension]
     draw: np.random.Generator
 
     def order(self, count: int) -> Index:
         return self.draw.permutation(count).astype(np.int32)
 
     def seats(self, part: Index) -> Seats:
-        return fanout.seats_of(self.crowd, part, len(self.rate), self.broker_count)
+        return books.seats_of(self.crowd, part, len(self.rate), self.broker_count)
 
     def cost(self, seats: Seats) -> float:
-        return fanout.touched(seats.counts, self.rate)
+        return books.cost_of(seats, self.rate)
+
+    def is_within(self, seats: Seats) -> bool:
+        return books.is_within(seats, self.capacity)
 
     def grown(self) -> Index:
         order = self.order(len(self.crowd.weight))
-        counts = np.zeros((len(self.rate), self.broker_count), np.int32)
-        load = np.zeros(self.broker_count, np.int64)
-        return fanout.grow(self.crowd, self.rate, counts, load, self.capacity, fanout.powers(0.9), order)
+        counted = len(self.rate) if self.crowd.said.any() else 0
+        seats = Seats(
+            np.zeros(len(order), np.int32),
+            np.zeros((len(self.rate), self.broker_count), np.int32),
+            np.zeros((counted, self.broker_count)),
+            np.zeros_like(self.capacity),
+        )
+        books.grow(self.crowd, self.rate, seats, self.capacity, books.powers(0.9), order)
+        return seats.part
 
     def refined(self, start: Index, schedule: Schedule = MOVES, *, has_swaps: bool = False) -> Seats:
         """Local search from a placement, smoothing first; the exact objective decides in the end."""
@@ -60,7 +74,7 @@ class Search:
         """
         levels: list[tuple[Crowd, Index]] = []
         crowd, part = self.crowd, start
-        heaviest = max(int(HEAVIEST * self.capacity), 1)
+        heaviest = heaviest_of(self.capacity)
         while len(part) > 2 * self.broker_count:
             coarse, group = coarsened(crowd, self.rate, part, heaviest, self.order(len(part)))
             if len(coarse.weight) > 0.95 * len(part):
@@ -87,16 +101,16 @@ class Search:
     def polish(self, crowd: Crowd, seats: Seats, schedule: Schedule, has_swaps: bool) -> None:
         """Sweeps over users or groups until they no longer find much; `seats` changes in place."""
         for smoothing, sweeps in schedule:
-            table = fanout.powers(smoothing)
+            table = books.powers(smoothing)
             for _ in range(sweeps):
                 order = self.order(len(seats.part))
-                moved = fanout.sweep(crowd, self.rate, seats, self.capacity, table, order, 0.0)
+                moved = books.sweep(crowd, self.rate, seats, self.capacity, table, order, seats.part, 0.0)
                 if has_swaps:
                     moved += swap_sweep(crowd, self.rate, seats, self.capacity, table, order, 0.0)
                 if moved * 1000 < len(order):
                     break
 
     def _level(self, crowd: Crowd, part: Index) -> Seats:
-        seats = fanout.seats_of(crowd, part, len(self.rate), self.broker_count)
+        seats = books.seats_of(crowd, part, len(self.rate), self.broker_count)
         self.polish(crowd, seats, CYCLE, has_swaps=True)
         return seats

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from coterie.kernels.fanout import Crowd, Floats
 from coterie.kernels.jit import kernel
+from coterie.kernels.placement.books import Crowd, Floats
 from coterie.kernels.rings import Index, Offset
 
 LOOKED_AT = 256  # of the users who share a topic and a broker that one user is compared with
+
+
+@kernel
+def is_heavy(weight: Floats, one: int, other: int, heaviest: Floats) -> bool:
+    for dimension in range(len(heaviest)):
+        if weight[one, dimension] + weight[other, dimension] > heaviest[dimension]:
+            return True
+    return False
 
 
 @kernel
@@ -20,7 +28,7 @@ def match(
     at: Offset,
     first: Offset,
     last: Offset,
-    heaviest: int,
+    heaviest: Floats,
     order: Index,
 ) -> tuple[Index, int]:
     """Group of everybody: pairs with the largest share of common rate, singles otherwise; and how many there are.
@@ -44,7 +52,7 @@ def match(
             size = last[i] - first[i]
             for step in range(1, min(size, LOOKED_AT + 1)):
                 other = by_pair[first[i] + (at[i] - first[i] + step) % size]
-                if group[other] >= 0 or crowd.weight[user] + crowd.weight[other] > heaviest:
+                if group[other] >= 0 or is_heavy(crowd.weight, user, other, heaviest):
                     continue
                 if shared[other] == 0.0:
                     met[meetings] = other
@@ -79,7 +87,8 @@ def contract(crowd: Crowd, group: Index, groups: int, topic_count: int) -> Crowd
     indptr = np.zeros(groups + 1, np.int64)
     topics = np.empty(len(crowd.topics), np.int32)
     pins = np.zeros(len(crowd.topics), np.int32)
-    weight = np.zeros(groups, np.int64)
+    said = np.zeros(len(crowd.topics))
+    weight = np.zeros((groups, crowd.weight.shape[1]))
     place = np.full(topic_count, -1, np.int64)
     used = 0
     for one in range(groups):
@@ -94,11 +103,12 @@ def contract(crowd: Crowd, group: Index, groups: int, topic_count: int) -> Crowd
                     topics[used] = topic
                     used += 1
                 pins[place[topic]] += crowd.pins[i]
+                said[place[topic]] += crowd.said[i]
         indptr[one + 1] = used
-    return Crowd(indptr, topics[:used].copy(), pins[:used].copy(), weight)
+    return Crowd(indptr, topics[:used].copy(), pins[:used].copy(), said[:used].copy(), weight)
 
 
-def coarsened(crowd: Crowd, rate: Floats, part: Index, heaviest: int, order: Index) -> tuple[Crowd, Index]:
+def coarsened(crowd: Crowd, rate: Floats, part: Index, heaviest: Floats, order: Index) -> tuple[Crowd, Index]:
     """One level: the groups and who is in which; only users of one broker are matched."""
     rows = np.repeat(np.arange(len(part), dtype=np.int32), np.diff(crowd.indptr))
     key = part[rows].astype(np.int64) * len(rate) + crowd.topics

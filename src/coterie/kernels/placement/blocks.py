@@ -1,0 +1,205 @@
+"""Placement of more clients than one process should hold: block by block, each against a picture of all.
+
+A picture says how many wishes for each topic every broker has, what enters where, how full and how dear brokers are: a
+few megabytes, wherever the rest of the work lies. Blocks keep their own seats; a round is one pass over the blocks, in
+any order or at once, and one new picture out of what they changed. No block may use more than its part of the room
+left at a broker, so a round never fills a broker beyond its limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from coterie.kernels.placement import auction
+from coterie.kernels.placement.auction import Costs, Field, Layer, Singles
+from coterie.kernels.placement.books import Floats
+from coterie.kernels.placement.passes import (
+    GROWING,
+    QUICK,
+    Layout,
+    auctioned,
+    layer_of,
+    mean_rate,
+    ranks,
+    room_of,
+    show_all,
+    unit_of,
+)  # fmt: skip
+from coterie.kernels.placement.problem import Problem
+from coterie.kernels.rings import Index
+
+BLOCK_USERS = 1 << 18
+SAMPLE_USERS = 1 << 12
+WAVES = 2
+ROUNDS: Sequence[tuple[float, int]] = ((0.6, 2), (0.5, 2), (0.4, 2), (0.3, 2), (0.2, 2), (0.1, 1), (0.0, 3))
+
+
+class Picture(NamedTuple):
+    """What every block is told of all."""
+
+    counts: Index  # [topic, broker], topics by rank
+    entering: Singles
+    load: Floats
+    price: Singles
+
+    @classmethod
+    def empty(cls, problem: Problem) -> Picture:
+        topics, shape = len(problem.rate), problem.capacity.shape
+        layer = layer_of(topics, shape[0], is_counted=len(problem.publisher) > 0)
+        return cls(layer.counts, layer.entering, np.zeros(shape), np.zeros(shape, np.float32))
+
+
+class Passed(NamedTuple):
+    """One block after a round: where its clients are, and what has changed in the picture."""
+
+    part: Index
+    counts: Index
+    entering: Singles
+    load: Floats
+    price: Singles
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The whole problem and how it is cut; by the number of clients alone: machines must not show in the result."""
+
+    problem: Problem
+    seed: int
+    block_users: int = BLOCK_USERS
+    sample_users: int = SAMPLE_USERS
+    known_rank: Index | None = None
+
+    @cached_property
+    def rank(self) -> Index:
+        """Of topics by popularity, unless it has been found before."""
+        return ranks(self.problem) if self.known_rank is None else self.known_rank
+
+    @property
+    def block_count(self) -> int:
+        return max(1, -(-self.problem.client_count // self.block_users))
+
+    @property
+    def waves(self) -> list[tuple[int, ...]]:
+        """Blocks that pass side by side."""
+        side_by_side = -(-self.block_count // WAVES)
+        return [
+            tuple(range(first, min(first + side_by_side, self.block_count)))
+            for first in range(0, self.block_count, side_by_side)
+        ]
+
+    def users(self, block: int) -> Index:
+        """Every so-manieth client: neighbours in number may be of one kind, and a block should look like the whole."""
+        return np.arange(block, self.problem.client_count, self.block_count, dtype=np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What is to be done, and the picture of all before it."""
+
+    number: int
+    smoothing: float
+    picture: Picture
+    blocks: tuple[int, ...]  # those that pass
+
+
+class Runner(Protocol):
+    """The blocks of a round, side by side or not, results in their order; it keeps the seats."""
+
+    def passed(self, told: Round) -> list[Passed]: ...
+
+
+@dataclass(eq=False)
+class Here:
+    """Block after block in this process: what a cluster does side by side."""
+
+    task: Task
+    parts: dict[int, Index] = field(default_factory=dict)
+
+    def passed(self, told: Round) -> list[Passed]:
+        found = [pass_block(self.task, told, block, self.parts.get(block)) for block in told.blocks]
+        self.parts |= {block: one.part for block, one in zip(told.blocks, found, strict=True)}
+        return found
+
+
+def pass_block(task: Task, told: Round, block: int, part: Index | None) -> Passed:
+    """One pass over a block's clients from where they are; changes nothing it was told."""
+    users = task.users(block).astype(np.int64)
+    own = task.problem.among(users, np.arange(task.problem.broker_count))
+    draw = np.random.default_rng([task.seed, block])
+    layout = Layout.of(own, task.rank, draw, unit=unit_of(task.problem))
+    draw = np.random.default_rng([task.seed, told.number, block])
+    picture, whole = told.picture, room_of(task.problem, layout.unit, QUICK.soft, None)
+    # Blocks are alike: what this one does to a broker's load all others do too, so it counts that many times.
+    alike = len(told.blocks)
+    clients = layout.clients._replace(weight=layout.clients.weight * alike)
+    room = whole
+    near = layer_of(*picture.counts.shape, is_counted=len(picture.entering) > 0)
+    near.counts[:], near.entering[:] = picture.counts, picture.entering
+    seats = np.full(len(users), -1, np.int32) if part is None else part[layout.order].astype(np.int32)
+    far = Layer(near.counts[:, :0], near.shown[:, :0], near.entering[:, :0])
+    state = Field(seats, near, far, picture.load.copy(), picture.price / np.float32(alike))
+    costs = Costs(layout.rate, 0.0, 0.0, QUICK.learning * 255.0 * mean_rate(layout) / task.block_count)
+    tables = show_all(state, layout.rate, told.smoothing)
+    if part is None:
+        auction.grow(clients, room, state, costs._replace(step=costs.step * QUICK.growing), tables, 0)
+    else:
+        blocks = -(-len(seats) // auction.BLOCK)
+        auction.sweep(clients, room, state, costs, tables, draw.permutation(blocks).astype(np.int32))
+    new = np.empty(len(seats), np.int32)
+    new[layout.order] = state.part
+    changed = (near.counts - picture.counts, near.entering - picture.entering, (state.load - picture.load) / alike)
+    return Passed(new, *changed, state.price * np.float32(alike))
+
+
+def sample_picture(task: Task) -> Picture:
+    """Where topics are once a sample of clients is placed with its part of the room; loads are left at nothing."""
+    draw = np.random.default_rng([task.seed, task.problem.client_count])
+    count = task.problem.client_count
+    users = np.sort(draw.permutation(count)[: task.sample_users])
+    own = task.problem.among(users, np.arange(task.problem.broker_count))
+    share = own.weight.sum(axis=0) / np.maximum(task.problem.weight.sum(axis=0), 1e-30)
+    sample = replace(own, capacity=own.capacity * share + own.weight.max(axis=0, initial=0.0))
+    part = auctioned(sample, task.seed)
+    picture = Picture.empty(task.problem)
+    rows = np.repeat(part, np.diff(sample.indptr))
+    np.add.at(picture.counts, (task.rank[sample.topics], rows), 1)
+    if len(picture.entering):
+        np.add.at(picture.entering, (task.rank[sample.said_topic], part[sample.publisher]), sample.said_rate)
+    return picture
+
+
+def place_blocks(task: Task, runner: Runner, rounds: Sequence[tuple[float, int]] = ROUNDS) -> Index:
+    """Where everybody goes. The first picture is a sample's, which draws those who join to their like.
+
+    A round goes in waves: what half of the blocks do side by side the other half does not know.
+    """
+    sample, everybody = sample_picture(task), tuple(range(task.block_count))
+    joined = runner.passed(Round(0, GROWING, sample, everybody))
+    parts = {block: one.part for block, one in zip(everybody, joined, strict=True)}
+    picture = merged(Picture.empty(task.problem), joined)
+    number = 1
+    for smoothing in (smoothing for smoothing, passes in rounds for _ in range(passes)):
+        for wave in task.waves:
+            found = runner.passed(Round(number, smoothing, picture, wave))
+            picture = merged(picture, found)
+            parts |= {block: one.part for block, one in zip(wave, found, strict=True)}
+            number += 1
+    part = np.empty(task.problem.client_count, np.int32)
+    for block, own in parts.items():
+        part[task.users(block)] = own
+    return part
+
+
+def merged(picture: Picture, found: Sequence[Passed]) -> Picture:
+    """The picture after what blocks have done side by side."""
+    return Picture(
+        picture.counts + sum(one.counts for one in found),
+        picture.entering + sum(one.entering for one in found),
+        picture.load + sum(one.load for one in found),
+        np.stack([one.price for one in found]).mean(axis=0, dtype=np.float64).astype(np.float32),
+    )

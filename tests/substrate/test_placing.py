@@ -1,0 +1,153 @@
+"""Clients to nodes: publishers counted, limits kept, moves priced, zones not left."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from coterie.accounting.bounds import lower_bounds
+from coterie.errors import ConfigError
+from coterie.model import Publications, Relation, Workload
+from coterie.substrate.placing import Balance, client_weights, placed
+
+
+def fleet(seed: int, clients: int = 240, topics: int = 40, nodes: int = 6) -> Workload:
+    """Clients of eight kinds that want a few topics of theirs; some only publish, some do both."""
+    draw = np.random.default_rng(seed)
+    kind = draw.integers(8, size=clients)
+    rows = [
+        [] if user % 4 == 0 else sorted({int(5 * kind[user] + cell) % topics for cell in draw.integers(8, size=3)})
+        for user in range(clients)
+    ]
+    who = np.flatnonzero(np.arange(clients) % 4 < 2)
+    topic = (5 * kind[who] + draw.integers(5, size=len(who))) % topics
+    publications = Publications.of(who, topic, draw.integers(1, 20, len(who)) / 10)
+    home = draw.integers(nodes, size=clients).astype(np.int32)
+    return Workload("fleet", Relation.from_rows(rows, topics), publications, home, nodes)
+
+
+def within(workload: Workload, node_of: np.ndarray, balance: Balance) -> bool:
+    load = np.zeros((workload.node_count, 2))
+    np.add.at(load, node_of, client_weights(workload))
+    whole = np.array([np.ceil(len(node_of) / workload.node_count), 0.0])
+    limit = np.maximum((1 + balance.by_dimension) * load.mean(axis=0), whole)
+    return bool((load <= limit * (1 + 1e-9)).all())
+
+
+@given(st.integers(0, 500))
+@settings(max_examples=15, deadline=None)
+def test_limits_hold_and_copies_are_what_the_accountant_counts(seed: int) -> None:
+    workload, balance = fleet(seed), Balance(0.1, 0.3)
+    found = placed(workload, balance, seed)
+    assert not found.heaviest
+    assert within(workload, found.node_of, balance)
+    for node_of, copies in ((found.node_of, found.copies), (workload.attachment, found.copies_before)):
+        assert lower_bounds(workload, node_of).dissemination.wanted == pytest.approx(copies)
+    assert found.copies < found.copies_before
+    assert sorted(found.moves.tolist()) == np.flatnonzero(found.node_of != workload.attachment).tolist()
+
+
+def test_sensors_and_dashboards() -> None:
+    """2,000 sensors, 200 dashboards that want ten each, 8 brokers: balanced, and hardly a copy is left."""
+    draw = np.random.default_rng(1)
+    rows = [sorted(draw.permutation(2000)[:10].tolist()) for _ in range(200)] + [[]] * 2000
+    publications = Publications.of(np.arange(200, 2200), np.arange(2000), np.ones(2000))
+    home = draw.integers(8, size=2200).astype(np.int32)
+    workload = Workload("sensors", Relation.from_rows(rows, 2000), publications, home, 8)
+    found = placed(workload, Balance(0.05, 0.2), 1)
+    assert found.copies < 0.5 * found.copies_before
+    assert found.hottest[0] <= 1.05
+    assert found.hottest[1] <= 1.2
+    sensors = np.bincount(found.node_of[200:], minlength=8)
+    assert sensors.max() < 1.2 * sensors.mean()
+
+
+def test_a_client_too_heavy_is_named() -> None:
+    workload = fleet(3)
+    everything = Relation.from_rows(
+        [list(range(40)) if user == 5 else workload.interests.row(user).tolist() for user in range(240)], 40
+    )
+    found = placed(replace(workload, interests=everything), Balance(0.1, 0.0), 1)
+    assert [(one.client, one.dimension) for one in found.heaviest] == [(5, 1)]
+    others = np.delete(found.load[:, 1], found.node_of[5])
+    assert others.max() <= found.capacity[:, 1].max()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_price_keeps_clients_where_they_are(seed: int) -> None:
+    workload = fleet(seed)
+    start = placed(workload, Balance(), seed).node_of
+    rows = [workload.interests.row(user).tolist() for user in range(240)]
+    for user in range(2, 240, 20):
+        rows[user] = sorted({int(one + 11) % 40 for one in rows[user]})
+    changed = replace(workload, interests=Relation.from_rows(rows, 40))
+    few = placed(changed, Balance(), seed, present=start, move_price=0.3)
+    none = placed(changed, Balance(), seed, present=start, move_price=1e9)
+    assert 0 < len(few.moves) < 36
+    assert few.copies + 0.3 * len(few.moves) < 0.7 * few.copies_before
+    assert within(changed, few.node_of, Balance())
+    if within(changed, start, Balance()):
+        assert not len(none.moves)
+
+
+def test_limits_hold_after_every_single_move() -> None:
+    workload, balance = fleet(4), Balance(0.1, 0.5)
+    start = placed(workload, balance, 9).node_of
+    start = start[np.random.default_rng(1).permutation(240)] if not within(workload, start, balance) else start
+    later = replace(workload, publications=replace(workload.publications, topic=workload.publications.topic[::-1]))
+    found = placed(later, Balance(0.2, 2.0), 2, present=start, move_price=0.01)
+    assert len(found.moves)
+    node_of = start.copy()
+    for client in found.moves.tolist():
+        node_of[client] = found.node_of[client]
+        load = np.zeros((6, 2))
+        np.add.at(load, node_of, client_weights(later))
+        assert (load <= found.capacity * (1 + 1e-9)).all()
+    assert np.array_equal(node_of, found.node_of)
+
+
+def test_no_more_moves_than_allowed_and_the_best_first() -> None:
+    workload = fleet(6)
+    one, ten = (placed(workload, Balance(1.0, 5.0), 1, move_price=0.01, moves_max=most) for most in (1, 10))
+    assert len(one.moves) == 1
+    assert 1 < len(ten.moves) <= 10
+    assert ten.copies < one.copies < one.copies_before
+
+
+def test_newcomers_are_admitted_where_they_cost_least() -> None:
+    workload = fleet(7)
+    now = placed(workload, Balance(), 1).node_of.copy()
+    now[1] = -1
+    found = placed(workload, Balance(0.5, 2.0), 1, present=now, move_price=1e9)
+    assert found.node_of[1] >= 0
+    assert (found.node_of == now).sum() == 239
+
+
+def test_nobody_leaves_its_zone() -> None:
+    workload = replace(fleet(8), zone_of=np.array([0, 0, 0, 1, 1, 1], np.int32), zones=("a", "b"))
+    for price in (0.0, 0.1):
+        found = placed(workload, Balance(), 1, move_price=price)
+        assert found.copies < found.copies_before
+        assert np.array_equal(workload.zone_of[found.node_of], workload.zone_of[workload.attachment])
+
+
+def test_capacities_scale_the_limits() -> None:
+    workload = fleet(9)
+    shares = np.array([4.0, 1, 1, 1, 1, 1])[:, None] * np.ones((1, 2))
+    found = placed(workload, Balance(0.1, 0.5), 1, shares=shares)
+    assert found.load[0, 0] > 80
+    assert (found.load <= found.capacity * (1 + 1e-9)).all()
+
+
+def test_the_same_seed_gives_the_same_placement() -> None:
+    workload = fleet(10)
+    assert np.array_equal(placed(workload, seed=4).node_of, placed(workload, seed=4).node_of)
+
+
+def test_an_imbalance_below_zero_is_refused() -> None:
+    with pytest.raises(ConfigError, match="messages"):
+        Balance(0.1, -0.1)
