@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import coterie
+from coterie.accounting.bounds import lower_bounds
+from coterie.accounting.placement_bound import least_copies
 from coterie.errors import ConfigError, InputError
+from coterie.kernels.placement.limits import limits_of
+from coterie.model import Workload
 from coterie.model.store import load_workload, save_workload
 from coterie.model.wires import COTERIE
 from coterie.pipeline.deriving import derive
@@ -38,6 +43,7 @@ from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
 from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, write_names
+from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, client_weights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,13 +112,14 @@ def run_job(
             _designs(spark, request, candidates, placer),
             ("workloads",),
             _described(candidates, request) | {"placer": None if placer is None else placer.system.name},
-            version=2,
+            version=3,
         ),
     ]
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
     priced = [msgspec.convert(entry, Priced) for entry in done["designs"].facts["priced"]]
     against = next((one for one in priced if one.system == request.against and one.placement != PLACED), None)
     chosen = cheapest(priced)
+    facts = done["workloads"].facts | {"least_copies": done["designs"].facts["least_copies"]}
     write_ledgers(priced, against, out / LEDGERS)
     if placer is not None and against is not None and chosen is not None:
         pair = (_asked(candidates, against), _asked(candidates, chosen))
@@ -123,13 +130,22 @@ def run_job(
         request.name,
         out,
         priced,
-        done["workloads"].facts,
+        facts,
         done["tables"].facts["accounts"],
         chosen,
         {name: step.seconds for name, step in done.items()},
         against,
         msgspec.convert(done["rolling"].facts["rolled"], Rolled) if "rolling" in done else NOT_ROLLED,
     )
+
+
+def least_copies_of(later: Workload) -> float:
+    """Copies per second that no placement of the clients within the usual limits can do without; peers cannot move."""
+    if later.is_peer_network:
+        return lower_bounds(later).dissemination.wanted
+    even = np.ones((later.node_count, len(DIMENSIONS)))
+    limits = limits_of(client_weights(later), even, EVEN_ENOUGH.by_dimension)
+    return least_copies(later, limits.weight, limits.capacity)
 
 
 def _asked(candidates: Sequence[Candidate], entry: Priced) -> Candidate:
@@ -248,7 +264,8 @@ def _designs(spark: SparkSession, request: Request, candidates: Sequence[Candida
         if placer is not None:
             asked = both_ways(candidates, not load_workload(inputs["workloads"] / LEARN).is_peer_network)
         priced = price_all(spark, inputs["workloads"], asked, out, ways)
-        return {"priced": msgspec.to_builtins(priced)}
+        later = load_workload(inputs["workloads"] / LATER)
+        return {"priced": msgspec.to_builtins(priced), "least_copies": least_copies_of(later)}
 
     return run
 

@@ -82,7 +82,7 @@ def sentences(outcome: Outcome, prices: Prices) -> list[str]:
         told.append("Keep what you have: no design here saves more than 2 % of that.")
     else:
         told += [_saves(outcome, found, prices), _costs(outcome.facts, found)]
-    return [*told, _possible(found), *_drift(found, outcome.rolled), *assumptions(outcome.facts, prices)]
+    return [*told, _possible(outcome.facts, found), *_drift(found, outcome.rolled), *assumptions(outcome.facts, prices)]
 
 
 def _runs(outcome: Outcome, found: Verdict, prices: Prices) -> str:
@@ -144,7 +144,7 @@ def _hottest(bill: Ledger) -> float:
     return bill.load.messages.max / bill.load.messages.mean if bill.load.messages.mean else 0.0
 
 
-def _possible(found: Verdict) -> str:
+def _possible(facts: Facts, found: Verdict) -> str:
     best, bound = found.best.later, found.best.later_bound
     assert best is not None
     assert bound is not None
@@ -153,8 +153,15 @@ def _possible(found: Verdict) -> str:
     return (
         f"Nothing that delivers everything goes below {gigabytes(bound.volume.copies)} of copies a month on that "
         f"placement; this one needs {gigabytes(best.volume.copies)} ({best.volume.copies / bound.volume.copies:.2f} "
-        "times)."
+        f"times).{_anywhere(facts, best)}"
     )
+
+
+def _anywhere(facts: Facts, best: Ledger) -> str:
+    least = float(facts.get("least_copies") or 0.0)
+    if facts["is_peers"] or not least:
+        return ""
+    return f" No placement at all needs less than {least / best.dissemination.copies:.0%} of its copies."
 
 
 def _drift(found: Verdict, rolled: Rolled) -> list[str]:
