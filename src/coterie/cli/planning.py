@@ -20,7 +20,7 @@ from coterie.model.wires import COTERIE
 from coterie.pipeline.embedded import embedded_request
 from coterie.pipeline.job import AGAINST, Outcome, Request, publish_plan, run_job
 from coterie.pipeline.mapping import Source, parse_columns, read_sources
-from coterie.pipeline.planning import PLACED, Candidate, Priced
+from coterie.pipeline.planning import PLACED, STAY, Candidate, Priced
 from coterie.pipeline.plans import PlanStore
 from coterie.pipeline.report import comparison
 from coterie.pipeline.schemas import TABLES
@@ -94,6 +94,14 @@ Against = Annotated[
         rich_help_panel=WINDOWS,
     ),
 ]
+For = Annotated[
+    str | None,
+    typer.Option(
+        "--for",
+        help="Plan only what this target of `coterie export` can express: haproxy, mosquitto-acl, nats-users ...",
+        rich_help_panel=WINDOWS,
+    ),
+]
 PriceFile = Annotated[
     Path | None,
     typer.Option("--prices", help="A price file (`coterie prices` prints an example).", rich_help_panel=WINDOWS),
@@ -129,6 +137,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         brokers: BrokerCount = 0,
         zones: ZoneCount = 3,
         peers: Peers = False,
+        target: For = None,
         prices: PriceFile = None,
         interval: Interval = 3600.0,
         learn_share: LearnShare = 0.5,
@@ -147,9 +156,11 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         )
         unit, paid = Unit(interval), EXAMPLE if prices is None else read_prices(prices)
         now, wire = running_now(against)
-        request = replace(request, against=now.system.name, wire=wire)
         folder = out_folder / (f"{request.name}-peers" if peers else request.name)
-        outcome = _run(request, _with(candidates_of(systems), now), folder, spark, as_json)
+        candidates, now = _with(_expressed(systems, target), now)
+        allowed = (STAY, PLACED) if target is None else (PLACED,)
+        request = replace(request, against=now.system.name, wire=wire, allowed=allowed)
+        outcome = _run(request, candidates, folder, spark, as_json)
         page = comparison(outcome, paid, unit.seconds, unit.name).write(outcome.folder / "report.html")
         version = publish_plan(outcome, PlanStore(outcome.folder)) if publishes else None
         _show(outcome, page, version, as_json, paid, unit)
@@ -206,10 +217,25 @@ def running_now(name: str) -> tuple[Candidate, str]:
         raise ConfigError("--against", name, f"one of {', '.join((*RUNNING, *SYSTEMS))}") from None
 
 
-def _with(candidates: list[Candidate], now: Candidate) -> list[Candidate]:
-    """What runs now is always in the table."""
-    others = [one for one in candidates if one.system.name != now.system.name]
-    return candidates if len(others) < len(candidates) else [now, *candidates]
+def _expressed(systems: list[str] | None, target: str | None) -> list[Candidate]:
+    """What to plan with: what was asked for, or what the target of an export can say."""
+    if target is None:
+        return candidates_of(systems)
+    from coterie.fleets.export.registry import expressible
+
+    if systems:
+        raise ConfigError("--for", target, "without --system: the target says which systems it can express")
+    return candidates_of(list(expressible(target).systems))
+
+
+def _with(candidates: list[Candidate], now: Candidate) -> tuple[list[Candidate], Candidate]:
+    """What runs now is always in the table, under a name of its own where the same system is planned otherwise."""
+    same = [one for one in candidates if one.system.name == now.system.name]
+    if any(one.parameters == now.parameters for one in same):
+        return candidates, now
+    if same:
+        now = replace(now, system=replace(now.system, name=f"{now.system.name}-now"))
+    return [now, *candidates], now
 
 
 def candidates_of(systems: list[str] | None) -> list[Candidate]:

@@ -28,7 +28,9 @@ from coterie.pipeline.mapping import Source
 from coterie.pipeline.planning import (
     LATER,
     LEARN,
+    OWN,
     PLACED,
+    STAY,
     Candidate,
     Priced,
     Ways,
@@ -66,6 +68,7 @@ class Request:
     strict: bool = False
     against: str = AGAINST  # the system the user runs now, on the placement found in the log
     wire: str = COTERIE.name  # in whose bytes the bills are
+    allowed: tuple[str, ...] = (STAY, PLACED, OWN)  # what may become of clients in the plan that is chosen
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,7 @@ def run_job(
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
     priced = [msgspec.convert(entry, Priced) for entry in done["designs"].facts["priced"]]
     against = next((one for one in priced if one.system == request.against and one.placement != PLACED), None)
-    chosen = cheapest(priced)
+    chosen = cheapest([one for one in priced if one.placement in request.allowed])
     facts = done["workloads"].facts | {"least_copies": done["designs"].facts["least_copies"]}
     write_ledgers(priced, against, out / LEDGERS)
     if placer is not None and against is not None and chosen is not None:

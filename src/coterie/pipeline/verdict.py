@@ -88,7 +88,7 @@ def sentences(outcome: Outcome, prices: Prices) -> list[str]:
 def _runs(outcome: Outcome, found: Verdict, prices: Prices) -> str:
     facts, bill = outcome.facts, found.now.later
     assert bill is not None
-    what = NAMES.get(found.now.system, found.now.system)
+    what = called(found.now.system)
     if facts["is_peers"]:
         where = f"{facts['nodes']:,} peers"
     else:
@@ -201,8 +201,12 @@ def assumptions(facts: Facts, prices: Prices) -> list[str]:
     return told
 
 
+def called(system: str) -> str:
+    return NAMES.get(system.removesuffix("-now"), system)
+
+
 def describe(entry: Priced) -> str:
-    name = NAMES.get(entry.system, entry.system)
+    name = called(entry.system)
     if entry.placement == PLACED or (entry.later is not None and entry.later.setup.moves):
         return f"{name} with clients placed by interest"
     return name

@@ -10,8 +10,6 @@ from coterie.fleets.export import emqx, haproxy, mosquitto_acl, mosquitto_bridge
 from coterie.fleets.export.target import Mover, Shape, Target
 from coterie.fleets.fleet import BrokerFleet
 
-PLACED, OWN = "placed", "own"
-
 TARGETS: dict[str, Target] = {
     target.name: target
     for target in (
@@ -28,13 +26,12 @@ TARGETS: dict[str, Target] = {
 
 @dataclass(frozen=True)
 class Expressible:
-    """What may be planned for a target: systems as `--system` takes them, and what may become of clients.
+    """What may be planned for a target: systems as `--system` takes them, always with clients placed.
 
-    The bill of such a design is the bill of what will really run. `placements` are words of `pipeline.planning`.
+    The bill of such a design is the bill of what will really run.
     """
 
     systems: tuple[str, ...]
-    placements: tuple[str, ...] = (PLACED,)
 
 
 SYSTEMS_OF = {
@@ -49,7 +46,7 @@ SYSTEMS_OF = {
 def expressible(target: str) -> Expressible:
     """For `coterie plan --for TARGET`: only what the target can say is planned for it."""
     shape = target_named(target, "--for").shape
-    return Expressible(SYSTEMS_OF[shape], (OWN,) if shape is Shape.TREE_PER_TOPIC else (PLACED,))
+    return Expressible(SYSTEMS_OF[shape])
 
 
 def target_named(name: str, key: str = "--to") -> Target:
