@@ -164,6 +164,8 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         page = comparison(outcome, paid, unit.seconds, unit.name).write(outcome.folder / "report.html")
         version = publish_plan(outcome, PlanStore(outcome.folder)) if publishes else None
         _show(outcome, page, version, as_json, paid, unit)
+        if version is not None and not as_json:
+            out.print(f"next: {_next_step(folder, target)}")
 
     command.__doc__ = says
     return command
@@ -315,8 +317,16 @@ def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool, pric
         if entry.problem and entry.placement != PLACED:
             out.print(f"{entry.system} has no bill: {entry.problem}")
     if version is not None:
-        out.print(f"\nplan {version} is current in {outcome.folder / 'plans'}; next: coterie apply {outcome.folder}")
+        out.print(f"\nplan {version} is current in {outcome.folder / 'plans'}")
     out.print(f"\nreport: {page}")
+
+
+def _next_step(folder: Path, target: str | None) -> str:
+    if target is None:
+        return (
+            f"coterie apply {folder} --dry-run (our nodes), or coterie export {folder} --to ... (the brokers you have)"
+        )
+    return f"coterie export {folder} --to {target} --fleet fleet.toml --out export --check"
 
 
 def _document(outcome: Outcome, page: Path, version: int | None, prices: Prices) -> dict[str, object]:
