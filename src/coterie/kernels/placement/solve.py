@@ -10,13 +10,14 @@ import numpy as np
 from coterie.kernels.placement import books
 from coterie.kernels.placement.books import Crowd, Seats
 from coterie.kernels.placement.moves import Moved, paying_moves, renamed
-from coterie.kernels.placement.passes import FROM_PRESENT, QUICK, THOROUGH, Present, auctioned
+from coterie.kernels.placement.passes import CAREFUL, FROM_PRESENT, QUICK, THOROUGH, Present, auctioned
 from coterie.kernels.placement.problem import Problem
 from coterie.kernels.placement.search import MOVES, Schedule, Search
 from coterie.kernels.rings import Index
 
 Start = tuple[Index, Schedule]  # and how it is refined
 SMALL_PINS = 300_000  # up to here every start is tried, and exchanges and groups after it
+CAREFUL_PINS = 5_000_000  # up to here a second fall of p is worth its time
 HOME_PRICE = 1e-6  # of a wish's mean rate: who could as well stay stays
 SETTLING = 3  # passes in which single moves must pay
 
@@ -92,11 +93,12 @@ class Solver:
         return HOME_PRICE * float(rates.mean()) if len(rates) and rates.any() else HOME_PRICE
 
     def _large(self) -> Index:
-        found = auctioned(self.problem, self.seed, QUICK)
+        manner = CAREFUL if len(self.problem.topics) <= CAREFUL_PINS else QUICK
+        found = auctioned(self.problem, self.seed, manner)
         search = self.search(self.problem.crowd)
         seats = search.seats(found)
         if not search.is_within(seats):
-            seats = search.seats(auctioned(self.problem, self.seed, QUICK, self.packed))
+            seats = search.seats(auctioned(self.problem, self.seed, manner, self.packed))
         if len(self.problem.publisher):  # bytes are too coarse for the shares of many publishers
             books.sweep(search.crowd, search.rate, seats, search.capacity, books.powers(0.0),
                         search.order(len(found)), seats.part, 0.0)  # fmt: skip
