@@ -143,7 +143,7 @@ def test_networks_beyond_the_tables_stay_hashed(monkeypatch: pytest.MonkeyPatch)
 def test_looking_over_stays_close_to_solving_anew_with_fewer_handovers() -> None:
     timeline = make_timeline("dynatops", {**SMALL, "pattern": "zipf"}, 5)
     handovers, costs = [], []
-    for price in (0.25, 1e9):
+    for price in (0.25 / 60, 1e9):
         users = population(timeline.start)
         settle_at(users, partitioned(timeline.start, 0.03, 1).node_of)
         follower = Follower(timeline, users, Clusters.of_size(12, 4), "fanout", 1.0, 3600.0, handover_price=price)

@@ -133,7 +133,7 @@ class Follower:
     policy: str
     load_weight: float
     update_s: float
-    handover_price: float = 0.25  # fan-out policy: smoothed events per interval that a handover must save
+    handover_price: float = 0.25 / 60  # fan-out policy: smoothed events per second that a handover must save
     room: float = 1.03  # fan-out policy: the largest load as a multiple of the mean
     _next: int = 0
     _updated_s: float = field(default=0.0)
