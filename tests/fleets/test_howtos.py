@@ -129,6 +129,22 @@ def test_nats(tmp_path):
     assert "rolled back" in said
 
 
+@pytest.mark.interop
+@pytest.mark.timeout(120)
+def test_loop(tmp_path):
+    with Stock(tmp_path, text=fleet_of_page("loop.md")) as stock, crowd_behind(stock) as crowd:
+        crowd.publish(3, 0, "before")
+        crowd.settle()
+        said = follow("loop.md", tmp_path)
+        until(lambda: len(crowd.subscribed) == len(crowd.wishes), "everybody is back")
+        crowd.publish(1, 0, "after")
+        crowd.settle()
+        assert (crowd.missing(), crowd.twice()) == (0, 0)
+    assert "12 clients" in said
+    assert "would be applied: saves" in said
+    assert "; applied: saves" in said
+
+
 @pytest.mark.parametrize(("page", "brokers"), [("emqx.md", ["e1", "e2", "e3"]), ("table.md", ["b0", "b1", "b2"])])
 def test_pages_that_only_write_files(tmp_path, page, brokers):
     crowd = plan_for(tmp_path, brokers, "mesh")
@@ -141,5 +157,6 @@ def test_every_target_has_a_page_and_every_page_is_followed():
     from coterie.fleets.export.registry import TARGETS
 
     pages = {path.name for path in PAGES.glob("*.md")}
+    assert "loop.md" in pages
     wanted = {"nats.md" if name.startswith("nats") else f"{name}.md" for name in TARGETS}
     assert wanted <= pages

@@ -11,12 +11,13 @@ from coterie.fleets.audience import Audience, JournalTail
 from coterie.fleets.crossing import Copies, crossings_of
 from coterie.fleets.export.registry import expressible
 from coterie.fleets.export.target import Shape
+from coterie.fleets.layout import read_layout
 from coterie.fleets.outlook import copies_per_s
 from coterie.fleets.sparkplanning import plan_with_spark
 from tests.fleets.stock import Crowd
 from tests.fleets.test_layout import fleet
 
-pytestmark = [pytest.mark.spark]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_the_pipeline_plans_a_journal_for_a_target(spark, tmp_path):
@@ -41,6 +42,11 @@ def test_the_pipeline_plans_a_journal_for_a_target(spark, tmp_path):
     planner = plan_with_spark(brokers, journal, tmp_path / "out", expressible("mosquitto-acl").systems, session=spark)
     planned = planner(now)
     assert planned.version == 1
+    published = read_layout(tmp_path / "out", brokers)
+    assert {client: set(topics) for client, topics in published.publishes.items()} == {
+        client: set(topics) for client, topics in crowd.publishes.items()
+    }
+    assert sum(rate for topics in published.publishes.values() for rate in topics.values()) > 0
     before = copies_per_s(now, Copies(crossings_of(Shape.STAR, now, "b0")))
     after = copies_per_s(planned, Copies(crossings_of(Shape.STAR, planned, "b0")))
     assert before is not None

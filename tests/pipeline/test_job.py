@@ -94,6 +94,11 @@ def test_the_plan_is_published_once_with_names_and_bill(finished):
     assert len(topics) == design.channels.topics.column_count == outcome.facts["topics"]
     people = pq.read_table(store.folder(1) / "subscribers.parquet")["subscriber"].to_pylist()
     assert len(people) == outcome.facts["subscribers"] <= len(design.placement.node_of)
+    sent = pq.read_table(store.folder(1) / "publishes.parquet").to_pylist()
+    assert sum(row["rate"] for row in sent) > 0
+    clients = pq.read_table(store.folder(1) / "clients.parquet")["client"].to_pylist()
+    assert {row["client"] for row in sent} <= set(clients)
+    assert {row["topic"] for row in sent} <= set(topics)
 
 
 def test_nothing_is_done_twice_and_everything_that_matters_is_done_anew(spark, finished, monkeypatch, tmp_path):

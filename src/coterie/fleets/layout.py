@@ -19,6 +19,7 @@ from coterie.fleets.fleet import BrokerFleet
 from coterie.model import Design, Relation
 from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
 from coterie.pipeline.plans import CURRENT, PlanStore
+from coterie.pipeline.publishes import PUBLISHES
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,7 +200,7 @@ def _named(value: str | int, names: list[str], path: Path) -> str:
 
 def _publishes(folder: Path, home: Mapping[str, str]) -> dict[str, dict[str, float]]:
     """Who publishes what, where the plan says it (`publishes.parquet`: client, topic, rate)."""
-    path = folder / "publishes.parquet"
+    path = folder / PUBLISHES
     if not path.exists():
         return {}
     found: dict[str, dict[str, float]] = {}

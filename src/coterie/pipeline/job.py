@@ -40,6 +40,7 @@ from coterie.pipeline.planning import (
     price_all,
 )
 from coterie.pipeline.plans import DESIGN, PlanStore
+from coterie.pipeline.publishes import write_publishes
 from coterie.pipeline.rolling import Rolled, roll
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
@@ -167,6 +168,7 @@ def publish_plan(outcome: Outcome, store: PlanStore) -> int:
     def write(folder: Path) -> None:
         (folder / DESIGN).write_bytes(design_file(designs, chosen.system, chosen.placement).read_bytes())
         write_names(workloads / "interests", only(done / "tables"), folder)
+        write_publishes(load_workload(workloads / LATER), folder)
 
     facts = {
         "system": chosen.system,
