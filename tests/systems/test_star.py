@@ -17,7 +17,7 @@ from coterie.sim.faults import Crash, FaultPlan, Restart
 from coterie.sim.run import SPAN_S, simulate
 from coterie.systems.star import SYSTEM, StarParameters, hub_of
 from coterie.trace import TraceEvent, Traffic
-from tests.conformance.test_systems import differing
+from tests.bills import differing
 from tests.conftest import small_workload
 
 KINDS = [StarParameters(crossing=crossing, hub=hub) for crossing in ("all", "wanted") for hub in (0, 2, -1)]
@@ -48,7 +48,7 @@ def test_simulated_and_priced_ledgers_agree(parameters: StarParameters, nodes: i
     design = SYSTEM.plan(workload, parameters, seed)
     latency = Latency.matrix(np.random.default_rng(seed).integers(1_000, 200_000, (nodes, nodes)) / 1000)
     simulated = simulate(SYSTEM, parameters, design, workload, seed, latency).ledger
-    assert differing(simulated.columns(), price(design, workload, latency).columns()) == {}
+    assert differing(simulated, price(design, workload, latency)) == {}
 
 
 @pytest.mark.parametrize("nodes", [1, 2])
@@ -59,7 +59,7 @@ def test_the_smallest_stars(nodes: int, crossing: str, hub: int) -> None:
     parameters = StarParameters(crossing=crossing, hub=hub)
     design = SYSTEM.plan(workload, parameters)
     simulated = simulate(SYSTEM, parameters, design, workload, seed=1).ledger
-    assert differing(simulated.columns(), price(design, workload).columns()) == {}
+    assert differing(simulated, price(design, workload)) == {}
 
 
 @every_kind

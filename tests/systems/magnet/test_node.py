@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from random import Random
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.accounting.price import price
-from coterie.model import Ledger, Workload
+from coterie.model import Workload
 from coterie.model.latency import Latency
-from coterie.model.ledger import Control
 from coterie.model.plan import slices
 from coterie.protocol.system import Parameters, System
 from coterie.sim.engine import Simulation
@@ -21,6 +19,7 @@ from coterie.sim.faults import Crash, FaultPlan
 from coterie.sim.run import simulate
 from coterie.systems.magnet.system import INTEREST_RING, SYSTEM, UNIFORM
 from coterie.trace import Traffic
+from tests.bills import differing
 from tests.conftest import small_workload
 from tests.systems.magnet.trees_of_nodes import (
     assert_no_own_ancestor,
@@ -30,11 +29,6 @@ from tests.systems.magnet.trees_of_nodes import (
 
 ALL = pytest.mark.parametrize("system", [SYSTEM, UNIFORM, INTEREST_RING], ids=lambda system: system.name)
 FEW_LINKS = {"links": 6, "near": 2}
-
-
-def without_control(ledger: Ledger) -> Ledger:
-    """Joining costs what the way to the grafting point costs, which pricing does not follow."""
-    return msgspec.structs.replace(ledger, control=Control())
 
 
 def started(system: System, parameters: Parameters, workload: Workload, seed: int) -> Simulation:
@@ -61,7 +55,7 @@ def test_simulated_ledger_equals_priced_ledger(
     latency = Latency.matrix(np.random.default_rng(seed).integers(1, 200, (7, 7)).astype(float))
     outcome = simulate(system, parameters, design, workload, seed, latency)
     assert outcome.missing == []
-    assert without_control(outcome.ledger) == without_control(price(design, workload, latency))
+    assert differing(outcome.ledger, price(design, workload, latency), ("control", "setup", "volume.control")) == {}
 
 
 def change_interests(simulation: Simulation, topics: int, count: int, seed: int) -> None:

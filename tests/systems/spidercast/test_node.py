@@ -23,6 +23,7 @@ from coterie.systems.spidercast.parameters import LINKS, SpiderCastParameters
 from coterie.systems.spidercast.partitions import Labels
 from coterie.systems.spidercast.view import InterestView
 from coterie.workloads import make_workload
+from tests.bills import differing
 from tests.conftest import small_workload
 
 
@@ -33,7 +34,7 @@ def test_simulated_ledger_equals_priced_ledger(nodes: int, topics: int, seed: in
     design = SYSTEM.plan(workload, seed=seed)
     latency = Latency.matrix(np.random.default_rng(seed).integers(1, 200, (5, 5)).astype(float))
     outcome = simulate(SYSTEM, SYSTEM.parameters(), design, workload, seed, latency)
-    assert outcome.ledger == price(design, workload, latency)
+    assert differing(outcome.ledger, price(design, workload, latency)) == {}
     assert outcome.ledger.dissemination.relayed == outcome.ledger.dissemination.filtered == 0
 
 
@@ -42,7 +43,7 @@ def test_every_overlay_runs_as_it_is_priced(links: str) -> None:
     workload = small_workload(20, 5, 7)
     parameters = SpiderCastParameters(links=links)
     design = SYSTEM.plan(workload, parameters, seed=7)
-    assert simulate(SYSTEM, parameters, design, workload, 7).ledger == price(design, workload)
+    assert differing(simulate(SYSTEM, parameters, design, workload, 7).ledger, price(design, workload)) == {}
 
 
 @pytest.mark.parametrize("seed", range(3))

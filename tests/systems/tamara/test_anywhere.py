@@ -20,10 +20,11 @@ from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
 from coterie.sim.run import simulate
 from coterie.systems import SYSTEMS, system_named
+from coterie.systems.scribe import ScribeParameters
 from coterie.systems.tamara.anywhere import over, virtual_workload
 from coterie.systems.tamara.layered import LINGER_S, numbered
 from coterie.systems.tamara.stages import clusters_of, planned_channels
-from tests.conformance.test_systems import differing
+from tests.bills import differing
 from tests.conftest import small_workload
 from tests.systems.tamara.test_planned import tasteful_workload
 
@@ -72,7 +73,7 @@ def test_priced_and_simulated_ledgers_agree_over_any_layer(system: System, seed:
         simulated = msgspec.structs.replace(
             simulated, dissemination=priced.dissemination, volume=priced.volume, delay=priced.delay
         )
-    assert differing(simulated.columns(), priced.columns()) == {}
+    assert differing(simulated, priced) == {}
 
 
 @layered
@@ -190,7 +191,7 @@ def test_publications_enter_every_channel_with_members() -> None:
     workload = tasteful_workload(6, 40, 10)
     channels = planned_channels(workload, attach_as_given(workload, None, 0), None, 0)  # type: ignore[arg-type]
     assert clusters_of(channels).row_count > 0
-    below = virtual_workload(workload, workload.attachment, channels)
+    below = virtual_workload(workload, workload.attachment, channels, ScribeParameters())
     assert below.workload.interests.pair_count < workload.interests.pair_count
     members = below.workload.interests.transposed
     for channel in range(channels.count):

@@ -12,6 +12,7 @@ from coterie.model import Change, Relation
 from coterie.systems.tamara.bulk import TopicClusters
 from coterie.systems.tamara.costs import SIMPLE, scribe_average, scribe_worst
 from coterie.systems.tamara.parameters import TamaraParameters
+from coterie.workloads.rates import per_interval
 from coterie.workloads.tamara import Clustered, arrivals, shift
 
 EXACT = TamaraParameters(survey_size=0, confidence=1.0)
@@ -89,7 +90,9 @@ def test_every_update_lowers_the_true_overall_cost(seed: int, functions: object)
 
 def test_every_kind_of_update_happens_when_interests_shift() -> None:
     timeline = shift(Clustered(nodes=600, topics=60, rates="frequent"), seed=2)
-    clusters = TopicClusters(600, timeline.start.rates, TamaraParameters(survey_size=0), seed=2, is_audited=True)
+    clusters = TopicClusters(
+        600, per_interval(timeline.start), TamaraParameters(survey_size=0), seed=2, is_audited=True
+    )
     rows = timeline.start.interests
     clusters.apply(np.zeros(rows.pair_count, np.uint8), rows.rows, rows.columns)
     clusters.follow(timeline)
@@ -102,7 +105,7 @@ def test_every_kind_of_update_happens_when_interests_shift() -> None:
 def test_static_clusters_never_change_but_users_move() -> None:
     timeline = shift(Clustered(nodes=200, topics=24, clusters=4), seed=1)
     given_clusters = Relation.from_rows([range(6 * c, 6 * c + 6) for c in range(4)], 24)
-    still = TopicClusters(200, timeline.start.rates, TamaraParameters(is_adaptive=False))
+    still = TopicClusters(200, per_interval(timeline.start), TamaraParameters(is_adaptive=False))
     still.start_with(timeline.start.interests, given_clusters)
     still.check()
     before = still.memberships()
@@ -115,7 +118,7 @@ def test_static_clusters_never_change_but_users_move() -> None:
 def test_same_seed_same_clusters() -> None:
     def run(seed: int) -> tuple[Relation, Relation]:
         timeline = arrivals(Clustered(nodes=200, topics=30, clusters=5), 4)
-        clusters = TopicClusters(200, timeline.start.rates, TamaraParameters(survey_size=20), seed=seed)
+        clusters = TopicClusters(200, per_interval(timeline.start), TamaraParameters(survey_size=20), seed=seed)
         clusters.follow(timeline)
         return clusters.clusters(), clusters.memberships()
 

@@ -12,6 +12,7 @@ from coterie.systems.tamara.bulk import TopicClusters
 from coterie.systems.tamara.exact import optimal_cost
 from coterie.systems.tamara.kmeans import join_by_cost, join_by_majority, kmeans_clusters
 from coterie.systems.tamara.planner import ClusterPlan, Search, cover_with, lower_bound, plain_cost, plan_clusters
+from coterie.workloads.rates import per_interval
 from coterie.workloads.tamara import Clustered, arrivals, generate
 
 
@@ -78,10 +79,10 @@ def test_within_a_twelfth_of_the_exact_optimum(seed: int) -> None:
 def test_cheaper_than_the_distributed_algorithm_and_kmeans(rates: str) -> None:
     parameters = Clustered(nodes=600, rates=rates)
     timeline = arrivals(parameters, 1)
-    clusters = TopicClusters(600, timeline.start.rates, seed=1)
+    clusters = TopicClusters(600, per_interval(timeline.start), seed=1)
     clusters.follow(timeline)
     workload = generate(parameters, 1)
-    interests, rate = workload.interests, workload.rates
+    interests, rate = workload.interests, per_interval(workload)
     plan = plan_clusters(interests, rate, starts=[clusters.clusters()])
     assert plan.overall < clusters.overall
     assert cover_with(clusters.clusters(), interests, rate).overall <= clusters.overall
