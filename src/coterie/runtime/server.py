@@ -147,13 +147,15 @@ class Server:
         while index < len(facts):
             fact = facts[index]
             if type(fact) is Publish:
-                run = run_of(facts, index)
-                index += len(run)
-                if self.gate.watches_publishes and not self.gate.publish(client.publishes, len(run), now_s):
+                run = run_of(facts, index) if fact.frame else None
+                index += 1 if run is None else len(run)
+                if self.gate.watches_publishes and not self.gate.publish(
+                    client.publishes, 1 if run is None else len(run), now_s
+                ):
                     self.counts.publishes_limited += 1
                     self.throw_out(client, connection, Reason.MESSAGE_RATE_TOO_HIGH)
                     return
-                if fact.frame:
+                if run is not None:
                     self._publish_run(connection, run, now_s)
                 elif not self._publish(connection, fact, now_s):
                     self.throw_out(client, connection, Reason.QUOTA_EXCEEDED)
@@ -212,7 +214,7 @@ class Server:
         self.counts.messages_in += 1
         reason = self.access.publish(session, packet.topic)
         message = message_of(packet, now_s, session.client_id)
-        if reason is Reason.SUCCESS:
+        if reason is Reason.SUCCESS and (packet.retain or (packet.qos and self.broker.budget.is_full)):
             reason = self._room(message)
         if reason is Reason.SUCCESS:
             self.counts.messages_out += self.broker.deliver(message, now_s, session)
