@@ -33,6 +33,12 @@ unknown = "hub"
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def commands() -> None:
+    for name in ("export", "loop"):
+        load_commands([name])
+
+
 @pytest.fixture
 def folder(tmp_path):
     (tmp_path / "fleet.toml").write_text(FLEET)
@@ -41,7 +47,6 @@ def folder(tmp_path):
 
 
 def run(folder, *arguments: str) -> tuple[int, str]:
-    load_commands([])
     common = ("--fleet", str(folder / "fleet.toml"), "--out", str(folder / "out"))
     result = CliRunner().invoke(app, ["export", *arguments, *common])
     if isinstance(result.exception, CoterieError):
@@ -51,7 +56,6 @@ def run(folder, *arguments: str) -> tuple[int, str]:
 
 
 def test_the_example_is_printed():
-    load_commands([])
     assert "[[broker]]" in CliRunner().invoke(app, ["export", "--example-fleet"]).stdout
 
 
@@ -102,7 +106,6 @@ def test_a_mistake_is_one_sentence(folder, arguments, code, says):
 
 
 def test_a_fleet_file_is_asked_for(folder):
-    load_commands([])
     for command in ("export", "loop"):
         result = CliRunner().invoke(app, [command])
         assert "--example-fleet" in str(result.exception)

@@ -183,6 +183,7 @@ class Crowd:
         self.clients: dict[str, paho.Client] = {}
         self.connects: Counter[str] = Counter()
         self.subscribed: set[str] = set()
+        self.left_s: dict[str, float] = {}  # when a client's connection first ended
 
     def start(self, port_of: Callable[[str], int]) -> None:
         for number, name in enumerate(self.wishes):
@@ -197,7 +198,7 @@ class Crowd:
         client._reconnect_min_delay = client._reconnect_max_delay = 0.1  # type: ignore[assignment]
         client.on_connect = lambda one, *_: self._subscribe(name, one)
         client.on_subscribe = lambda *_: self.subscribed.add(name)
-        client.on_disconnect = lambda *_: self.subscribed.discard(name)
+        client.on_disconnect = lambda *_: self._leave(name)
         client.on_message = lambda _one, _data, message: self.got[name].update([message.payload])
         more: dict[str, Any] = {}
         if version == paho.MQTTv5:
@@ -207,6 +208,10 @@ class Crowd:
         client.connect("127.0.0.1", port, 30, **more)
         client.loop_start()
         return client
+
+    def _leave(self, name: str) -> None:
+        self.subscribed.discard(name)
+        self.left_s.setdefault(name, time.monotonic())
 
     def _subscribe(self, name: str, client: paho.Client) -> None:
         self.connects[name] += 1

@@ -29,6 +29,7 @@ from tests.fleets.plans import publish_plan
 from tests.fleets.stock import Crowd, Stock, until
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(120)]
+UNDER_WAY_S = 1.0  # what was sent so shortly before a connection ends may be lost with it
 
 
 def coterie(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -53,6 +54,7 @@ class Metronomes:
 
     def __init__(self, stock: Stock, topics: list[str]) -> None:
         self.sent: list[tuple[str, bytes]] = []
+        self.sent_s: list[float] = []
         self._clients = []
         for port in stock.ports:
             client = paho.Client(paho.CallbackAPIVersion.VERSION2, f"metronome-{port}")
@@ -70,6 +72,7 @@ class Metronomes:
             payload = f"tick {turn}".encode()
             client.publish(topic, payload, 1)
             self.sent.append((topic, payload))
+            self.sent_s.append(time.monotonic())
             turn += 1
             time.sleep(0.004)
 
@@ -112,6 +115,13 @@ def test_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tm
         until(lambda: len(crowd.subscribed) == 80, "everybody is back")
         for name in stayed:
             assert not crowd.expected(name) - set(crowd.got[name]), f"{name} was not asked to move and missed something"
+        for name, left_s in crowd.left_s.items():
+            sent = zip(metronomes.sent, metronomes.sent_s, strict=True)
+            early = {
+                load for (topic, load), at_s in sent if at_s < left_s - UNDER_WAY_S and topic in crowd.wishes[name]
+            }
+            assert not early - set(crowd.got[name]), f"{name} missed something before it was asked to move"
+        assert crowd.left_s
         assert crowd.twice() == 0
 
         after = talk(stock, crowd, "after")
