@@ -36,6 +36,12 @@ def test_a_clean_sessions_wishes_end_with_it_and_a_lasting_ones_do_not():
     assert lines(history(("a", 20, "expire"), carried=lasting.sessions)) == [("a", 20, "unsubscribe", "x")]
 
 
+def test_who_connected_before_the_log_began_is_taken_as_clean():
+    told = history(("a", 2, "subscribe", "x"), ("a", 9, "end"))
+    assert lines(told) == [("a", 2, "subscribe", "x"), ("a", 9, "unsubscribe", "x")]
+    assert told.sessions == {}
+
+
 def test_asking_again_and_giving_up_what_was_not_wanted_say_nothing():
     told = history(("a", 1, "subscribe", "x"), ("a", 2, "subscribe", "x"), ("a", 3, "unsubscribe", "y"))
     assert lines(told) == [("a", 1, "subscribe", "x")]

@@ -63,16 +63,15 @@ def test_any_log_gives_the_same_journal_account_and_memory(spark, tmp_path):
     logs = tmp_path / "logs"
     logs.mkdir()
     places = []
-    for seed in range(7):
-        mode, version = ("all", "debug", "wishes")[seed % 3], ("2.0", "2.1")[seed % 2]
-        fake = FakeMosquitto(seed, mode, version, ("epoch", "iso", "offset")[seed % 5 % 3])
-        text = fake.run(500 if seed else 0).encode()
+    for seed in range(4):
+        mode, version = ("wishes", "all", "debug", "all")[seed], ("2.0", "2.1")[seed % 2]
+        fake = FakeMosquitto(seed, mode, version, ("epoch", "iso", "offset", "epoch")[seed])
+        text = fake.run(500).encode()
         path = logs / f"b{seed}.log"
         older, newer = text[: len(text) // 2], text[len(text) // 2 :]  # cut anywhere: the end of the older one is torn
         (logs / f"b{seed}.log.2.gz").write_bytes(gzip.compress(older.replace(b"sensor-2", b"sensor-\xff")))
         path.write_bytes(newer + b"1794824999: torn")
         places.append(BrokerPlace(f"b{seed}", str(path)))
-    places = places[1:]
     one, other = (
         observer(tmp_path / "python", places, "America/New_York"),
         observer(tmp_path / "spark", places, "America/New_York"),

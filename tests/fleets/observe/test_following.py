@@ -156,6 +156,20 @@ def test_small_batches_and_stops_anywhere_give_the_same_journal(tmp_path, monkey
     assert not list((tmp_path / "out" / ".observe").glob("unplaced/*"))
 
 
+def test_an_append_that_was_cut_short_is_finished(tmp_path):
+    with JournalStore(tmp_path, "mosquitto") as store:
+        store.commit({"b": [b"one\n"]})
+        store._place = lambda: None  # the state is saved, the lines are not in place yet
+        store.commit({"b": [b"two\n", b"three\n"]})
+    target = tmp_path / "b" / "000000000001.jsonl"
+    with open(target, "ab") as file:
+        file.write(b"two\nth")  # and then the power fails
+    JournalStore(tmp_path, "mosquitto").close()
+    assert target.read_bytes() == b"one\ntwo\nthree\n"
+    JournalStore(tmp_path, "mosquitto").close()
+    assert target.read_bytes() == b"one\ntwo\nthree\n"
+
+
 def _small_blocks(piece, is_closed):
     from coterie.pipeline.logfiles import line_blocks
 
