@@ -16,7 +16,7 @@ from coterie.kernels.placement.limits import limits_of
 from coterie.kernels.placement.moves import renamed
 from coterie.model import Workload
 from coterie.model.store import load_design, save_workload
-from coterie.pipeline import planning
+from coterie.pipeline import blocks, planning
 from coterie.pipeline.blocks import BlockChoices, place_tables, place_users
 from coterie.pipeline.interests import load_interests, subscriber_names
 from coterie.pipeline.planning import LATER, LEARN, Candidate, Ways, design_file, price_all
@@ -102,6 +102,14 @@ def test_the_planner_places_big_crowds_through_spark(spark, tmp_path, crowd, mon
     node_of = np.load(tmp_path / "many" / "node-of-dynatops.npy")
     design = load_design(design_file(tmp_path / "many", "dynatops"))
     assert design.placement.node_of.tolist() == node_of.tolist()
+
+
+def test_what_travels_in_files_is_all_a_block_needs(crowd, tmp_path, monkeypatch):
+    """The same jobs without Spark between them."""
+    monkeypatch.setattr(blocks, "run_tasks", lambda spark, tasks, work, schema: [work(task) for task in tasks])
+    found = place_users(None, crowd, tmp_path / "rounds", CHOICES)
+    assert found.node_of.tolist() == placed_here(crowd).tolist()
+    assert not (tmp_path / "rounds").exists()
 
 
 def test_a_picture_too_large_is_refused(crowd, tmp_path):
