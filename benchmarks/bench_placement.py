@@ -226,6 +226,9 @@ def main() -> None:
     choices = asked.parse_args()
     parts = choices.only or ("small", "crowd")
     auctioned(crowd(2000, 5, 500, 1, modes=20), SEED)  # compiled now, not while timed
+    tiny = make_workload("dynatops", {"nodes": 8, "subscribers": 500, "topics": 60, "modes": 6}, 1)
+    baseline_fanout.partitioned(tiny, 0.03, SEED)
+    Solver(problem_of(tiny, 400), tiny.attachment, SEED).scratch(starts_of(tiny))
     if "small" in parts:
         small(list(SMALL), choices.kahypar)
     if "traces" in parts:

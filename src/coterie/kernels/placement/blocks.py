@@ -34,7 +34,7 @@ from coterie.kernels.placement.problem import Problem
 from coterie.kernels.rings import Index
 
 BLOCK_USERS = 1 << 18
-SAMPLE_USERS = 1 << 12
+SAMPLE_USERS = 1 << 10  # few: they only show where kinds gather, the crowd itself says how
 WAVES = 2
 ROUNDS: Sequence[tuple[float, int]] = ((0.6, 2), (0.5, 2), (0.4, 2), (0.3, 2), (0.2, 2), (0.1, 1), (0.0, 3))
 
