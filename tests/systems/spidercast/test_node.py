@@ -26,6 +26,9 @@ from coterie.workloads import make_workload
 from tests.bills import differing
 from tests.conftest import small_workload
 
+# Of two copies that arrive in the same moment either may be the first, and so be the one that none is sent back for.
+TASTE = ("load.messages",)
+
 
 @settings(max_examples=25)
 @given(nodes=st.integers(1, 30), topics=st.integers(1, 6), seed=st.integers(0, 10**6), peers=st.booleans())
@@ -34,7 +37,7 @@ def test_simulated_ledger_equals_priced_ledger(nodes: int, topics: int, seed: in
     design = SYSTEM.plan(workload, seed=seed)
     latency = Latency.matrix(np.random.default_rng(seed).integers(1, 200, (5, 5)).astype(float))
     outcome = simulate(SYSTEM, SYSTEM.parameters(), design, workload, seed, latency)
-    assert differing(outcome.ledger, price(design, workload, latency)) == {}
+    assert differing(outcome.ledger, price(design, workload, latency), TASTE) == {}
     assert outcome.ledger.dissemination.relayed == outcome.ledger.dissemination.filtered == 0
 
 
@@ -43,7 +46,7 @@ def test_every_overlay_runs_as_it_is_priced(links: str) -> None:
     workload = small_workload(20, 5, 7)
     parameters = SpiderCastParameters(links=links)
     design = SYSTEM.plan(workload, parameters, seed=7)
-    assert differing(simulate(SYSTEM, parameters, design, workload, 7).ledger, price(design, workload)) == {}
+    assert differing(simulate(SYSTEM, parameters, design, workload, 7).ledger, price(design, workload), TASTE) == {}
 
 
 @pytest.mark.parametrize("seed", range(3))
