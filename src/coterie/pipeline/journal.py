@@ -180,7 +180,7 @@ def attachments_of(events: DataFrame) -> DataFrame:
     """Canonical attachments: since when each client has been at the node where it last said something."""
     from pyspark.sql import functions as sf
 
-    heard = events.where("client is not null and kind in ('subscribe', 'unsubscribe', 'publish')")
+    heard = events.where("client is not null and kind in ('subscribe', 'unsubscribe', 'publish', 'attach')")
     last = heard.groupBy("client", "node").agg(sf.min("time").alias("since"), sf.max("time").alias("last"))
     newest = last.groupBy("client").agg(sf.max(sf.struct("last", "node", "since")).alias("at"))
     return newest.select(

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from coterie.kernels.placement.limits import limits_of
 from coterie.model import Design, Spread, Workload
+from coterie.model.relation import Index
 from coterie.model.store import load_design, load_workload
 from coterie.pipeline import charts
 from coterie.pipeline.brokers import read_brokers
@@ -14,6 +19,8 @@ from coterie.pipeline.interests import subscriber_names, topic_names
 from coterie.pipeline.job import Outcome, only
 from coterie.pipeline.page import ReportTable, Section, TableRow, figure
 from coterie.pipeline.planning import LEARN, Priced, design_file
+from coterie.pipeline.windows import CLIENTS
+from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, client_weights
 
 SHOWN = 12
 DAY_S = 86400.0
@@ -27,6 +34,7 @@ def plan_section(outcome: Outcome, chosen: Priced) -> Section:
     learn = load_workload(encoded / LEARN)
     brokers = read_brokers(only(work / "tables"))
     people = subscriber_names(encoded / "interests")
+    clients = pq.read_table(encoded / "interests" / CLIENTS)["client"]
     names = Names(None if brokers is None else brokers.names, people, learn.is_peer_network)
     sizes = design.trees.members.lengths
     curve = charts.rank_curve(
@@ -37,8 +45,29 @@ def plan_section(outcome: Outcome, chosen: Priced) -> Section:
         tables.append(moves)
     if links := _busiest_links(design, learn, names):
         tables.append(links)
-    return Section(
-        f"What the plan does ({chosen.name})", [_summary(design, learn), _reason(design, learn)], [curve], tables
+    told = [_summary(design, learn), _reason(design, learn)]
+    if not learn.is_peer_network:
+        told.append(balance(learn, design.placement.node_of, lambda client: str(clients[client].as_py())))
+    return Section(f"What the plan does ({chosen.name})", told, [curve], tables)
+
+
+def balance(learn: Workload, node_of: Index, name: Callable[[int], str]) -> str:
+    """How even the plan is, and which single client makes the stated balance impossible."""
+    weight = client_weights(learn)
+    load = np.zeros((learn.node_count, len(DIMENSIONS)))
+    np.add.at(load, node_of, weight)
+    hottest = load.max(axis=0) / np.maximum(load.mean(axis=0), 1e-30)
+    told = (
+        f"The fullest broker has {hottest[0]:.2f} times the mean of connections (stated: at most "
+        f"{1 + EVEN_ENOUGH.connections:.2f}) and {hottest[1]:.2f} times the mean of messages (stated: at most "
+        f"{1 + EVEN_ENOUGH.messages:.2f})."
+    )
+    blamed = limits_of(weight, np.ones_like(load), EVEN_ENOUGH.by_dimension).heaviest
+    if blamed is None:
+        return told
+    return (
+        f"{told} More even is impossible: {name(blamed.client)} alone takes {blamed.weight:.3g} "
+        f"{DIMENSIONS[blamed.dimension]}, and {blamed.limit:.3g} is the limit of a broker."
     )
 
 
