@@ -94,25 +94,29 @@ def _bills(rows: Sequence[Priced], way: str, outcome: Outcome, shown: Shown) -> 
     )
     left_out = [labels[index] for index in range(len(labels)) if index not in drawn]
     text = [f"Left out of the plot because it would dwarf the others: {', '.join(left_out)}."] if left_out else []
-    header = ["system", *(name for _, name in COLUMNS), "saved", *(name for _, name in FIXED)]
-    table = [_row(one, outcome, shown) for one in rows]
-    return Section(f"The bill: {WAYS[way].lower()}", text, [chart], [ReportTable(header, table)])
+    bills = ReportTable(
+        ["system", *(name for _, name in COLUMNS), "saved"], [_bill(one, outcome, shown) for one in rows]
+    )
+    prices = ReportTable(["what it takes", *(name for _, name in FIXED)], [_taking(one, outcome) for one in rows])
+    return Section(f"The bill: {WAYS[way].lower()}", text, [chart], [bills, prices])
 
 
-def _row(one: Priced, outcome: Outcome, shown: Shown) -> TableRow:
+def _bill(one: Priced, outcome: Outcome, shown: Shown) -> TableRow:
     assert one.later is not None
     ledger, now = one.later.columns(), outcome.against.later if outcome.against else None
     saved = "" if now is None else f"{bytes_saved(now, one.later):.0%}"
-    mark = "chosen" if outcome.chosen is not None and one.name == outcome.chosen.name else ""
-    return TableRow(
-        [
-            one.system,
-            *(figure(ledger[column] * shown.seconds) for column, _ in COLUMNS),
-            saved,
-            *(figure(ledger[column]) for column, _ in FIXED),
-        ],
-        mark,
-    )
+    rates = [figure(ledger[column] * shown.seconds) for column, _ in COLUMNS]
+    return TableRow([one.system, *rates, saved], _mark(one, outcome))
+
+
+def _taking(one: Priced, outcome: Outcome) -> TableRow:
+    assert one.later is not None
+    ledger = one.later.columns()
+    return TableRow([one.system, *(figure(ledger[column]) for column, _ in FIXED)], _mark(one, outcome))
+
+
+def _mark(one: Priced, outcome: Outcome) -> str:
+    return "chosen" if outcome.chosen is not None and one.name == outcome.chosen.name else ""
 
 
 def _money(rows: Sequence[Priced], outcome: Outcome, shown: Shown) -> Section:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from coterie.accounting.changes import node_wishes
 from coterie.model import Channels, Entries, Overlay, Placement, Relation, Spread, Trees, Workload
 from coterie.model.design import Upkeep
 from coterie.protocol.system import Stages, System
@@ -72,6 +73,13 @@ def floods(
     return Trees.without_edges(Spread.FLOOD, members), entries
 
 
+def told_to_neighbours(
+    workload: Workload, placement: Placement, overlay: Overlay, parameters: SpiderCastParameters
+) -> float:
+    """Neighbours are told of every change of interest (section 2.4); what links then come and go is left out."""
+    return node_wishes(workload, placement.node_of).pair_count * float(overlay.degrees.mean())
+
+
 SYSTEM = System(
     name="spidercast",
     title="SpiderCast: one topic-connected overlay",
@@ -81,6 +89,7 @@ SYSTEM = System(
         overlay=overlay,
         trees=floods,
         upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+        announcements=told_to_neighbours,
     ),
     node=SpiderCastNode,
     messages=MESSAGES,
