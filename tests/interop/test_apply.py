@@ -100,7 +100,7 @@ def test_apply_look_and_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[st
             await apply(store.root, network, status=True)
             bill = json.loads(capsys.readouterr().out)
             assert bill["version"] == second
-            assert bill["bill"]["deliveries"][1] > 0
+            assert bill["bill"]["loss.delivered"][1] > 0
             await apply(store.root, network, first)
             assert network.nodes[1].network.overlay.slice.version == first
             for client in clients:

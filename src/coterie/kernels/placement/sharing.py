@@ -29,6 +29,8 @@ def least_share(rates: Floats, most: Floats, shared: float) -> float:
     low, high = 0.0, 0.0  # of the price of sharing once more
     for rate in rates:
         high = max(high, rate)
+    if high == 0.0:
+        return 0.0  # nothing is published of all it wants
     for _ in range(HALVINGS):
         price = 0.5 * (low + high)
         total = 0.0
