@@ -15,10 +15,12 @@ from coterie.accounting.price import price
 from coterie.accounting.tally import COPIES, Tally
 from coterie.cli.up import _nobody_yet
 from coterie.model import BrokerGraph, Design, Ledger, Placement, Publications, Relation, Workload
+from coterie.model.wires import COTERIE
 from coterie.protocol.system import Parameters, System
 from coterie.runtime.carried import RETAINED_CHANNEL
 from coterie.substrate.identifiers import topic_key
 from coterie.systems import scribe, system_named
+from coterie.trace import Traffic
 from tests.interop.fleet import Network, run
 
 pytestmark = pytest.mark.interop
@@ -95,3 +97,30 @@ def test_the_live_network_sends_what_it_was_priced_at(
         assert sum(getattr(one, column) for one in measured) == pytest.approx(priced[f"dissemination.{column}"]), column
         volume = sum(one.volume[column] for one in measured)
         assert volume == pytest.approx(priced[f"volume.{column}"], rel=0.03), column
+
+
+BEAT_S, SPAN_S = 0.4, 3.2
+
+
+@pytest.mark.parametrize("name", ["mesh", "star", "scribe", "coterie"])
+def test_the_live_network_beats_as_often_as_it_was_priced_at(name: str, tmp_path: Path) -> None:
+    """Heartbeats per second, and their bytes; over a few seconds each link end may be one beat off."""
+    system = system_named(name)
+    fields = {"link_heartbeat_s": BEAT_S, "tree_heartbeat_s": BEAT_S}
+    settings = {key: value for key, value in fields.items() if hasattr(system.parameters(), key)}
+    design = system.plan(_nobody_yet(NODES), system.configure(settings), 0)
+    ends = float(design.overlay.entry_counts.sum())
+
+    async def measured() -> tuple[float, float]:
+        async with Network(tmp_path, name, NODES, settings=settings) as network:
+            overlays = [node.network.overlay for node in network.nodes]
+            await asyncio.sleep(2 * BEAT_S)
+            before = [(one.sent[Traffic.LINK_KEEPALIVE], one.sent_bytes[Traffic.LINK_KEEPALIVE]) for one in overlays]
+            await asyncio.sleep(SPAN_S)
+            after = [(one.sent[Traffic.LINK_KEEPALIVE], one.sent_bytes[Traffic.LINK_KEEPALIVE]) for one in overlays]
+            return tuple(sum(late[at] - early[at] for early, late in zip(before, after, strict=True)) for at in (0, 1))
+
+    beats, size = run(measured)
+    assert design.upkeep.link == 1 / BEAT_S
+    assert beats == pytest.approx(ends * design.upkeep.link * SPAN_S, abs=ends)
+    assert size / beats == pytest.approx(COTERIE.link_heartbeat, abs=9)

@@ -162,7 +162,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         request = replace(request, against=now.system.name, wire=wire, allowed=allowed)
         outcome = _run(request, candidates, folder, spark, as_json)
         page = comparison(outcome, paid, unit.seconds, unit.name).write(outcome.folder / "report.html")
-        version = publish_plan(outcome, PlanStore(outcome.folder)) if publishes else None
+        version = publish_plan(outcome, PlanStore(outcome.folder), sentences(outcome, paid)) if publishes else None
         _show(outcome, page, version, as_json, paid, unit)
         if version is not None and not as_json:
             out.print(f"next: {_next_step(folder, target)}")

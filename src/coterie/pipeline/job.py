@@ -157,8 +157,8 @@ def _asked(candidates: Sequence[Candidate], entry: Priced) -> Candidate:
     return replace(found, placement=entry.placement)
 
 
-def publish_plan(outcome: Outcome, store: PlanStore) -> int:
-    """Publish the cheapest design, with its bill; the same design from the same data is published once."""
+def publish_plan(outcome: Outcome, store: PlanStore, told: Sequence[str] = ()) -> int:
+    """Publish the cheapest design, with its bill and what is to be said of it; the same one from the same data once."""
     if outcome.chosen is None:
         raise InputError(str(outcome.folder), "no system serves everybody on the later window; nothing to publish")
     chosen = outcome.chosen
@@ -176,6 +176,8 @@ def publish_plan(outcome: Outcome, store: PlanStore) -> int:
         "about": outcome.facts,
         "predicted": msgspec.to_builtins(chosen.learn),
         "later": msgspec.to_builtins(chosen.later),
+        "against": outcome.against and outcome.against.name,
+        "told": list(told),
         "because": f"fewest bytes between brokers on the later window, of {len(outcome.priced)} designs",
     }
     return store.publish(f"{designs.name}/{chosen.name}", facts, write)
