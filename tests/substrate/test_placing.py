@@ -151,3 +151,13 @@ def test_the_same_seed_gives_the_same_placement() -> None:
 def test_an_imbalance_below_zero_is_refused() -> None:
     with pytest.raises(ConfigError, match="messages"):
         Balance(0.1, -0.1)
+
+
+def test_clients_that_may_be_anywhere_are_placed_across_zones() -> None:
+    """Four clients of two tastes, one of each in either zone: only across zones can those alike sit together."""
+    interests = Relation.from_rows([[0], [1], [0], [1]], 2)
+    publications = Publications.of([0, 1], [0, 1], [1.0, 1.0])
+    fleet = Workload("zones", interests, publications, np.array([0, 0, 1, 1], np.int32), 2)
+    fleet = replace(fleet, zone_of=np.array([0, 1], np.int32), zones=("a", "b"))
+    assert placed(fleet, Balance(0.0, 0.0)).copies == 2.0
+    assert placed(replace(fleet, is_anywhere=True), Balance(0.0, 0.0)).copies == 0.0

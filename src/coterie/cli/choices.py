@@ -39,7 +39,7 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the system; 'coterie systems NAME' lists them."),
 ]
-Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0)]
+Seed = Annotated[int, typer.Option(help="Random seed: the same one gives the same result.", min=0)]
 LatencyModel = Annotated[
     str,
     typer.Option(

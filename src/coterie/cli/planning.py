@@ -55,7 +55,7 @@ Mapping = Annotated[
     typer.Option("--mapping", help="A TOML file that says it all, see docs/PIPELINE.md.", rich_help_panel=INPUT),
 ]
 TimeUnit = Annotated[str, typer.Option("--time-unit", help="auto, s, ms, us, ns or iso.", rich_help_panel=INPUT)]
-Zone = Annotated[str, typer.Option("--zone", help="Zone of times that carry none.", rich_help_panel=INPUT)]
+Zone = Annotated[str, typer.Option("--zone", help="Time zone for timestamps without one.", rich_help_panel=INPUT)]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.", rich_help_panel=INPUT)]
 Machines = Annotated[
     int, typer.Option("--machines", help="Subscribers drawn for the Debian trace.", rich_help_panel=INPUT)

@@ -55,6 +55,7 @@ def save_workload(workload: Workload, path: Path | str) -> None:
         "name": workload.name,
         "node_count": workload.node_count,
         "zones": list(workload.zones),
+        "is_anywhere": workload.is_anywhere,
         "span_s": 0.0 if workload.stays is None else workload.stays.span_s,
     }
     _write(Path(path), "workload", about, arrays)
@@ -181,6 +182,7 @@ def _workload(parts: _Parts) -> Workload:
         stays=_stays(parts, interests) if "stays.client" in parts else None,
         zone_of=_aligned(parts, "zone_of", np.int32, nodes),
         zones=tuple(parts.about["zones"]),
+        is_anywhere=bool(parts.about["is_anywhere"]),
     )
 
 

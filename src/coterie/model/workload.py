@@ -93,6 +93,7 @@ class Workload:
     stays: Stays | None = None
     zone_of: Index | None = None  # of each node
     zones: tuple[str, ...] = ()
+    is_anywhere: bool = False  # clients may be attached in any zone: nobody said where they are
 
     def __post_init__(self) -> None:
         if len(self.attachment) != self.interests.row_count:

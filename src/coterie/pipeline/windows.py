@@ -121,6 +121,7 @@ def _workload(name: str, wanted: Wanted, publications: Publications, topic_bytes
         stays=wanted.stays,
         zone_of=network.zone_of,
         zones=network.zones,
+        is_anywhere=network.is_anywhere,
     )
 
 
@@ -195,6 +196,7 @@ class _Network:
     zones: tuple[str, ...] = ()
     is_assumed: bool = False
     is_zoned: bool = False  # by us, in turn
+    is_anywhere: bool = False  # nobody said where clients are, so they may be attached in any zone
 
 
 def _network(tables: Path, clients: pa.Array, choices: WindowChoices) -> _Network:
@@ -203,7 +205,13 @@ def _network(tables: Path, clients: pa.Array, choices: WindowChoices) -> _Networ
         return found
     count = min(choices.zones, found.node_count)
     zone_of = (np.arange(found.node_count) % count).astype(np.int32)
-    return replace(found, zone_of=zone_of, zones=tuple(f"zone {number + 1}" for number in range(count)), is_zoned=True)
+    return replace(
+        found,
+        zone_of=zone_of,
+        zones=tuple(f"zone {number + 1}" for number in range(count)),
+        is_zoned=True,
+        is_anywhere=True,
+    )
 
 
 def _brokers_or_peers(tables: Path, clients: pa.Array, choices: WindowChoices) -> _Network:
@@ -217,7 +225,10 @@ def _brokers_or_peers(tables: Path, clients: pa.Array, choices: WindowChoices) -
     if choices.brokers not in (0, brokers.count):
         raise ConfigError("brokers", choices.brokers, f"0, because the input lists {brokers.count} nodes itself")
     seated = attach(brokers, clients, tables)
-    return _Network(seated, brokers.count, brokers.coordinates, brokers.graph, brokers.zone_of, brokers.zones)
+    known = bool(part_files(tables / "attachments"))
+    return _Network(
+        seated, brokers.count, brokers.coordinates, brokers.graph, brokers.zone_of, brokers.zones, is_anywhere=not known
+    )
 
 
 def _node_count(clients: int, choices: WindowChoices) -> int:

@@ -95,7 +95,8 @@ def placed(
     """From scratch, or from `present` at a price for every move, in copies per second (0: scratch, names kept).
 
     `present` (by default the workload's attachment) is -1 for whom it does not know. `shares` [node, dimension] are
-    relative capacities. `starts` are placements worth improving. Nobody leaves the zone of its attachment.
+    relative capacities. `starts` are placements worth improving. Nobody leaves the zone of its
+    attachment, unless clients may be anywhere.
     """
     now = workload.attachment if present is None else present.astype(np.int32)
     weight = client_weights(workload)
@@ -130,7 +131,7 @@ def placed(
 
 def _regions(workload: Workload) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Clients and nodes zone by zone; all together where there are none."""
-    if workload.zone_of is None:
+    if workload.zone_of is None or workload.is_anywhere:
         return [(np.arange(workload.subscriber_count), np.arange(workload.node_count))]
     of_client = workload.zone_of[workload.attachment]
     return [
