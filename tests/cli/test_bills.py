@@ -17,7 +17,7 @@ from coterie.model.store import save_workload
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, cheapest, price_one
 from coterie.pipeline.rolling import Rolled
-from coterie.pipeline.verdict import duration, gigabytes, sentences, verdict
+from coterie.pipeline.verdict import busier, duration, gigabytes, sentences, verdict
 from coterie.systems import SYSTEMS
 from tests.conftest import small_workload
 
@@ -92,3 +92,14 @@ def test_numbers_in_words() -> None:
     assert (duration(30), duration(7200), duration(3 * 86400)) == ("a minute", "2 hours", "3 days")
     with pytest.raises(ConfigError, match="interval"):
         Unit(0.0)
+
+
+def test_more_traffic_multiplies_copies_and_leaves_heartbeats_alone(outcome: Outcome) -> None:
+    assert outcome.against is not None
+    bill = outcome.against.later
+    assert bill is not None
+    more = busier(bill, 100.0)
+    assert more.dissemination.copies == pytest.approx(100 * bill.dissemination.copies)
+    assert more.volume.copies == pytest.approx(100 * bill.volume.copies)
+    assert (more.volume.upkeep, more.maintenance, more.control) == (bill.volume.upkeep, bill.maintenance, bill.control)
+    assert more.loss.lost == bill.loss.lost == 0

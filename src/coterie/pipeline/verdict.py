@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from coterie.model import Ledger
 from coterie.model.prices import MONTH_S, Money, Prices, monthly
 from coterie.pipeline.job import Outcome
@@ -112,12 +114,26 @@ def _saves(outcome: Outcome, found: Verdict, prices: Prices) -> str:
 
 
 def _at_scale(facts: Facts, found: Verdict, prices: Prices) -> str:
-    """Money is linear in the traffic: what the same shares are worth to somebody with more of it."""
+    """What the same design would be worth to somebody with more traffic: copies grow with it, heartbeats do not."""
     published = float(facts["published_per_s"])
-    if not published or published >= SCALE / 2:
+    now, best = found.now.later, found.best.later
+    if not published or published >= SCALE / 2 or now is None or best is None:
         return ""
-    worth = found.saved_money * SCALE / published
-    return f"; at {SCALE:,} publications a second it would be {amount(worth, prices)}"
+    paid = [month_of(busier(bill, SCALE / published), prices, facts) for bill in (now, best)]
+    return f"; at {SCALE:,} publications a second it would be {amount(paid[0].total - paid[1].total, prices)}"
+
+
+def busier(bill: Ledger, times: float) -> Ledger:
+    """The bill with so many times the publications and nothing else changed."""
+    copies, volume, crossing = bill.dissemination, bill.volume, bill.crossing
+    columns = ("inbound", "wanted", "relayed", "filtered", "duplicate")
+    return replace(
+        bill,
+        dissemination=replace(copies, **{name: times * getattr(copies, name) for name in columns}),
+        volume=replace(volume, **{name: times * getattr(volume, name) for name in (*columns, "delivered")}),
+        crossing=replace(crossing, copies=times * crossing.copies, bytes=times * crossing.bytes),
+        loss=replace(bill.loss, owed=times * bill.loss.owed, delivered=times * bill.loss.delivered),
+    )
 
 
 def _of_fixed(found: Verdict, prices: Prices) -> str:
