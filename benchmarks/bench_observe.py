@@ -1,7 +1,7 @@
 """From a mosquitto log to a journal, and to a plan: lines per second, with `grep -c` of the same file as the baseline.
 
     python benchmarks/bench_observe.py                  # 2 million lines
-    python benchmarks/bench_observe.py --full           # 10 million lines, and a plan from the journal
+    python benchmarks/bench_observe.py --full           # 10 million lines, and a plan from the journal of the last engine
     python benchmarks/bench_observe.py --lines 200000 --engines python
 
 The log is what eight brokers' worth of clients would write with `log_type all`: connections, subscriptions with their
@@ -161,7 +161,7 @@ def main() -> None:
             written = json.loads(told[0])["lines_written"]
             print(f"{'':34s}{seconds / base:9.1f} times as long as grep; {written:,} lines written")
         if chosen.full:
-            words = ["plan", str(folder / engine), "--out", str(folder / "out"), "--json", "-s", "coterie"]
+            words = ["plan", str(folder / engine), "--out", str(folder / "out"), "--json", "-s", "mesh", "-s", "star"]
             timed("coterie plan of that journal", lines, lambda: coterie(*words), children)
 
 

@@ -33,7 +33,8 @@ ASKS = rf"(?s)^Received (SUBSCRIBE|UNSUBSCRIBE) from (.*){END}"
 WILL = r"(?s)^Will message specified \("
 TAB_WISH = rf"(?s)^\t(.*) \(QoS [0-2]\){END}"
 TAB = "\t"
-# "ID QOS FILTER": an identifier with a blank, a digit and a blank in it is told apart by the block before, if any.
+QOS = ("0", "1", "2")
+# "ID QOS FILTER": an identifier with a blank and a digit in it is told apart by the block before, or by who connected.
 PLAIN_WISH = rf"(?s)^(.+?) ([0-2]) (.+){END}"
 CHATTER = (
     r"(?s)^(?:Sending |Received |New connection |No will |Will message |Config loaded|Opening |mosquitto version "

@@ -78,7 +78,7 @@ def resolve(spark: SparkSession, parsed: DataFrame, logs: Sequence[Remembered]) 
     """Four passes over small columns: control lines, bridges, the account, and what is handed on."""
     from pyspark.sql import functions as sf
 
-    blocks = _in_blocks(parsed, logs)
+    blocks = _in_blocks(parsed, logs).join(_callers(spark, parsed, logs), ["node", "order"], "left")
     control = _with_pairs(spark, blocks, parsed, logs).persist()
     facts = _facts(control, logs)
     bridges = _bridges(parsed, logs)
@@ -154,17 +154,23 @@ def _with_pairs(spark: SparkSession, blocks: DataFrame, parsed: DataFrame, logs:
     same = [sf.concat(sf.col("who"), sf.lit(f" {qos} "), sf.col("what")) for qos in range(3)]
     confirms = has_block & ((text == same[0]) | (text == same[1]) | (text == same[2]))
     repeats = has_block & (text == sf.concat(sf.col("who"), sf.lit(" "), sf.col("what")))
-    guess = (code == "plain") & ~text.rlike(patterns.CHATTER) & text.rlike(patterns.PLAIN_WISH)
+    is_free, is_talk = (code == "plain") & ~confirms & ~repeats, text.rlike(patterns.CHATTER)
+    is_sure = is_free & sf.col("said_by").isNotNull() & (sf.col("said_by.is_wish") | ~is_talk)
+    gives_up = is_sure & ~sf.col("said_by.is_wish")
+    guess = (is_sure & ~gives_up) | ((code == "plain") & ~is_talk & ~gives_up & text.rlike(patterns.PLAIN_WISH))
     asked = (code == "asked") | (code == "unwish")
     client = (
         sf.when(code.isin("asks", "gives up"), sf.col("client")).when(asked | (code == "refused"), sf.col("owner"))
-        .when(confirms | repeats, sf.col("who")).when(guess, sf.regexp_extract(text, patterns.PLAIN_WISH, 1))
+        .when(confirms | repeats, sf.col("who")).when(is_sure, sf.col("said_by.client"))
+        .when(guess, sf.regexp_extract(text, patterns.PLAIN_WISH, 1))
     )  # fmt: skip
     topic = (
         sf.when(asked, sf.col("tabbed")).when(confirms | repeats, sf.col("what"))
+        .when(is_sure, sf.col("said_by.topic"))
         .when(guess, sf.regexp_extract(text, patterns.PLAIN_WISH, 3))
     )  # fmt: skip
-    guessed = sf.when(confirms, "wish").when(repeats, "again").when(guess, "guess").otherwise(code)
+    guessed = sf.when(confirms, "wish").when(repeats, "again").when(guess, "guess").when(gives_up, "unwish")
+    guessed = guessed.otherwise(code)
     named = blocks.select(
         "node", "order", "t_us", guessed.alias("code"), client.alias("client"), topic.alias("topic"), "text",
         "mode", "owner", "who", "what", confirms.alias("confirmed"),
@@ -181,6 +187,31 @@ def _with_pairs(spark: SparkSession, blocks: DataFrame, parsed: DataFrame, logs:
     )  # fmt: skip
     own = sf.col("code").isin("asked", "wish", "unwish") & sf.col("topic").rlike(patterns.OWN)
     return settled.withColumn("code", sf.when(own, "own").otherwise(sf.col("code")))
+
+
+def _callers(spark: SparkSession, parsed: DataFrame, logs: Sequence[Remembered]) -> DataFrame:
+    """`said_by`: client and filter of a line that begins with the identifier of a client that connected before.
+
+    Wishes (a QoS follows) come before wishes given up, then the longest identifier counts.
+    """
+    from pyspark.sql import functions as sf
+
+    plain = parsed.where("code = 'plain'").select("node", "order", sf.split("text", " ").alias("words"))
+    cut = plain.where("size(words) > 1").select("*", sf.explode(sf.expr("sequence(1, size(words) - 1)")).alias("at"))
+    qos = ", ".join(f"'{one}'" for one in patterns.QOS)
+    ways = cut.select("*", sf.explode(sf.expr(f"if(words[at] in ({qos}), array(true, false), array(false))")))
+    rest = "slice(words, if(col, at + 2, at + 1), size(words))"
+    tried = ways.selectExpr(
+        "node", "order", "col as is_wish", "array_join(slice(words, 1, at), ' ') as client",
+        f"array_join({rest}, ' ') as topic",
+    )  # fmt: skip
+    sure = [(at, name, -1) for at, log in enumerate(logs) for name in sorted({*log.sessions, *log.bridges})]
+    before = spark.createDataFrame(sure, "node int, client string, since long")
+    now = parsed.where("code in ('connect', 'bridge')").groupBy("node", "client").agg(sf.min("order").alias("since"))
+    known = now.unionByName(before).groupBy("node", "client").agg(sf.min("since").alias("since"))
+    found = tried.where("topic != ''").join(known, ["node", "client"]).where("since < order")
+    best = sf.max(sf.struct("is_wish", sf.length("client"), "client", "topic"))
+    return found.groupBy("node", "order").agg(best.alias("said_by"))
 
 
 def _pairs(spark: SparkSession, named: DataFrame, parsed: DataFrame, logs: Sequence[Remembered]) -> DataFrame:

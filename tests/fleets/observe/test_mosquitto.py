@@ -41,6 +41,28 @@ def test_lines_of_log_type_subscribe_alone():
     ]
 
 
+@pytest.mark.parametrize("client", ["dev 1", "dev 1 0", "Client 7", "a  2"])
+def test_identifiers_seen_connecting_are_told_apart_without_a_block(client):
+    gathering, wishes = observe(
+        "New client connected from 1.2.3.4:4 as dev (p2, c1, k60).",
+        f"New client connected from 1.2.3.4:5 as {client} (p2, c1, k60).",
+        f"{client} 0 t/0", "dev 2 t/2", f"{client} 2 1 t/1", f"{client} t/0",
+    )  # fmt: skip
+    assert wishes == [
+        ("subscribe", client, "t/0"),
+        ("subscribe", "dev", "t/2"),
+        ("subscribe", client, "1 t/1"),
+        ("unsubscribe", client, "t/0"),
+    ]
+    assert gathering.account("b").counts == {"connections": 2, "subscriptions": 3, "unsubscriptions": 1}
+
+
+def test_who_gives_up_what_was_asked_for_before_the_log_began_does_not_subscribe():
+    gathering, wishes = observe("New client connected from 1.2.3.4:5 as dev 1 (p2, c0, k60).", "dev 1 old")
+    assert wishes == []
+    assert gathering.account("b").counts == {"connections": 1, "unsubscriptions": 1}
+
+
 @pytest.mark.parametrize("client", ["a 1 b", "Client 7", "New day", "quo'te", "tab\there", "ünï", "x (p2, c1, k60)."])
 def test_identifiers_that_look_like_something_else_are_told_apart_by_their_block(client):
     gathering, wishes = observe(

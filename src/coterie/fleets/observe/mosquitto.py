@@ -56,6 +56,7 @@ class MosquittoLog:
         self._delivered: set[tuple[str, str]] = set()
         self._publications: Counter[tuple[int, str, str, int]] = Counter()
         self._examples = LineAccount()
+        self._connected = {*known, *memory.bridges}  # identifiers that are sure
         self._pairs: dict[str, tuple[str, str]] = {}  # "client filter" -> the two
         for client in sorted(known):
             for topic in sorted(known[client].wishes):
@@ -136,6 +137,7 @@ class MosquittoLog:
         if found := _connected(message):
             if found[1] == "bridge":
                 self._bridges.add(found[2])
+            self._connected.add(found[2])
             self._happened(order, t_us, "connect", found[2], found[3] == "1")
         elif found := _ended(message) or _broken(message):
             self._happened(order, t_us, "end", found[1])
@@ -152,7 +154,7 @@ class MosquittoLog:
         return True
 
     def _plain(self, order: int, t_us: int, message: str) -> bool:
-        """`ID QOS FILTER` and `ID FILTER`; the block before and what is known tell identifiers with blanks apart."""
+        """`ID QOS FILTER` and `ID FILTER`; the block before and who is known tell identifiers with blanks apart."""
         client, topic = self.memory.expected
         if client and message in {f"{client} {qos} {topic}" for qos in "012"}:
             self.memory.names_accepted = True
@@ -161,13 +163,26 @@ class MosquittoLog:
             self._counts["unsubscriptions", client] += 1
         elif message in self._pairs:
             self._unwish(order, t_us, *self._pairs[message])
+        elif split := self._said_by(message, is_wish=True):
+            self._wish(order, t_us, *split, self._sightings)
         elif _chatter(message):
             self._counts["other", ""] += 1
+        elif split := self._said_by(message, is_wish=False):
+            self._unwish(order, t_us, *split)
         elif found := _plain_wish(message):
             self._wish(order, t_us, found[1], found[3], self._sightings)
         else:
             return False
         return True
+
+    def _said_by(self, message: str, is_wish: bool) -> tuple[str, str] | None:
+        """Client and filter of a line that begins with a connected client's identifier; the longest one counts."""
+        words = message.split(" ")
+        for at in range(len(words) - 1 - is_wish, 0, -1):
+            client, topic = " ".join(words[:at]), " ".join(words[at + is_wish :])
+            if topic and client in self._connected and not (is_wish and words[at] not in patterns.QOS):
+                return client, topic
+        return None
 
     def _wish(self, order: int, t_us: int, client: str, topic: str, into: list[Sighting]) -> None:
         if _own(topic):
