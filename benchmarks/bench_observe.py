@@ -1,7 +1,7 @@
 """From a mosquitto log to a journal, and to a plan: lines per second, with `grep -c` of the same file as the baseline.
 
     python benchmarks/bench_observe.py                  # 2 million lines
-    python benchmarks/bench_observe.py --full           # 10 million lines, and a plan from the journal of the last engine
+    python benchmarks/bench_observe.py --full           # 10 million lines, and a plan from the last journal
     python benchmarks/bench_observe.py --lines 200000 --engines python
 
 The log is what eight brokers' worth of clients would write with `log_type all`: connections, subscriptions with their

@@ -17,12 +17,13 @@ import pytest
 
 from coterie.errors import CoterieError, InputError, RunError
 from coterie.fleets.applying import Application, roll_back
+from coterie.fleets.audience import Audience, JournalTail
 from coterie.fleets.balancer import LiveBalancer
 from coterie.fleets.crossing import Copies, flooded
 from coterie.fleets.export.registry import TARGETS, chosen_targets
 from coterie.fleets.layout import FleetLayout, read_layout
 from coterie.fleets.measuring import Counted, MosquittoLogs
-from coterie.fleets.outlook import copies_under
+from coterie.fleets.outlook import as_seated, copies_under
 from coterie.fleets.record import APPLYING, UNDONE, read_record
 from coterie.mqtt.topics import filter_matches
 from tests.fleets.plans import publish_plan
@@ -47,6 +48,20 @@ def talk(stock: Stock, crowd: Crowd, mark: str) -> Counted:
     assert (crowd.missing(), crowd.twice()) == (0, 0), mark
     time.sleep(0.2)  # acknowledgements of the last copies
     return logs.count()
+
+
+def plan_from_logs(stock: Stock, folder: Path) -> Path:
+    """With nothing but the brokers' own logs to go by; tests/fleets/test_howtos.py has `coterie plan` do it."""
+    logs = [f"--broker={one.name}={one.log}" for one in stock.fleet.broker]
+    seen = coterie("observe", *logs, "--out", str(folder / "journal"), "--json")
+    assert seen.returncode == 0, seen.stderr
+    assert not any(account["not_understood"] for account in json.loads(seen.stdout)["brokers"].values())
+    audience = Audience()
+    audience.take(JournalTail(folder / "journal").lines())
+    found = audience.layout(stock.fleet.names, {})
+    sent = {client: tuple(sorted(some)) for client, some in found.publishes.items()}
+    publish_plan(folder / "plan", found.wishes, sent, stock.fleet.names, "star:crossing=wanted")
+    return folder / "plan"
 
 
 class Metronomes:
@@ -86,20 +101,26 @@ class Metronomes:
             client._reset_sockets()
 
 
-def test_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tmp_path):
+def test_from_their_logs_to_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tmp_path):
     with Stock(tmp_path, 8) as stock:
         crowd = Crowd(80, 40, 8, seed=1, lasting=range(0, 80, 16))
         crowd.start(lambda name: stock.front)
         before = talk(stock, crowd, "before")
         assert before.predicted(Copies(flooded(stock.fleet.names, "b0"))) == before.copies
 
-        publish_plan(tmp_path / "plan", crowd.wishes, crowd.publishes, stock.fleet.names, "star:crossing=wanted")
+        plan = plan_from_logs(stock, tmp_path)
+        layout = read_layout(plan, stock.fleet)
+        assert layout.wishes == crowd.wishes
+        assert {client: set(some) for client, some in layout.publishes.items()} == {
+            client: set(some) for client, some in crowd.publishes.items()
+        }
+        assert layout.hub == "b0"
         crowd.forget()
         seats = LiveBalancer(stock.fleet.balancer).seats()
         asked_before = dict(crowd.connects)
         metronomes = Metronomes(stock, sorted({topic for some in crowd.wishes.values() for topic in some}))
         time.sleep(0.3)
-        arguments = (str(tmp_path / "plan"), "--fleet", str(stock.path), "--out", str(tmp_path / "out"))
+        arguments = (str(plan), "--fleet", str(stock.path), "--out", str(tmp_path / "out"))
         done = coterie("export", *arguments, "--to", "mosquitto-acl", "--apply", "--json", "--over", "1")
         metronomes.stop()
         assert done.returncode == 0, done.stderr
@@ -128,7 +149,7 @@ def test_a_third_of_the_copies_and_nothing_lost_for_who_was_not_asked_to_move(tm
         assert after.per_delivered <= before.per_delivered / 3
         now = LiveBalancer(stock.fleet.balancer).seats()
         assert all(now[name].broker == seats[name].broker for name in crowd.lasting)
-        wanted = FleetLayout(stock.fleet.names, {name: seat.broker for name, seat in now.items()}, crowd.wishes)
+        wanted = as_seated(layout, {name: seat.broker for name, seat in now.items()})
         assert after.predicted(copies_under(stock.fleet, [TARGETS["mosquitto-acl"]], wanted)) == after.copies
 
         again = coterie("export", *arguments, "--to", "mosquitto-acl", "--apply", "--json", "--over", "0")

@@ -102,6 +102,10 @@ For = Annotated[
         rich_help_panel=WINDOWS,
     ),
 ]
+FleetFile = Annotated[
+    Path | None,
+    typer.Option("--fleet", help="The fleet file: its hub is the hub of every star.", rich_help_panel=WINDOWS),
+]
 PriceFile = Annotated[
     Path | None,
     typer.Option("--prices", help="A price file (`coterie prices` prints an example).", rich_help_panel=WINDOWS),
@@ -138,6 +142,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         zones: ZoneCount = 3,
         peers: Peers = False,
         target: For = None,
+        fleet: FleetFile = None,
         prices: PriceFile = None,
         interval: Interval = 3600.0,
         learn_share: LearnShare = 0.5,
@@ -157,7 +162,8 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         unit, paid = Unit(interval), EXAMPLE if prices is None else read_prices(prices)
         now, wire = running_now(against)
         folder = out_folder / (f"{request.name}-peers" if peers else request.name)
-        candidates, now = _with(_expressed(systems, target), now)
+        hub = _hub_number(fleet)
+        candidates, now = _with([_around(hub, one) for one in _expressed(systems, target)], _around(hub, now))
         allowed = (STAY, PLACED) if target is None else (PLACED,)
         request = replace(request, against=now.system.name, wire=wire, allowed=allowed)
         outcome = _run(request, candidates, folder, spark, as_json)
@@ -165,7 +171,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         version = publish_plan(outcome, PlanStore(outcome.folder), sentences(outcome, paid)) if publishes else None
         _show(outcome, page, version, as_json, paid, unit)
         if version is not None and not as_json:
-            out.print(f"next: {_next_step(folder, target)}")
+            out.print(f"next: {_next_step(folder, target, fleet)}")
 
     command.__doc__ = says
     return command
@@ -228,6 +234,25 @@ def _expressed(systems: list[str] | None, target: str | None) -> list[Candidate]
     if systems:
         raise ConfigError("--for", target, "without --system: the target says which systems it can express")
     return candidates_of(list(expressible(target).systems))
+
+
+def _hub_number(fleet: Path | None) -> int | None:
+    """The fleet's hub as the pipeline counts nodes: by their names."""
+    if fleet is None:
+        return None
+    from coterie.fleets.fleet import read_fleet
+
+    brokers = read_fleet(fleet)
+    if not brokers.hub:
+        raise brokers.missing("hub", "a star needs the name of the broker in the middle")
+    return sorted(brokers.names).index(brokers.hub)
+
+
+def _around(hub: int | None, candidate: Candidate) -> Candidate:
+    """A star gets the hub that the fleet has; other systems have none."""
+    if hub is None or candidate.system.name != "star":
+        return candidate
+    return replace(candidate, parameters=msgspec.structs.replace(candidate.parameters, hub=hub))
 
 
 def _with(candidates: list[Candidate], now: Candidate) -> tuple[list[Candidate], Candidate]:
@@ -321,12 +346,12 @@ def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool, pric
     out.print(f"\nreport: {page}")
 
 
-def _next_step(folder: Path, target: str | None) -> str:
+def _next_step(folder: Path, target: str | None, fleet: Path | None) -> str:
     if target is None:
         return (
             f"coterie apply {folder} --dry-run (our nodes), or coterie export {folder} --to ... (the brokers you have)"
         )
-    return f"coterie export {folder} --to {target} --fleet fleet.toml --out export --check"
+    return f"coterie export {folder} --to {target} --fleet {fleet or 'fleet.toml'} --out export --check"
 
 
 def _document(outcome: Outcome, page: Path, version: int | None, prices: Prices) -> dict[str, object]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 IDS = [
-    "plain", "with space", "quo'te \"x\"", "tab\there", "ünï ☃", "a 1 b", "a 1", "dev 1", "Client 7", "x (p2, c1, k60).", "local.near",
-    "coterie-observe-1", "mosquitto version 2.0 starting", "line\u2028sep", "\u0085next", "sensor-1", "sensor-2",
+    "plain", "with space", "quo'te \"x\"", "tab\there", "ünï ☃", "a 1 b", "a 1", "dev 1", "Client 7",
+    "x (p2, c1, k60).", "local.near", "coterie-observe-1", "mosquitto version 2.0 starting", "line\u2028sep",
+    "\u0085next", "sensor-1", "sensor-2",
 ]  # fmt: skip
 TOPICS = [
     "t/1",

@@ -173,7 +173,8 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
             Remark(f"{fleet.key(hub.name, 'pid_file')} (or 'reload') is missing: how to reload the hub", True)
         )
     if wanted.hub not in ("", hub.name):
-        remarks.append(Remark(f"the plan was made for the hub {wanted.hub}; around {hub.name} it costs a little more"))
+        again = f"`coterie plan ... --for mosquitto-acl --fleet {fleet.source}` plans around {hub.name}"
+        remarks.append(Remark(f"the plan's hub is {wanted.hub}, the fleet's is {hub.name}, and copies differ: {again}"))
     there = outside(hub.acl.read_text()) if hub.acl.is_file() else ""
     if any(line.split()[:1] == ["pattern"] for line in there.splitlines()):
         remarks.append(Remark(f"{hub.acl} holds a pattern line: it holds for bridges too and may let everything pass"))
