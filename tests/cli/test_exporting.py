@@ -7,8 +7,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from coterie.cli import planning
 from coterie.cli.main import app, load_commands
-from coterie.errors import CoterieError
+from coterie.errors import CoterieError, InputError
 from coterie.fleets.export.registry import TARGETS
 from tests.fleets.plans import publish_plan
 from tests.fleets.test_export import HOME, PUBLISHES, WISHES, users_file
@@ -119,3 +120,21 @@ def test_every_target_can_be_written_from_the_command_line(folder, name):
     (folder / "fleet.toml").write_text(text)
     code, said = run(folder, str(folder / "plan"), "--to", name)
     assert code == 0, said
+
+
+def test_a_star_is_planned_around_the_hub_of_the_fleet(folder):
+    """The pipeline counts nodes by their names, whatever the order in the file."""
+    path = folder / "fleet.toml"
+    path.write_text('hub = "north"\n' + "".join(
+        f'[[broker]]\nname = "{name}"\naddress = "127.0.0.1:1"\n' for name in ("south", "north", "east")
+    ))  # fmt: skip
+    hub = planning._hub_number(path)
+    assert hub == 1
+    star, mesh = planning.candidates_of(["star:crossing=wanted", "mesh"])
+    around = planning._around(hub, star)
+    assert (around.parameters.hub, around.parameters.crossing) == (1, "wanted")  # type: ignore[attr-defined]
+    assert planning._around(hub, mesh) == mesh
+    assert planning._around(None, star) == star
+    path.write_text(path.read_text().partition("\n")[2])
+    with pytest.raises(InputError, match="hub is missing"):
+        planning._hub_number(path)

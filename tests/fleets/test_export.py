@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -168,6 +169,15 @@ def test_users_that_cannot_be_read_are_told(tmp_path):
     (tmp_path / "users.csv").write_text("ann,1\nbob\n")
     with pytest.raises(InputError, match="line 2: expected user,password"):
         nats_users.pieces(fleet_in(tmp_path, nats={"users": str(tmp_path / "users.csv")}), layout())
+
+
+def test_a_plan_around_another_hub_is_told_with_how_to_plan_around_this_one(tmp_path):
+    fleet = fleet_in(tmp_path)
+    said = [one.text for one in mosquitto_acl.check(fleet, replace(layout(), hub="b1"))]
+    told = [text for text in said if "the plan's hub is b1, the fleet's is b0" in text]
+    assert told
+    assert f"--for mosquitto-acl --fleet {fleet.source}" in told[0]
+    assert not any("the plan's hub" in one.text for one in mosquitto_acl.check(fleet, replace(layout(), hub="b0")))
 
 
 def test_leaves_point_at_the_hub(tmp_path):
