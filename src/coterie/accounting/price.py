@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.accounting.changes import interest_changes, node_wishes
-from coterie.accounting.tally import Structure, Tally, structure_state
+from coterie.accounting.tally import Standing, Tally, structure_state
 from coterie.kernels import pricing, spidercast_measures
 from coterie.model import Design, Entries, Ledger, Relation, Spread, Workload
 from coterie.model.latency import Latency
@@ -33,13 +33,13 @@ def price(design: Design, workload: Workload, latency: Latency | None = None, wi
     return tally.ledger(structure(design, workload, wire), wire)
 
 
-def structure(design: Design, workload: Workload, wire: Wire) -> Structure:
+def structure(design: Design, workload: Workload, wire: Wire) -> Standing:
     """All of the bill that is no count of events."""
     placement = design.placement
     messages = set_up_messages(design)
     names = float(workload.name_bytes.mean()) if workload.topic_count else 0.0
     moves = float(np.count_nonzero(placement.node_of != workload.attachment[: len(placement.node_of)]))
-    return Structure(
+    return Standing(
         maintenance=maintenance(design),
         control=control(design, workload, messages),
         state=state(design),

@@ -29,7 +29,7 @@ COPIES = ("inbound", "wanted", "relayed", "filtered", "duplicate")
 
 
 @dataclass(frozen=True)
-class Structure:
+class Standing:
     """What a ledger says that is no count of events: read off a design, the nodes of a simulation, or a live node."""
 
     maintenance: Maintenance = field(default_factory=Maintenance)
@@ -80,7 +80,7 @@ class Tally:
         self.hop_weights[hops] += weight
         self.us_weights[min(delay_us // US_PER_BIN, US_BINS - 1)] += weight
 
-    def ledger(self, structure: Structure, wire: Wire, span_s: float = 1.0) -> Ledger:
+    def ledger(self, structure: Standing, wire: Wire, span_s: float = 1.0) -> Ledger:
         """The whole bill; heartbeats and control come in as rates already."""
         upkeep, control = structure.maintenance, structure.control
         copies = {name: getattr(self, name) / span_s for name in COPIES}

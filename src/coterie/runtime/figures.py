@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from coterie.accounting.tally import COPIES, Structure
+from coterie.accounting.tally import COPIES, Standing
 from coterie.model.ledger import Control, Distribution, Ledger, Load, Maintenance, State
 from coterie.model.wires import COTERIE
 from coterie.trace import Traffic
@@ -35,7 +35,7 @@ def ledger(node: LiveNode) -> Ledger:
 
     links, tree_entries = float(len(state.links)), float(len(state.parents) + len(state.children))
     counted = overlay.tally.ledger(
-        Structure(
+        Standing(
             maintenance=Maintenance(
                 tree_keepalives=rate(Traffic.TREE_KEEPALIVE),
                 link_keepalives=rate(Traffic.LINK_KEEPALIVE),

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 
 from coterie.accounting.price import MOVE_COPIES, crossing_links, mean_copy_bytes, structure, topics
-from coterie.accounting.tally import Structure, structure_state
+from coterie.accounting.tally import Standing, structure_state
 from coterie.errors import RunError
 from coterie.model import Design, Ledger, Overlay, Relation, Workload
 from coterie.model.latency import Latency
@@ -129,7 +129,7 @@ class _Run:
         ledger = tally.ledger(self._structure(upkeep), self.wire, length_s)
         return _outcome(simulation, ledger, unpublished, missing, probes)
 
-    def _structure(self, upkeep: Maintenance) -> Structure:
+    def _structure(self, upkeep: Maintenance) -> Standing:
         """Control, moves and bytes follow from what it took to set up, as they do for a priced design."""
         priced = structure(self.design, self.workload, self.wire)
         told = float(self.set_up.get(Traffic.SUBSCRIPTION, 0))
@@ -210,7 +210,7 @@ def _maintenance(simulation: Simulation, before: Mapping[Traffic, int], length_s
     )
 
 
-def _state(simulation: Simulation, design: Design, zone_of: Index | None) -> Structure:
+def _state(simulation: Simulation, design: Design, zone_of: Index | None) -> Standing:
     """Read off the nodes themselves; with it what floods find."""
     count = simulation.node_count
     pairs: set[tuple[int, int]] = set()
@@ -228,7 +228,7 @@ def _state(simulation: Simulation, design: Design, zone_of: Index | None) -> Str
         pairs.update((min(address, peer), max(address, peer)) for peer in seen.links)
     ends = np.array(sorted(pairs), np.int64).reshape(-1, 2)
     links = Overlay(Relation.from_pairs(ends[:, 0], ends[:, 1], count, count)).undirected
-    return Structure(
+    return Standing(
         state=structure_state(links.lengths, entries, tree_entries, design.channels.count, len(channels)),
         topics=topics(design.trees.spread, Relation.from_rows(list(channels.values()), count), links),
         crossing_links=crossing_links(links, zone_of),
