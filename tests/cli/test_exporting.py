@@ -7,9 +7,10 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from coterie.cli import planning
+from coterie.cli.fleetfile import KnownFleet, known_fleet
 from coterie.cli.main import app, load_commands
-from coterie.errors import CoterieError, InputError
+from coterie.cli.planning import candidates_of
+from coterie.errors import CoterieError
 from coterie.fleets.export.registry import TARGETS
 from tests.fleets.plans import publish_plan
 from tests.fleets.test_export import HOME, PUBLISHES, WISHES, users_file
@@ -122,19 +123,24 @@ def test_every_target_can_be_written_from_the_command_line(folder, name):
     assert code == 0, said
 
 
-def test_a_star_is_planned_around_the_hub_of_the_fleet(folder):
+def test_a_star_is_planned_around_the_hub_of_the_fleet_and_in_its_zones(folder):
     """The pipeline counts nodes by their names, whatever the order in the file."""
     path = folder / "fleet.toml"
-    path.write_text('hub = "north"\n' + "".join(
-        f'[[broker]]\nname = "{name}"\naddress = "127.0.0.1:1"\n' for name in ("south", "north", "east")
-    ))  # fmt: skip
-    hub = planning._hub_number(path)
-    assert hub == 1
-    star, mesh = planning.candidates_of(["star:crossing=wanted", "mesh"])
-    around = planning._around(hub, star)
+    text = "".join(f'[[broker]]\nname = "{name}"\naddress = "127.0.0.1:1"\n' for name in ("south", "north", "east"))
+    path.write_text(f'hub = "north"\n{text}zone = "z"\n')
+    known = known_fleet(path)
+    assert (known.hub, known.zone_of) == (1, (("east", "z"),))
+    star, mesh = candidates_of(["star:crossing=wanted", "mesh"])
+    around = known.around(star)
     assert (around.parameters.hub, around.parameters.crossing) == (1, "wanted")  # type: ignore[attr-defined]
-    assert planning._around(hub, mesh) == mesh
-    assert planning._around(None, star) == star
-    path.write_text(path.read_text().partition("\n")[2])
-    with pytest.raises(InputError, match="hub is missing"):
-        planning._hub_number(path)
+    assert known.around(mesh) == mesh
+    assert KnownFleet().around(star) == star
+    path.write_text(text)
+    assert known_fleet(path).around(star) == star
+
+
+def test_brokers_that_are_there_are_not_put_in_zones_unless_asked_to():
+    assert KnownFleet().zones(None, is_for_target=False) == 3
+    assert KnownFleet().zones(None, is_for_target=True) == 1
+    assert KnownFleet(True).zones(None, is_for_target=False) == 1
+    assert KnownFleet(True).zones(2, is_for_target=True) == 2

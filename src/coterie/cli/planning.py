@@ -14,6 +14,7 @@ import typer
 from coterie.cli import choices
 from coterie.cli.bills import Unit, bill_tables, lost
 from coterie.cli.console import out, print_json, progress, settings_of
+from coterie.cli.fleetfile import ASSUMED_ZONES, known_fleet
 from coterie.errors import ConfigError
 from coterie.model.prices import EXAMPLE, Prices, read_prices
 from coterie.model.wires import COTERIE
@@ -78,10 +79,12 @@ Peers = Annotated[
     typer.Option("--peers", help="No brokers: every client is a node (peer-to-peer).", rich_help_panel=WINDOWS),
 ]
 ZoneCount = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--zones",
-        help="Brokers stand in so many zones in turn, where the log says nothing of zones.",
+        help="Brokers stand in so many zones in turn, where neither the log nor --fleet says it; "
+        f"{ASSUMED_ZONES}, with --fleet or --for 1.",
+        show_default=False,
         rich_help_panel=WINDOWS,
     ),
 ]
@@ -104,7 +107,9 @@ For = Annotated[
 ]
 FleetFile = Annotated[
     Path | None,
-    typer.Option("--fleet", help="The fleet file: its hub is the hub of every star.", rich_help_panel=WINDOWS),
+    typer.Option(
+        "--fleet", help="The fleet file: it knows the hub of a star and the brokers' zones.", rich_help_panel=WINDOWS
+    ),
 ]
 PriceFile = Annotated[
     Path | None,
@@ -139,7 +144,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         cell: Cell = 1.0,
         against: Against = AGAINST,
         brokers: BrokerCount = 0,
-        zones: ZoneCount = 3,
+        zones: ZoneCount = None,
         peers: Peers = False,
         target: For = None,
         fleet: FleetFile = None,
@@ -150,11 +155,17 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         spark: Spark = "local[*]",
         as_json: choices.Json = False,
     ) -> None:
+        known = known_fleet(fleet)
         request = replace(
             _request(inputs or [], columns, mapping, time_unit, zone, peers),
             readers=Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict),
             windows=WindowChoices(
-                learn_share=learn_share, brokers=brokers, is_peers=peers, zones=1 if peers else zones, seed=seed
+                learn_share=learn_share,
+                brokers=brokers,
+                is_peers=peers,
+                zones=1 if peers else known.zones(zones, target is not None),
+                zone_of=known.zone_of,
+                seed=seed,
             ),
             seed=seed,
             strict=strict,
@@ -162,8 +173,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         unit, paid = Unit(interval), EXAMPLE if prices is None else read_prices(prices)
         now, wire = running_now(against)
         folder = out_folder / (f"{request.name}-peers" if peers else request.name)
-        hub = _hub_number(fleet)
-        candidates, now = _with([_around(hub, one) for one in _expressed(systems, target)], _around(hub, now))
+        candidates, now = _with([known.around(one) for one in _expressed(systems, target)], known.around(now))
         allowed = (STAY, PLACED) if target is None else (PLACED,)
         request = replace(request, against=now.system.name, wire=wire, allowed=allowed)
         outcome = _run(request, candidates, folder, spark, as_json)
@@ -234,25 +244,6 @@ def _expressed(systems: list[str] | None, target: str | None) -> list[Candidate]
     if systems:
         raise ConfigError("--for", target, "without --system: the target says which systems it can express")
     return candidates_of(list(expressible(target).systems))
-
-
-def _hub_number(fleet: Path | None) -> int | None:
-    """The fleet's hub as the pipeline counts nodes: by their names."""
-    if fleet is None:
-        return None
-    from coterie.fleets.fleet import read_fleet
-
-    brokers = read_fleet(fleet)
-    if not brokers.hub:
-        raise brokers.missing("hub", "a star needs the name of the broker in the middle")
-    return sorted(brokers.names).index(brokers.hub)
-
-
-def _around(hub: int | None, candidate: Candidate) -> Candidate:
-    """A star gets the hub that the fleet has; other systems have none."""
-    if hub is None or candidate.system.name != "star":
-        return candidate
-    return replace(candidate, parameters=msgspec.structs.replace(candidate.parameters, hub=hub))
 
 
 def _with(candidates: list[Candidate], now: Candidate) -> tuple[list[Candidate], Candidate]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -86,6 +87,15 @@ def _zones(names: pa.Array, given: pa.ChunkedArray) -> tuple[Index | None, tuple
     distinct = pc.unique(given)
     zones = distinct.take(pc.sort_indices(distinct))
     return pc.index_in(given, value_set=zones).to_numpy().astype(np.int32), tuple(zones.to_pylist())
+
+
+def in_zones(brokers: Brokers, told: Mapping[str, str]) -> Brokers:
+    """The same brokers in the zones that somebody else knows them to be in; what the input says comes first."""
+    if brokers.zone_of is not None or not told:
+        return brokers
+    given = pa.chunked_array([[told.get(name) for name in brokers.names.to_pylist()]], pa.string())
+    zone_of, zones = _zones(brokers.names, given)
+    return replace(brokers, zone_of=zone_of, zones=zones)
 
 
 def attach(brokers: Brokers, people: pa.Array, tables: Path) -> Index:

@@ -39,6 +39,7 @@ class WindowChoices:
     interval_s: float = 0.0  # for display only; 0 chooses an hour, or a day for traces of more than two months
     brokers: int = 0  # where the input lists none; 0 chooses by the number of clients
     zones: int = 0  # brokers stand in so many zones in turn, where the input says nothing of zones; 0: in one
+    zone_of: tuple[tuple[str, str], ...] = ()  # broker and zone, where the input says nothing of zones
     is_peers: bool = False  # no brokers: every client is a node of its own
     publisher_pairs_max: int = 4_000_000  # (topic, publisher) pairs and windows; beyond, the busiest of each topic
     seed: int = 1

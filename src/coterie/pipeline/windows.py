@@ -21,7 +21,7 @@ from coterie.model import Publications, Relation, Workload
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Index
 from coterie.model.workload import Wishes
-from coterie.pipeline.brokers import attach, read_brokers
+from coterie.pipeline.brokers import attach, in_zones, read_brokers
 from coterie.pipeline.cutting import (
     DEFAULT_WINDOWS,
     WindowChoices,
@@ -224,6 +224,7 @@ def _brokers_or_peers(tables: Path, clients: pa.Array, choices: WindowChoices) -
         raise ConfigError("peers", True, f"off, because the input lists {brokers.count} nodes itself")
     if choices.brokers not in (0, brokers.count):
         raise ConfigError("brokers", choices.brokers, f"0, because the input lists {brokers.count} nodes itself")
+    brokers = in_zones(brokers, dict(choices.zone_of))
     seated = attach(brokers, clients, tables)
     known = bool(part_files(tables / "attachments"))
     return _Network(
