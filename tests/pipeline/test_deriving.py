@@ -213,3 +213,14 @@ def test_attachments_alone_name_the_brokers(tmp_path):
     assert given is not None
     assert given.names.to_pylist() == ["a", "b"]
     assert brokers.attach(given, pa.array(["ann", "bob"]), home).tolist() == [1, 0]
+
+
+def test_zones_that_somebody_else_knows_are_taken_where_the_input_says_nothing():
+    plain = brokers.Brokers(pa.array(["east", "north", "south"]), None, np.ones(3), None)
+    told = brokers.in_zones(plain, {"south": "b", "north": "a", "east": "b", "elsewhere": "c"})
+    assert told.zone_of is not None
+    assert (told.zone_of.tolist(), told.zones) == ([1, 0, 1], ("a", "b"))
+    assert brokers.in_zones(plain, {}) is plain
+    assert brokers.in_zones(told, {"east": "other"}) is told
+    with pytest.raises(InputError, match="'east' has no zone and others have one"):
+        brokers.in_zones(plain, {"north": "a", "south": "a"})
