@@ -103,3 +103,10 @@ def test_more_traffic_multiplies_copies_and_leaves_heartbeats_alone(outcome: Out
     assert more.volume.copies == pytest.approx(100 * bill.volume.copies)
     assert (more.volume.upkeep, more.maintenance, more.control) == (bill.volume.upkeep, bill.maintenance, bill.control)
     assert more.loss.lost == bill.loss.lost == 0
+
+
+def test_assumed_rates_stand_beside_every_table(outcome: Outcome) -> None:
+    assumed = Outcome(**{**vars(outcome), "facts": FACTS | {"is_rate_assumed": True, "has_publications": False}})
+    assert all("ASSUMED" in str(table.title) for table in bill_tables(assumed, Unit(60.0)))
+    assert "ASSUMED" in " ".join(sentences(assumed, EXAMPLE))
+    assert not any("ASSUMED" in str(table.title) for table in bill_tables(outcome, Unit(60.0)))

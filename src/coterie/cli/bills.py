@@ -63,8 +63,9 @@ def bill_tables(outcome: Outcome, unit: Unit) -> list[Table]:
 
 def _table(outcome: Outcome, rows: Sequence[Priced], way: str, unit: Unit) -> Table:
     kind = "peers" if outcome.facts["is_peers"] else TITLES[way]
+    rests = " (rates ASSUMED)" if outcome.facts["is_rate_assumed"] else ""
     table = Table(
-        title=f"{kind}: between nodes per {unit.name}",
+        title=f"{kind}: between nodes per {unit.name}{rests}",
         title_justify="left",
         title_style="bold",
         header_style="bold",

@@ -13,6 +13,7 @@ from coterie.pipeline.job import Outcome
 from coterie.pipeline.page import Report, ReportTable, Section, TableRow, figure
 from coterie.pipeline.plan_report import plan_section
 from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
+from coterie.pipeline.steps import Facts
 from coterie.pipeline.verdict import bytes_saved, gigabytes, month_of, sentences, usable
 
 DWARFING = 6  # a bar so many times as long as the median one would hide the others
@@ -86,7 +87,7 @@ def _bills(rows: Sequence[Priced], way: str, outcome: Outcome, shown: Shown) -> 
     bounds = [one.later_bound.volume.total if one.later_bound else 0.0 for one in rows]
     drawn = [index for index, ledger in enumerate(ledgers) if ledger["volume.total"] <= DWARFING * _median(ledgers)]
     chart = charts.stacked_bars(
-        f"{WAYS[way]}: kB per {shown.unit} between nodes, later window",
+        f"{WAYS[way]}: kB per {shown.unit} between nodes, later window{_rests(outcome.facts)}",
         {name: [values[index] * shown.seconds / 1e3 for index in drawn] for name, values in parts.items()},
         [labels[index] for index in drawn],
         [bounds[index] * shown.seconds / 1e3 for index in drawn],
@@ -98,7 +99,7 @@ def _bills(rows: Sequence[Priced], way: str, outcome: Outcome, shown: Shown) -> 
         ["system", *(name for _, name in COLUMNS), "saved"], [_bill(one, outcome, shown) for one in rows]
     )
     prices = ReportTable(["what it takes", *(name for _, name in FIXED)], [_taking(one, outcome) for one in rows])
-    return Section(f"The bill: {WAYS[way].lower()}", text, [chart], [bills, prices])
+    return Section(f"The bill: {WAYS[way].lower()}{_rests(outcome.facts)}", text, [chart], [bills, prices])
 
 
 def _bill(one: Priced, outcome: Outcome, shown: Shown) -> TableRow:
@@ -113,6 +114,10 @@ def _taking(one: Priced, outcome: Outcome) -> TableRow:
     assert one.later is not None
     ledger = one.later.columns()
     return TableRow([one.system, *(figure(ledger[column]) for column, _ in FIXED)], _mark(one, outcome))
+
+
+def _rests(facts: Facts) -> str:
+    return " (rates of publications are ASSUMED)" if facts["is_rate_assumed"] else ""
 
 
 def _mark(one: Priced, outcome: Outcome) -> str:
@@ -130,7 +135,7 @@ def _money(rows: Sequence[Priced], outcome: Outcome, shown: Shown) -> Section:
     currency = shown.prices.currency
     label = "example prices" if shown.prices.is_example else "your prices"
     header = ["design", "between nodes", "traffic", "work", "brokers, clients, deliveries", f"{currency} a month"]
-    return Section(f"A month in {currency} ({label})", (), (), [ReportTable(header, table)])
+    return Section(f"A month in {currency} ({label}){_rests(outcome.facts)}", (), (), [ReportTable(header, table)])
 
 
 def _paid(paid: Money) -> tuple[float, float, float, float]:
