@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import threading
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from coterie.cli import main, planning
+from coterie.pipeline.session import open_session
 from tests.fleets.observe.real_mosquitto import Paho, RealMosquitto, needs_mosquitto
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "howto" / "observe.md"
@@ -31,11 +34,26 @@ def run(block: str, folder: Path) -> str:
     return done.stdout
 
 
+def run_here(block: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """One command in this process, over the Spark session that other tests use: nothing is started for it alone."""
+    session = open_session("local[1]", profile="test", work_dir=folder / "spark")
+    monkeypatch.setattr(planning, "open_session", lambda master: session)
+    monkeypatch.setattr(session, "stop", lambda: None)
+    monkeypatch.setattr(sys, "argv", shlex.split(block))
+    monkeypatch.chdir(folder)
+    with pytest.raises(SystemExit) as ended:
+        main.run()
+    said = capsys.readouterr()
+    assert not ended.value.code, said.err
+    return said.out
+
+
 @pytest.mark.interop
 @pytest.mark.spark
+@pytest.mark.xdist_group("spark")
 @pytest.mark.timeout(280)
 @needs_mosquitto
-def test_the_page(tmp_path):
+def test_the_page(tmp_path, monkeypatch, capsys):
     on, observe, follow, compare = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     for name in ("north", "south"):
         (tmp_path / name).mkdir()
@@ -59,7 +77,7 @@ def test_the_page(tmp_path):
                 client.leave()
     assert re.search(r"north +[\d,]+ +[\d,]+ +[\d,]+ +0 ", said), said
     assert "lines added to journal" in said
-    assert "mesh" in run(compare, tmp_path)
+    assert "mesh" in run_here(compare, tmp_path, monkeypatch, capsys)
     told = [
         json.loads(line) for path in (tmp_path / "journal").glob("*/*.jsonl") for line in path.read_text().splitlines()
     ]
