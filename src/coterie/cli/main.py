@@ -21,6 +21,7 @@ from coterie.errors import CoterieError, InputError
 COMMANDS = {
     "compare": "planning:compare_command",
     "plan": "planning:plan_command",
+    "backtest": "backtesting:backtest_command",
     "observe": "observing:observe_command",
     "watch": "watching:watch_command",
     "reproduce": "reproducing:reproduce_command",

@@ -157,7 +157,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
     ) -> None:
         known = known_fleet(fleet)
         request = replace(
-            _request(inputs or [], columns, mapping, time_unit, zone, peers),
+            request_of(inputs or [], columns, mapping, time_unit, zone, peers),
             readers=Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict),
             windows=WindowChoices(
                 learn_share=learn_share,
@@ -267,7 +267,7 @@ def candidates_of(systems: list[str] | None) -> list[Candidate]:
     return chosen
 
 
-def _request(
+def request_of(
     inputs: list[str], columns: list[str] | None, mapping: Path | None, time_unit: str, zone: str, is_peers: bool
 ) -> Request:
     if mapping is not None:

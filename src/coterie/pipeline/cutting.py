@@ -28,7 +28,7 @@ HOUR_S, DAY_S = 3600.0, 86400.0
 LONG_TRACE_S = 60 * DAY_S
 MIDDLE = (0.05, 0.95)
 STRAY_GAP = 10  # times the span of the middle, and that is at least a day
-WINDOWS_MAX = 31  # a bit each
+WINDOWS_MAX = 63  # a bit each
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ def run_job(
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigError("system", repeated[0], "each system once in a run; compare settings in runs of their own")
     steps = [
-        Step("tables", _tables(spark, request), params=_read_as(request), sources=_files_of(request), version=2),
+        tables_step(spark, request),
         Step(
             "workloads",
             _workloads(spark, request),
@@ -216,6 +216,12 @@ def write_ledgers(priced: Sequence[Priced], against: Priced | None, path: Path) 
 
 
 # --- steps ---
+
+
+def tables_step(spark: SparkSession, request: Request) -> Step:
+    """What every job begins with: the input as canonical tables."""
+    return Step("tables", _tables(spark, request), params=_read_as(request), sources=_files_of(request), version=2)
+
 
 Run = Callable[[Path, Mapping[str, Path]], Facts]
 

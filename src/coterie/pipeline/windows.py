@@ -43,8 +43,10 @@ __all__ = [
     "OUTSIDE",
     "WindowChoices",
     "build_rolling",
+    "build_windows",
     "build_workloads",
     "cut_windows",
+    "spread_over",
     "write_names",
 ]
 
@@ -71,6 +73,31 @@ def build_rolling(
     return _pairs(spark, tables, out, name, choices, cut_rolling(spark, tables, count))
 
 
+def build_windows(
+    spark: SparkSession, tables: Path, out: Path, name: str, choices: WindowChoices, count: int
+) -> tuple[list[Workload], list[float], Facts]:
+    """So many windows that follow each other over the same ids, and their lengths in seconds; two without times."""
+    _check_there(tables)
+    windows = cut_rolling(spark, tables, count - 1)
+    made, _, facts = _all(spark, tables, out, name, choices, windows)
+    return made, windows.lengths_s, facts | {"edges_s": list(windows.edges_s)}
+
+
+def spread_over(workload: Workload, brokers: int, zones: int) -> Workload:
+    """The same demand at another number of brokers, spread by the same hash."""
+    choices = WindowChoices(brokers=brokers, zones=zones)
+    network = _zoned(_Network(_spread(workload.subscriber_count, brokers, False), brokers), choices)
+    return replace(
+        workload,
+        attachment=network.attachment,
+        node_count=brokers,
+        zone_of=network.zone_of,
+        zones=network.zones,
+        graph=None,
+        coordinates=None,
+    )
+
+
 def _check_there(tables: Path) -> None:
     if not part_files(tables / "subscriptions"):
         raise InputError(str(tables), "the input has no subscriptions; give a file of them or name its columns")
@@ -79,6 +106,21 @@ def _check_there(tables: Path) -> None:
 def _pairs(
     spark: SparkSession, tables: Path, out: Path, name: str, choices: WindowChoices, windows: Windows
 ) -> list[tuple[Workload, Workload, Facts]]:
+    made, wanted, facts = _all(spark, tables, out, name, choices, windows)
+    pairs = []
+    for number in range(len(made) - 1):
+        told = {
+            "learned_subscriptions": _wish_count(wanted[number]),
+            "later_subscriptions": _wish_count(wanted[number + 1]),
+            **_bounds(windows, number),
+        }
+        pairs.append((made[number], made[number + 1], facts | told))
+    return pairs
+
+
+def _all(
+    spark: SparkSession, tables: Path, out: Path, name: str, choices: WindowChoices, windows: Windows
+) -> tuple[list[Workload], list[Wanted], Facts]:
     encoded = out / "interests"
     book = read_wishes(spark, tables, encoded)
     wanted = wanted_in(spark, tables, book, windows.periods, choices.seed)
@@ -92,16 +134,7 @@ def _pairs(
         _workload(name, one, publications, topic_bytes, network)
         for one, publications in zip(wanted, published.windows, strict=True)
     ]
-    facts = _facts(book, wanted, published, network, windows, choices)
-    pairs = []
-    for number in range(len(made) - 1):
-        told = {
-            "learned_subscriptions": _wish_count(wanted[number]),
-            "later_subscriptions": _wish_count(wanted[number + 1]),
-            **_bounds(windows, number),
-        }
-        pairs.append((made[number], made[number + 1], facts | told))
-    return pairs
+    return made, wanted, _facts(book, wanted, published, network, windows, choices)
 
 
 def _workload(name: str, wanted: Wanted, publications: Publications, topic_bytes: Any, network: _Network) -> Workload:
@@ -200,7 +233,10 @@ class _Network:
 
 
 def _network(tables: Path, clients: pa.Array, choices: WindowChoices) -> _Network:
-    found = _brokers_or_peers(tables, clients, choices)
+    return _zoned(_brokers_or_peers(tables, clients, choices), choices)
+
+
+def _zoned(found: _Network, choices: WindowChoices) -> _Network:
     if found.zone_of is not None or choices.is_peers or choices.zones < 2:
         return found
     count = min(choices.zones, found.node_count)

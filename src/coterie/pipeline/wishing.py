@@ -100,8 +100,8 @@ def wanted_in(spark: SparkSession, tables: Path, book: Book, periods: Sequence[P
         marks, short = found
     else:
         count = max(len(periods), 2)
-        marks, short = np.full(book.of.pair_count, (1 << count) - 1, np.uint32), [None] * count
-        marks[np.random.default_rng(seed).random(len(marks)) < HELD_OUT] &= ~np.uint32(1)
+        marks, short = np.full(book.of.pair_count, (1 << count) - 1, np.uint64), [None] * count
+        marks[np.random.default_rng(seed).random(len(marks)) < HELD_OUT] &= ~np.uint64(1)
     save_array(marks, book.folder, MARKS)
     return [_window(book, (marks >> bit) & 1 > 0, stays) for bit, stays in enumerate(short)]
 
@@ -172,7 +172,7 @@ def _expanded_rows(of: Relation, matches: Relation, share: F64, low: int, high: 
 
 def _marks(
     spark: SparkSession, subscriptions: Path, encoded: Path, periods: Sequence[Period]
-) -> tuple[NDArray[np.uint32], list[Stays | None]] | None:
+) -> tuple[NDArray[np.uint64], list[Stays | None]] | None:
     """For every wish a bit per window in which it was alive, and each window's stays; None if no wish has a time."""
     parts = [(index, str(path)) for index, path in enumerate(part_files(subscriptions))]
     told = run_tasks(spark, parts, _marker(encoded, periods), "part int, timed bigint")
@@ -186,7 +186,7 @@ def _marks(
         assert period.start_s is not None
         assert period.end_s is not None
         stays.append(Stays(client, wish, rows[2], rows[3], period.end_s - period.start_s))
-    return marks.astype(np.uint32), stays
+    return marks.astype(np.uint64), stays
 
 
 def _marker(encoded: Path, periods: Sequence[Period]) -> Callable[[tuple[int, str]], pa.Table]:
@@ -201,13 +201,13 @@ def _marker(encoded: Path, periods: Sequence[Period]) -> Callable[[tuple[int, st
         key = codes_of(rows["subscriber"], names) * len(filters) + codes_of(rows["topic"], filters)
         since, until = _seconds(rows["since"], -np.inf), _seconds(rows["until"], np.inf)
         pairs = _sorted_distinct(key)
-        marks = np.zeros(len(pairs), np.uint32)
+        marks = np.zeros(len(pairs), np.uint64)
         first_id = _first_id(Path(target) / SUBSCRIBERS / part_name(index))
         for bit, period in enumerate(periods):
             assert period.start_s is not None
             assert period.end_s is not None
             alive = (since < period.end_s) & (until > period.start_s)
-            marks[np.searchsorted(pairs, key[alive])] |= np.uint32(1 << bit)
+            marks[np.searchsorted(pairs, key[alive])] |= np.uint64(1 << bit)
             begin = np.where(since[alive] > period.start_s, since[alive] - period.start_s, -np.inf)
             end = np.where(until[alive] < period.end_s, until[alive] - period.start_s, np.inf)
             stay = short_stays(key[alive], begin, end)

@@ -1,0 +1,304 @@
+"""Where clients are attached as time goes on: what is known when a window begins, and policies that act on it.
+
+A policy sees what happened before (`Sight`), may move clients as a window begins, and says where newcomers go while it
+lasts. It never sees the window itself; the oracle, which does, is there to say what was possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.kernels.admission import AdmissionRules, Asked, Seating, admit
+from coterie.kernels.placement import books
+from coterie.kernels.placement.limits import limits_of
+from coterie.kernels.placement.moves import paying_moves, renamed
+from coterie.kernels.placement.passes import FROM_PRESENT, QUICK, Manner, Present, auctioned
+from coterie.kernels.placement.problem import Problem
+from coterie.kernels.placement.search import MOVES, Search
+from coterie.model import Publications, Relation, Workload
+from coterie.model.relation import Index
+from coterie.substrate.placing import client_weights, problem_of
+
+F64 = NDArray[np.float64]
+FROM_AFAR = Manner(((0.8, 3), (0.6, 3), (0.4, 3), (0.2, 2), (0.05, 1), (0.0, 2)), 0.85, 0.01)  # groups find together
+SETTLING = 3  # passes in which every move must pay
+
+
+@dataclass(frozen=True)
+class Terms:
+    """How even brokers stay (times the mean), what changes cost (copies), and how what was seen is remembered."""
+
+    connections: float = 1.2
+    messages: float = 1.5
+    move: float = 30.0
+    redirect: float = 10.0
+    announcement: float = 0.0  # of what one broker wants, to all others
+    margin: float = 2.0  # times its cost that a change must save: what is chosen for its gain gains less than it seems
+    horizon: float = 10.0  # windows within which a move must have paid
+    stay: float = 24.0  # windows for which a newcomer is expected to stay
+    memory: float = 0.2  # weight of the latest window in rates and habits
+    habit: float = 0.6  # what a client wanted in so large a part of the windows it will want again
+    seed: int = 1
+    is_strict: bool = False  # newcomers leave a broker that is full, whether that pays or not
+
+    def within(self, windows: int) -> Terms:
+        """With so many windows left: nothing pays later than that."""
+        return replace(self, horizon=min(self.horizon, windows), stay=min(self.stay, windows))
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What is known as a window begins: wishes that hold, rates as smoothed, and how long windows are."""
+
+    demand: Workload
+    span_s: float
+    pair: NDArray[np.int64]  # of client and topic, ascending
+    habit: F64  # how regularly it was wanted, of 1
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """Every wish of a window with its times; -inf and inf where it began before or goes on."""
+
+    client: Index
+    topic: Index
+    begin_s: F64
+    end_s: F64
+
+    @classmethod
+    def of(cls, demand: Workload) -> Wish:
+        asked = demand.interests if demand.wishes is None else demand.wishes.of
+        begin, end = np.full(asked.pair_count, -np.inf), np.full(asked.pair_count, np.inf)
+        if demand.stays is not None and len(demand.stays.client):
+            stays, width = demand.stays, asked.column_count
+            key = asked.rows.astype(np.int64) * width + asked.columns
+            at = np.searchsorted(key, stays.client.astype(np.int64) * width + stays.filter)
+            first, last = np.full(len(key), np.inf), np.full(len(key), -np.inf)
+            np.minimum.at(first, at, stays.begin_s)
+            np.maximum.at(last, at, stays.end_s)
+            begin[at], end[at] = first[at], last[at]
+        if demand.wishes is None:
+            return cls(asked.rows, asked.columns, begin, end)
+        matches = demand.wishes.matches
+        lengths = matches.lengths[asked.columns]
+        starts = np.cumsum(lengths) - lengths
+        at = np.arange(lengths.sum()) + np.repeat(matches.indptr[asked.columns] - starts, lengths)
+        return cls(
+            np.repeat(asked.rows, lengths), matches.columns[at], np.repeat(begin, lengths), np.repeat(end, lengths)
+        )
+
+
+def first_sight(demand: Workload, span_s: float) -> Sight:
+    """Before anybody came: nobody wants anything, and of the rates only their mean is known."""
+    topics = demand.topic_count
+    nobody = Relation.from_pairs(np.zeros(0, np.int64), np.zeros(0, np.int64), demand.subscriber_count, topics)
+    rate = demand.rates.sum() / max(np.count_nonzero(demand.rates), 1)
+    usual = Publications.of(np.zeros(topics), np.arange(topics), np.full(topics, rate))
+    known = replace(demand, interests=nobody, publications=usual, weights=None, wishes=None, stays=None)
+    return Sight(known, span_s, np.zeros(0, np.int64), np.zeros(0))
+
+
+def look(before: Sight | None, demand: Workload, span_s: float, terms: Terms) -> Sight:
+    """What is known after this window, given what was known before it."""
+    wish, memory, topics = Wish.of(demand), terms.memory, demand.topic_count
+    key, goes_on = wish.client.astype(np.int64) * topics + wish.topic, wish.end_s == np.inf
+    seen, held = _distinct(key), _distinct(key[goes_on])
+    said, pair, habit = demand.publications, seen, np.full(len(seen), terms.memory)
+    if before is not None:
+        said = _smoothed(before.demand.publications, said, memory, topics)
+        span_s = before.span_s + (span_s - before.span_s) * memory
+        pair = _distinct(np.concatenate([before.pair, seen]))
+        known = np.zeros(len(pair))
+        known[np.searchsorted(pair, before.pair)] = before.habit * (1 - memory)
+        known[np.searchsorted(pair, seen)] += habit
+        habit = known
+        kept = habit > 0.01
+        pair, habit = pair[kept], habit[kept]
+    wanted = _distinct(np.concatenate([held, pair[habit >= terms.habit]]))
+    interests = Relation.from_pairs(wanted // topics, wanted % topics, demand.subscriber_count, topics)
+    seen_so = replace(demand, interests=interests, publications=said, weights=None, wishes=None, stays=None)
+    return Sight(seen_so, span_s, pair, habit)
+
+
+def _distinct(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ascending; a sort is several times faster here than np.unique."""
+    ordered = np.sort(key)
+    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
+
+
+def _smoothed(old: Publications, new: Publications, memory: float, topics: int) -> Publications:
+    key = np.concatenate([old.publisher, new.publisher]).astype(np.int64) * topics
+    key += np.concatenate([old.topic, new.topic])
+    rate = np.concatenate([old.rate * (1 - memory), new.rate * memory])
+    size = np.concatenate([old.size, new.size])
+    found, inverse = np.unique(key, return_inverse=True)
+    rates = np.bincount(inverse, rate, len(found))
+    sizes = np.bincount(inverse, rate * size, len(found)) / np.maximum(rates, 1e-300)
+    kept = rates > 1e-4 * new.rate.min(initial=np.inf)
+    return Publications.of(found[kept] // topics, found[kept] % topics, rates[kept], sizes[kept])
+
+
+# --- as a window begins ---
+
+Move = Callable[[Sight, Index, Terms], Index]
+
+
+def stay(sight: Sight, seats: Index, terms: Terms) -> Index:
+    return seats
+
+
+def rebuild(sight: Sight, seats: Index, terms: Terms) -> Index:
+    """From scratch, at brokers named so that most clients stay; whoever has to move for it."""
+    return _by_region(sight, seats, terms, _scratch)
+
+
+def pay(sight: Sight, seats: Index, terms: Terms) -> Index:
+    """The moves that save more within the horizon than they cost."""
+    return _by_region(sight, seats, terms, _paying)
+
+
+Place = Callable[[Problem, Index, Terms, float], Index]
+
+
+def _by_region(sight: Sight, seats: Index, terms: Terms, place: Place) -> Index:
+    """Zone by zone: nobody leaves its own."""
+    demand = sight.demand
+    found = seats.copy()
+    weight = _weights(demand, seats)
+    whole = problem_of(demand, weight, np.ones((demand.node_count, weight.shape[1])))
+    zone_of = np.zeros(demand.node_count, np.int32) if demand.zone_of is None else demand.zone_of
+    for zone in range(int(zone_of.max()) + 1):
+        nodes = np.flatnonzero(zone_of == zone)
+        clients = np.flatnonzero((seats >= 0) & (zone_of[seats] == zone))
+        if len(nodes) < 2 or not len(clients):
+            continue
+        part = whole.among(clients, nodes)
+        number = np.zeros(demand.node_count, np.int32)
+        number[nodes] = np.arange(len(nodes))
+        here = number[seats[clients]]
+        limits = limits_of(part.weight, part.capacity, np.array([terms.connections - 1, terms.messages - 1]))
+        part = replace(part, weight=limits.weight, capacity=limits.capacity)
+        price = terms.margin * (terms.move + 2 * terms.announcement) / (terms.horizon * sight.span_s)
+        found[clients] = nodes[place(part, here, terms, price)]
+    return found
+
+
+def _weights(demand: Workload, seats: Index) -> F64:
+    """Connections and messages of every client; a publisher's broker also sends the copies of what it says."""
+    weight, publications = client_weights(demand), demand.publications
+    there = np.maximum(seats, 0)
+    events = float(publications.rate.sum())
+    copies = problem_of(demand, weight, np.ones((demand.node_count, 2))).copies(there) / events if events else 0.0
+    weight[:, 1] += copies * np.bincount(publications.publisher, publications.rate, len(weight))
+    return weight
+
+
+def _scratch(problem: Problem, here: Index, terms: Terms, price: float) -> Index:
+    search = _search(problem, terms)
+    seats = search.refined(auctioned(problem, terms.seed, QUICK), MOVES[-3:])
+    named = renamed(seats.part, here, seats.load, problem.capacity)
+    return _settled(search, named, here, 1e-9)
+
+
+def _paying(problem: Problem, here: Index, terms: Terms, price: float) -> Index:
+    """A broker that is too full already may stay so; nobody else comes to it."""
+    problem = replace(problem, capacity=np.maximum(problem.capacity, problem.loads(here)))
+    search, present = _search(problem, terms), Present(here, price)
+    starts = [here, *(auctioned(problem, terms.seed, manner, here, present) for manner in (FROM_PRESENT, FROM_AFAR))]
+    found = [
+        paying_moves(search.crowd, search.rate, search.seats(here), problem.capacity, target, price, len(here))
+        for target in (_settled(search, start, here, price) for start in starts)
+    ]
+    return min(found, key=lambda one: one.cost + price * len(one.order)).part
+
+
+def _search(problem: Problem, terms: Terms) -> Search:
+    draw = np.random.default_rng(terms.seed)
+    return Search(problem.crowd, problem.rate, problem.broker_count, problem.capacity, draw)
+
+
+def _settled(search: Search, start: Index, home: Index, price: float) -> Index:
+    seats, exact = search.seats(start), books.powers(0.0)
+    for _ in range(SETTLING):
+        order = search.order(len(start))
+        if not books.sweep(search.crowd, search.rate, seats, search.capacity, exact, order, home, price):
+            break
+    return seats.part
+
+
+# --- while it lasts ---
+
+Arrive = Callable[[Sight, Workload, Index, Terms], tuple[Index, int]]
+
+
+def at_home(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> tuple[Index, int]:
+    """Newcomers stay where the balancer put them."""
+    return np.where(seats >= 0, seats, demand.attachment).astype(np.int32), 0
+
+
+def by_interest(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> tuple[Index, int]:
+    """Every newcomer goes to the emptiest broker that wants already what it first asks for."""
+    return _admitted(demand, seats, replace(terms, is_strict=True), np.ones(demand.topic_count), 0.0)
+
+
+def if_it_pays(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> tuple[Index, int]:
+    """The same where the rates known so far say that being sent elsewhere saves more than it costs."""
+    known = sight.demand.rates
+    usual = known.sum() / max(np.count_nonzero(known), 1)
+    worth = np.where(known > 0, known, usual) * sight.span_s * terms.stay + terms.announcement
+    return _admitted(demand, seats, terms, worth, terms.margin * terms.redirect)
+
+
+def _admitted(demand: Workload, seats: Index, terms: Terms, worth: F64, price: float) -> tuple[Index, int]:
+    wish, brokers = Wish.of(demand), demand.node_count
+    is_old = (seats[wish.client] >= 0) & (wish.begin_s == -np.inf)
+    wanting = np.zeros((demand.topic_count, brokers), np.int32)
+    np.add.at(wanting, (wish.topic[is_old], seats[wish.client[is_old]]), 1)
+    messages = np.bincount(seats[wish.client[is_old]], worth[wish.topic[is_old]], brokers).astype(np.float64)
+    connections = np.bincount(seats[seats >= 0], minlength=brokers).astype(np.int32)
+    new = np.flatnonzero(~is_old)
+    new = new[np.lexsort((wish.topic[new], wish.client[new], wish.begin_s[new]))]
+    moment = np.unique(wish.begin_s[new], return_inverse=True)[1].astype(np.int32)
+    zone_of = np.zeros(brokers, np.int32) if demand.zone_of is None else demand.zone_of.astype(np.int32)
+    fleet = Seating(seats.copy(), wanting, connections, messages)
+    rules = AdmissionRules(worth, price, terms.connections, terms.messages, zone_of, terms.is_strict)
+    redirects = admit(Asked(wish.client[new], wish.topic[new], moment), fleet, rules, demand.attachment)
+    return np.where(fleet.seat >= 0, fleet.seat, demand.attachment).astype(np.int32), redirects
+
+
+# --- policies ---
+
+
+@dataclass(frozen=True)
+class Regime:
+    """One policy: what it does as a window begins, and with whom comes while it lasts."""
+
+    name: str
+    says: str
+    move: Move = stay
+    arrive: Arrive = at_home
+    is_once: bool = False  # it moves clients when the second window begins, and never again
+    is_careful: bool = False  # it changes nothing while its changes have not paid so far
+    is_told: bool = False  # it sees the window it is about to be judged by, and moves for nothing
+
+    @property
+    def has_memory(self) -> bool:
+        return not self.is_told and (self.move is not stay or self.arrive is if_it_pays)
+
+
+HASH, COTERIE = "hash", "coterie"
+REGIMES = (
+    Regime(HASH, "what people have: a client goes where a hash of its id says"),
+    Regime(
+        "admission", "a new client goes to the emptiest broker that wants what it first asks for", arrive=by_interest
+    ),
+    Regime("plan once", "planned after the first window; newcomers by hash", rebuild, is_once=True),
+    Regime("replan", "planned from scratch for every window, brokers named so that most clients stay", rebuild),
+    Regime("priced moves", "single moves that pay within the horizon; newcomers by hash", pay),
+    Regime(COTERIE, "admission where it pays, and moves that pay", pay, if_it_pays, is_careful=True),
+    Regime("oracle", "planned on the very window it is priced on, moves for nothing", rebuild, is_told=True),
+)

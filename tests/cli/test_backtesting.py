@@ -1,0 +1,67 @@
+"""`coterie backtest` as docs/howto/backtest.md tells it, on the embedded data, over one shared Spark session."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from coterie.cli import backtesting, main
+
+pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
+PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "howto" / "backtest.md"
+
+
+@pytest.fixture
+def coterie(tmp_path_factory, monkeypatch, capsys):
+    from coterie.pipeline.session import open_session
+
+    session = open_session("local[1]", profile="test", work_dir=tmp_path_factory.mktemp("spark"))
+
+    class Kept:
+        """The session without its end."""
+
+        def __getattr__(self, name: str) -> object:
+            return (lambda: None) if name == "stop" else getattr(session, name)
+
+    monkeypatch.setattr(backtesting, "open_session", lambda master: Kept())
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["coterie", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main.run()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return call
+
+
+def test_the_page_word_for_word(coterie, tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = (shlex.split(block) for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL))
+    assert (first[0], second[-2]) == ("coterie", ">")
+    code, said, err = coterie(*first[1:])
+    assert (code, err) == (0, "")
+    for name in ("hash", "admission", "plan once", "replan", "priced moves", "coterie", "oracle", "bound"):
+        assert re.search(rf"^{name} ", said, re.MULTILINE), name
+    assert "On this log with 8 brokers" in said
+    page = Path("out/debian-updates/backtest.html").read_text()
+    assert page.count("<svg") == 2
+    code, said, _ = coterie(*second[1:-2])
+    found = json.loads(said)
+    assert code == 0
+    assert found["about"]["windows"] == 4
+    policies = found["brokers"]["8"]["policies"]
+    assert policies["hash"]["net"] == 0.0
+    assert policies["coterie"]["net"] >= 0.0
+    assert policies["oracle"]["gross"] <= found["brokers"]["8"]["bound"]["gross"]
+
+
+def test_brokers_that_the_log_lists_are_not_chosen(coterie, tmp_path) -> None:
+    code, _, err = coterie("backtest", "--windows", "2", "--brokers", "8", "--brokers", "32", "-o", str(tmp_path))
+    assert code == 2
+    assert "lists its nodes itself" in err
