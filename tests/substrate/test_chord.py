@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rings_of_nodes import KEYS, POSITIONS, clockwise_owner
 
 from coterie.errors import ConfigError
 from coterie.substrate.chord import ChordRouter, chord_ring
 from coterie.substrate.identifiers import MASK, even_positions, in_interval_open_closed, node_positions
 from coterie.substrate.rings import ClockwiseRing
+from tests.substrate.rings_of_nodes import KEYS, POSITIONS, clockwise_owner
 
 SHAPES = st.sampled_from([(1, 1), (4, 1), (4, 4), (8, 3)])
 

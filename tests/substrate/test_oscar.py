@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rings_of_nodes import KEYS, POSITIONS, clockwise_owner
 
 from coterie.errors import ConfigError
 from coterie.model import Relation
 from coterie.substrate.identifiers import MASK, node_positions
 from coterie.substrate.oscar import OscarRouter, OscarShape, oscar_ring
 from coterie.substrate.rings import ClockwiseRing
+from tests.substrate.rings_of_nodes import KEYS, POSITIONS, clockwise_owner
 
 SHAPES = st.builds(
     OscarShape,

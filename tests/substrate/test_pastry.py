@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rings_of_nodes import KEYS, POSITIONS, common_prefix, digits, nearest_owner
 
 from coterie.errors import ConfigError
 from coterie.substrate.identifiers import MASK, node_positions, topic_keys
 from coterie.substrate.pastry import PastryRing, PastryRouter
+from tests.substrate.rings_of_nodes import KEYS, POSITIONS, common_prefix, digits, nearest_owner
 
 SHAPES = st.sampled_from([(4, 16), (4, 2), (2, 4), (1, 2), (8, 8)])
 

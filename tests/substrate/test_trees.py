@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rings_of_nodes import POSITIONS
 
 from coterie.model import Relation, Spread, Trees
 from coterie.substrate import trees as module
@@ -17,6 +16,7 @@ from coterie.substrate.oscar import oscar_ring
 from coterie.substrate.pastry import PastryRing
 from coterie.substrate.rings import Ring
 from coterie.substrate.trees import bottom_up_trees, entries, path_union, top_down_trees
+from tests.substrate.rings_of_nodes import POSITIONS
 
 MAKERS = {"pastry": PastryRing.of, "chord": chord_ring, "oscar": lambda positions: oscar_ring(positions, 5)}
 Make = Callable[[np.ndarray], Ring]
