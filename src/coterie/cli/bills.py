@@ -9,7 +9,6 @@ from rich.table import Table
 
 from coterie.cli.console import number
 from coterie.errors import ConfigError
-from coterie.model import Ledger
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
 from coterie.pipeline.verdict import bytes_saved, usable
@@ -102,7 +101,7 @@ def _cells(entry: Priced, against: Priced | None, unit: Unit) -> list[str]:
         f"{later.volume.total / bound.volume.total:.2f}x" if bound.volume.total else "",
         f"{later.delay.hops.mean:.1f}",
         short(later.state.links),
-        f"{_hottest(later):.1f}x",
+        f"{later.load.hottest:.1f}x",
     ]
 
 
@@ -112,10 +111,6 @@ def _saved(entry: Priced, against: Priced | None) -> str:
     if entry.name == against.name:
         return "now"
     return f"{bytes_saved(against.later, entry.later):+.0%}"
-
-
-def _hottest(bill: Ledger) -> float:
-    return bill.load.messages.max / bill.load.messages.mean if bill.load.messages.mean else 0.0
 
 
 def lost(outcome: Outcome) -> list[str]:

@@ -162,6 +162,11 @@ class Load(Record, frozen=True, kw_only=True):
     messages: Distribution = Distribution()
     clients: Distribution = Distribution()  # attached to a node
 
+    @property
+    def hottest(self) -> float:
+        """What the busiest node handles, as a multiple of the mean."""
+        return self.messages.max / self.messages.mean if self.messages.mean else 0.0
+
 
 class Loss(Record, frozen=True, kw_only=True):
     """Deliveries owed to subscribers per second and what became of them."""

@@ -28,7 +28,7 @@ SMALL_SAVING = 0.02  # of the bytes: less is not worth a change
 
 
 @dataclass(frozen=True)
-class Answer:
+class Saving:
     """One design against what runs now."""
 
     now: Priced
@@ -49,7 +49,7 @@ def bytes_saved(now: Ledger, then: Ledger) -> float:
     return 1 - then.volume.total / now.volume.total if now.volume.total else 0.0
 
 
-def verdict(outcome: Outcome, prices: Prices, best: Priced | None = None) -> Answer | None:
+def verdict(outcome: Outcome, prices: Prices, best: Priced | None = None) -> Saving | None:
     """None where what runs now, or everything else, has no bill."""
     now, best = outcome.against, best or outcome.chosen
     if now is None or best is None or now.later is None or best.later is None:
@@ -57,7 +57,7 @@ def verdict(outcome: Outcome, prices: Prices, best: Priced | None = None) -> Ans
     paid = [month_of(bill, prices, outcome.facts) for bill in (now.later, best.later)]
     gain = now.later.volume.total - best.later.volume.total
     once = best.later.setup.bytes if best.later.setup.moves else 0.0
-    return Answer(
+    return Saving(
         now,
         best,
         bytes_saved(now.later, best.later),
@@ -87,7 +87,7 @@ def sentences(outcome: Outcome, prices: Prices) -> list[str]:
     return [*told, _possible(outcome.facts, found), *_drift(found, outcome.rolled), *assumptions(outcome.facts, prices)]
 
 
-def _runs(outcome: Outcome, found: Answer, prices: Prices) -> str:
+def _runs(outcome: Outcome, found: Saving, prices: Prices) -> str:
     facts, bill = outcome.facts, found.now.later
     assert bill is not None
     what = called(found.now.system)
@@ -103,7 +103,7 @@ def _runs(outcome: Outcome, found: Answer, prices: Prices) -> str:
     )
 
 
-def _saves(outcome: Outcome, found: Answer, prices: Prices) -> str:
+def _saves(outcome: Outcome, found: Saving, prices: Prices) -> str:
     best = found.best.later
     assert best is not None
     return (
@@ -113,7 +113,7 @@ def _saves(outcome: Outcome, found: Answer, prices: Prices) -> str:
     )
 
 
-def _at_scale(facts: Facts, found: Answer, prices: Prices) -> str:
+def _at_scale(facts: Facts, found: Saving, prices: Prices) -> str:
     """What the same design would be worth to somebody with more traffic: copies grow with it, heartbeats do not."""
     published = float(facts["published_per_s"])
     now, best = found.now.later, found.best.later
@@ -136,18 +136,18 @@ def busier(bill: Ledger, times: float) -> Ledger:
     )
 
 
-def _of_fixed(found: Answer, prices: Prices) -> str:
+def _of_fixed(found: Saving, prices: Prices) -> str:
     return f" of {amount(found.money_now.total, prices)} with brokers and clients" if found.money_now.fixed else ""
 
 
-def _costs(facts: Facts, found: Answer) -> str:
+def _costs(facts: Facts, found: Saving) -> str:
     now, best = found.now.later, found.best.later
     assert now is not None
     assert best is not None
     told = (
         f"Its price: {best.delay.hops.mean:.1f} hops on average instead of {now.delay.hops.mean:.1f}, "
         f"{best.state.links:,.0f} links instead of {now.state.links:,.0f}, the hottest node at "
-        f"{_hottest(best):.1f} times the mean instead of {_hottest(now):.1f}"
+        f"{best.load.hottest:.1f} times the mean instead of {now.load.hottest:.1f}"
     )
     moves = best.setup.moves
     if not moves:
@@ -156,11 +156,7 @@ def _costs(facts: Facts, found: Answer) -> str:
     return told + f"; {moves:,.0f} of {facts['clients']:,} clients move once{back}."
 
 
-def _hottest(bill: Ledger) -> float:
-    return bill.load.messages.max / bill.load.messages.mean if bill.load.messages.mean else 0.0
-
-
-def _possible(facts: Facts, found: Answer) -> str:
+def _possible(facts: Facts, found: Saving) -> str:
     best, bound = found.best.later, found.best.later_bound
     assert best is not None
     assert bound is not None
@@ -180,7 +176,7 @@ def _anywhere(facts: Facts, best: Ledger) -> str:
     return f" No placement at all needs less than {least / best.dissemination.copies:.0%} of its copies."
 
 
-def _drift(found: Answer, rolled: Rolled) -> list[str]:
+def _drift(found: Saving, rolled: Rolled) -> list[str]:
     if found.keeps or found.now.learn is None or found.best.learn is None:
         return []
     if rolled.later:
