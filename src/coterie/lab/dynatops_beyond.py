@@ -23,6 +23,7 @@ from coterie.systems.dynatops.node import DynatopsNode
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.trace import Traffic
 from coterie.workloads import make_timeline, make_workload
+from coterie.workloads.parameters import INTERVAL_S
 from coterie.workloads.rates import per_interval
 
 KEYS = ("pattern", "nodes", "subscribers", "topics", "modes", "change_rate", "duration_s", "placement")
@@ -50,9 +51,9 @@ def run_partitioning(point: Point, seed: int) -> Mapping[str, float]:
         values[f"{name}_handovers"] = float(network.handovers)
         values[f"{name}_changes"] = float(network.broker_changes)
     fresh = partitioned(timeline.at(end_s), 0.03, seed)
-    values["kept_up"] = values["hypergraph_later_copies"] / max(fresh.cost, 1.0)
+    values["kept_up"] = values["hypergraph_later_copies"] / max(fresh.cost * INTERVAL_S, 1.0)
     capacity = int(1.03 * start.subscriber_count / start.node_count) + 1
-    values["bound_copies"] = free_placement_copies(start, capacity)
+    values["bound_copies"] = free_placement_copies(start, capacity) * INTERVAL_S
     return values
 
 
