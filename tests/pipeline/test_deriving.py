@@ -44,7 +44,7 @@ def run(spark, folder: Path, systems=("scribe",), **files: str):
         path = folder / f"{table}.{'jsonl' if text.startswith('{') else 'csv'}"
         path.write_text(text)
         sources.append(Source((str(path),), table, duplicates="quarantine"))
-    request = job.Request("tiny", sources=tuple(sources), windows=WindowChoices(interval_s=10.0))
+    request = job.Request("tiny", sources=tuple(sources), windows=WindowChoices())
     chosen = [job.Candidate(SYSTEMS[name], SYSTEMS[name].parameters()) for name in systems]
     outcome = job.run_job(spark, request, chosen, folder / "out")
     return outcome, load_workload(job.only(folder / "out" / "work" / "workloads") / "later.npz")
@@ -139,7 +139,7 @@ def test_the_nodes_of_a_journal_are_the_brokers_and_clients_sit_where_they_spoke
         names = ("t", "kind", "client", "topic")
         text = "".join(json.dumps(dict(zip(names, line, strict=True))) + "\n" for line in lines)
         (journal / node / "000000000001.jsonl").write_text(text)
-    request = job.Request("live", trace=journal, windows=WindowChoices(interval_s=1.0))
+    request = job.Request("live", trace=journal, windows=WindowChoices())
     chosen = [job.Candidate(SYSTEMS["scribe"], SYSTEMS["scribe"].parameters())]
     outcome = job.run_job(spark, request, chosen, tmp_path / "out")
     later = load_workload(job.only(tmp_path / "out" / "work" / "workloads") / "later.npz")

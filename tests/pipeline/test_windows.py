@@ -87,7 +87,7 @@ def test_timed_tables_agree_with_the_obvious_loop(spark, tmp_path, seed):
         )
         for _ in range(60)
     ]
-    learn, later, facts = build(spark, tmp_path, subscriptions, publications, interval_s=10.0)
+    learn, later, facts = build(spark, tmp_path, subscriptions, publications)
     out = tmp_path / "out"
     start, cut, end = facts["start_s"], facts["cut_s"], facts["end_s"]
     assert start == min(row[2] for row in publications)
@@ -276,15 +276,6 @@ def test_a_long_thin_beginning_is_no_stray(spark, tmp_path):
     assert found.strays.rows == 0
 
 
-def test_how_rates_are_shown_is_no_matter_of_what_they_are(spark, tmp_path):
-    subscriptions = [("ann", "x", None, None)]
-    publications = [("p", "x", 0.0, 1, None), ("p", "x", 61 * 86_400.0, 1, None)]
-    by_day = build(spark, tmp_path / "a", subscriptions, publications)
-    by_minute = build(spark, tmp_path / "b", subscriptions, publications, interval_s=60.0)
-    assert (by_day[2]["interval_s"], by_minute[2]["interval_s"]) == (86_400.0, 60.0)
-    assert by_day[0].rates.tolist() == by_minute[0].rates.tolist()
-
-
 FILTERED = [
     ("ann", "site/+/temp", None, None),
     ("bob", "#", None, None),
@@ -419,9 +410,7 @@ def test_nothing_to_plan_for_is_an_input_error(spark, tmp_path):
         build(spark, tmp_path, [])
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"learn_share": 1.0}, {"interval_s": -1.0}, {"brokers": -1}, {"publisher_pairs_max": 0}]
-)
+@pytest.mark.parametrize("wrong", [{"learn_share": 1.0}, {"brokers": -1}, {"publisher_pairs_max": 0}])
 def test_choices_outside_their_range_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         WindowChoices(**wrong)

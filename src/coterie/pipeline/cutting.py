@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 CUT_STEPS = 1000  # how finely a cut is found where rows stand for many events
 HOUR_S, DAY_S = 3600.0, 86400.0
-LONG_TRACE_S = 60 * DAY_S
 MIDDLE = (0.05, 0.95)
 STRAY_GAP = 10  # times the span of the middle, and that is at least a day
 WINDOWS_MAX = 63  # a bit each
@@ -36,7 +35,6 @@ class WindowChoices:
     """What a user may decide about windows and network."""
 
     learn_share: float = 0.5  # of the publications
-    interval_s: float = 0.0  # for display only; 0 chooses an hour, or a day for traces of more than two months
     brokers: int = 0  # where the input lists none; 0 chooses by the number of clients
     zones: int = 0  # brokers stand in so many zones in turn, where the input says nothing of zones; 0: in one
     zone_of: tuple[tuple[str, str], ...] = ()  # broker and zone, where the input says nothing of zones
@@ -47,8 +45,6 @@ class WindowChoices:
     def __post_init__(self) -> None:
         if not 0 < self.learn_share < 1:
             raise ConfigError("learn_share", self.learn_share, "between 0 and 1")
-        if self.interval_s < 0:
-            raise ConfigError("interval_s", self.interval_s, "a positive number of seconds")
         if self.brokers < 0:
             raise ConfigError("brokers", self.brokers, "at least 1, or 0 to choose by the number of clients")
         if self.zones < 0:
@@ -108,12 +104,6 @@ def cut_rolling(spark: SparkSession, tables: Path, count: int) -> Windows:
     if not 1 <= count < WINDOWS_MAX:
         raise ConfigError("windows", count, f"1 to {WINDOWS_MAX - 1}")
     return _cut(spark, tables, [(number + 1) / (count + 1) for number in range(count)])
-
-
-def shown_interval_s(windows: Windows, choices: WindowChoices) -> float:
-    """The unit for people: rates themselves are per second."""
-    long = windows.is_timed and windows.edges_s[-1] - windows.edges_s[0] > LONG_TRACE_S
-    return choices.interval_s or (DAY_S if long else HOUR_S)
 
 
 def _cut(spark: SparkSession, tables: Path, shares: Sequence[float]) -> Windows:

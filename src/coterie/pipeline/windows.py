@@ -28,7 +28,6 @@ from coterie.pipeline.cutting import (
     Windows,
     cut_rolling,
     cut_windows,
-    shown_interval_s,
 )
 from coterie.pipeline.interests import SUBSCRIBERS, filter_names, subscriber_names, topic_names
 from coterie.pipeline.publishing import OUTSIDE, Published, count_publications, kinds_of
@@ -196,7 +195,6 @@ def _facts(
         "links": network.graph.link_count if network.graph else None,
         "zones": list(network.zones),
         "zones_assumed": network.is_zoned,
-        "interval_s": shown_interval_s(windows, choices),
         "is_timed": windows.is_timed,
         "is_held_out": is_held_out(wanted),
         "has_publications": published.is_logged,
