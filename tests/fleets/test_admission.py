@@ -10,8 +10,8 @@ from coterie.errors import InputError
 from coterie.fleets.admission import Places
 from coterie.fleets.audience import Audience, JournalLine, JournalTail
 from coterie.fleets.crossing import Copies, crossings_of
-from coterie.fleets.export.target import Shape
-from coterie.fleets.fleet import Limits
+from coterie.fleets.export.target import LinkShape
+from coterie.fleets.fleet import FleetLimits
 from coterie.fleets.outlook import copies_per_s
 from tests.fleets.plans import by_hand
 from tests.fleets.test_crossing import layout_of
@@ -25,21 +25,23 @@ FRIENDS = by_hand(
 
 @pytest.mark.parametrize(("hub", "home"), [("", "b0"), ("b0", "b1")])  # with the publisher, or with its like
 def test_a_newcomer_goes_where_its_topics_are(hub, home):
-    admission = Places(FRIENDS, hub, Limits(clients_max=2.0)).admit("new")
+    admission = Places(FRIENDS, hub, FleetLimits(clients_max=2.0)).admit("new")
     assert admission is not None
     assert (admission.origin, admission.home, admission.saves_per_s) == ("b2", home, 2.0)
 
 
 def test_only_when_it_pays_and_within_connections():
-    assert Places(FRIENDS, "", Limits(clients_max=2.0, move_price=7200.0, horizon_s=3600.0)).admit("new") is None
-    assert Places(FRIENDS, "", Limits(clients_max=2.0, move_price=7199.0, horizon_s=3600.0)).admit("new") is not None
-    tight = Places(FRIENDS, "", Limits(clients_max=1.0)).admit("new")  # b1 is full: at most two each
+    assert Places(FRIENDS, "", FleetLimits(clients_max=2.0, move_price=7200.0, horizon_s=3600.0)).admit("new") is None
+    assert (
+        Places(FRIENDS, "", FleetLimits(clients_max=2.0, move_price=7199.0, horizon_s=3600.0)).admit("new") is not None
+    )
+    tight = Places(FRIENDS, "", FleetLimits(clients_max=1.0)).admit("new")  # b1 is full: at most two each
     assert tight is None or tight.home == "b0"
 
 
 def test_a_publisher_goes_where_it_is_heard():
     layout = by_hand({"ann": "b1", "sensor": "b2"}, {"ann": ("t",)}, {"sensor": ("t",)})
-    admission = Places(layout, "", Limits(clients_max=3.0)).admit("sensor")
+    admission = Places(layout, "", FleetLimits(clients_max=3.0)).admit("sensor")
     assert admission is not None
     assert admission.home == "b1"
 
@@ -48,7 +50,7 @@ def test_a_publisher_goes_where_it_is_heard():
 @pytest.mark.parametrize("hub", ["", "b0"])
 def test_what_is_said_to_be_saved_is_what_the_links_carry_less(seed, hub):
     layout = layout_of(seed)
-    shape = Shape.STAR if hub else Shape.MESH
+    shape = LinkShape.STAR if hub else LinkShape.MESH
 
     def copies(home):
         moved = layout.moved(home)
@@ -57,7 +59,7 @@ def test_what_is_said_to_be_saved_is_what_the_links_carry_less(seed, hub):
     home = dict(layout.home)
     moved = 0
     for client in home:
-        places = Places(layout.moved(home), hub, Limits(clients_max=2.0, move_price=0.0))
+        places = Places(layout.moved(home), hub, FleetLimits(clients_max=2.0, move_price=0.0))
         before = copies(home)
         admission = places.admit(client)
         if admission is not None:

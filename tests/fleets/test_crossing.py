@@ -8,7 +8,7 @@ import pytest
 
 from coterie.accounting.price import price
 from coterie.fleets.crossing import Copies, crossings_of, crossings_of_trees, flooded, predicted_copies
-from coterie.fleets.export.target import Shape
+from coterie.fleets.export.target import LinkShape
 from coterie.fleets.outlook import copies_per_s
 from coterie.fleets.trees import links_of, trees_per_topic
 from coterie.fleets.workload import planned_home, workload_of
@@ -27,7 +27,11 @@ def layout_of(seed: int, brokers: int = 5):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
     ("system", "settings", "shape"),
-    [("mesh", {}, Shape.MESH), ("star", {"crossing": "wanted"}, Shape.STAR), ("star", {"crossing": "all"}, None)],
+    [
+        ("mesh", {}, LinkShape.MESH),
+        ("star", {"crossing": "wanted"}, LinkShape.STAR),
+        ("star", {"crossing": "all"}, None),
+    ],
 )
 def test_a_design_and_its_links_cost_the_same(seed, system, settings, shape):
     layout = layout_of(seed)
@@ -35,7 +39,7 @@ def test_a_design_and_its_links_cost_the_same(seed, system, settings, shape):
     chosen = system_named(system)
     design = chosen.plan(workload, chosen.configure(settings), seed, node_of=workload.attachment)
     links = crossings_of(shape, layout, "b0") if shape else flooded(layout.brokers, "b0")
-    copies = Copies(links, is_mesh=shape is Shape.MESH)
+    copies = Copies(links, is_mesh=shape is LinkShape.MESH)
     assert copies_per_s(layout, copies) == pytest.approx(price(design, workload).dissemination.copies)
 
 
@@ -44,8 +48,8 @@ def test_trees_reach_every_reader_once_and_cost_less_than_the_star(seed):
     layout = layout_of(seed)
     trees = trees_per_topic(layout)
     copies = Copies(crossings_of_trees(trees))
-    mesh = Copies(crossings_of(Shape.MESH, layout, ""), is_mesh=True)
-    star = Copies(crossings_of(Shape.STAR, layout, "b0"))
+    mesh = Copies(crossings_of(LinkShape.MESH, layout, ""), is_mesh=True)
+    star = Copies(crossings_of(LinkShape.STAR, layout, "b0"))
     for topic, sources in layout.sources.items():
         for source in sources:
             reached = len(set(layout.readers(topic)) - {source})
@@ -70,15 +74,15 @@ def test_prefixes_reach_everybody_and_their_topics_have_no_tree_of_their_own():
     copies = Copies(crossings_of_trees(trees))
     assert copies.of("b1", "alarm/never seen") == 2
     assert copies.of("b2", "x") >= 1
-    down = crossings_of(Shape.STAR, layout, "b0", ("alarm/#",))
+    down = crossings_of(LinkShape.STAR, layout, "b0", ("alarm/#",))
     assert down["b0", "b1"] == ("alarm/#",)
 
 
 def test_planning_in_this_process_gathers_clients_of_one_taste():
     layout = layout_of(1)
     home = planned_home(layout, "mesh", 1)
-    mesh = Copies(crossings_of(Shape.MESH, layout.moved(home), ""), is_mesh=True)
-    before = copies_per_s(layout, Copies(crossings_of(Shape.MESH, layout, ""), is_mesh=True))
+    mesh = Copies(crossings_of(LinkShape.MESH, layout.moved(home), ""), is_mesh=True)
+    before = copies_per_s(layout, Copies(crossings_of(LinkShape.MESH, layout, ""), is_mesh=True))
     after = copies_per_s(layout.moved(home), mesh)
     assert before is not None
     assert after is not None

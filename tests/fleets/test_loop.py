@@ -13,7 +13,7 @@ from coterie.fleets.admission import QUIET_S
 from coterie.fleets.balancer import LiveBalancer
 from coterie.fleets.export.haproxy import key_of
 from coterie.fleets.fleet import fleet_of
-from coterie.fleets.loop import Budget, FleetLoop, journal_of, plan_here, renamed
+from coterie.fleets.loop import FleetLoop, MoveBudget, journal_of, plan_here, renamed
 from coterie.fleets.observe.following import LogObserver
 from coterie.fleets.observe.journalstore import JournalStore
 from coterie.fleets.observe.places import BrokerPlace
@@ -23,7 +23,7 @@ from tests.fleets.test_stock import talk
 
 def test_a_budget_is_an_hour_long():
     now = [0.0]
-    budget = Budget(10, lambda: now[0])
+    budget = MoveBudget(10, lambda: now[0])
     budget.spend(7)
     assert budget.left == 3
     now[0] = 3599.0

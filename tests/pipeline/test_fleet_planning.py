@@ -10,7 +10,7 @@ import pytest
 from coterie.fleets.audience import Audience, JournalTail
 from coterie.fleets.crossing import Copies, crossings_of
 from coterie.fleets.export.registry import expressible
-from coterie.fleets.export.target import Shape
+from coterie.fleets.export.target import LinkShape
 from coterie.fleets.layout import read_layout
 from coterie.fleets.outlook import copies_per_s
 from coterie.fleets.sparkplanning import plan_with_spark
@@ -47,8 +47,8 @@ def test_the_pipeline_plans_a_journal_for_a_target(spark, tmp_path):
         client: set(topics) for client, topics in crowd.publishes.items()
     }
     assert sum(rate for topics in published.publishes.values() for rate in topics.values()) > 0
-    before = copies_per_s(now, Copies(crossings_of(Shape.STAR, now, "b0")))
-    after = copies_per_s(planned, Copies(crossings_of(Shape.STAR, planned, "b0")))
+    before = copies_per_s(now, Copies(crossings_of(LinkShape.STAR, now, "b0")))
+    after = copies_per_s(planned, Copies(crossings_of(LinkShape.STAR, planned, "b0")))
     assert before is not None
     assert after is not None
     assert after * 1.5 < before

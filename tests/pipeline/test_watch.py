@@ -24,9 +24,9 @@ from coterie.pipeline import checkpoints, features, forecasts, journal, reconfig
 from coterie.pipeline.checkpoints import Checkpoints
 from coterie.pipeline.planning import Candidate
 from coterie.pipeline.plans import PlanStore
-from coterie.pipeline.reconfiguration import Rules, change_cost, difference
+from coterie.pipeline.reconfiguration import DecisionRules, change_cost, difference
 from coterie.pipeline.streamstate import CHANGES, COUNTS, SAMPLE, Observed, Span, StreamState
-from coterie.pipeline.watch import Watch, Watcher
+from coterie.pipeline.watch import Watch, WatchLock
 from coterie.systems import SYSTEMS
 from coterie.systems.dynatops.monitoring import reconfiguration_cost
 
@@ -325,14 +325,16 @@ def local(monkeypatch):
     monkeypatch.setattr(watch, "observe", lambda lines, window_s: seen(lines))
 
 
-def rules(period: int = 3, beta: float = 0.1, names=("scribe", "flooding")) -> Rules:
-    return Rules([Candidate(SYSTEMS[name], SYSTEMS[name].parameters()) for name in names], SYSTEMS, beta, period)
+def rules(period: int = 3, beta: float = 0.1, names=("scribe", "flooding")) -> DecisionRules:
+    return DecisionRules(
+        [Candidate(SYSTEMS[name], SYSTEMS[name].parameters()) for name in names], SYSTEMS, beta, period
+    )
 
 
-def watcher(tmp_path: Path, told: list | None = None, **choices) -> Watcher:
+def watcher(tmp_path: Path, told: list | None = None, **choices) -> WatchLock:
     (tmp_path / "journal").mkdir(exist_ok=True)
     wanted = Watch(tmp_path / "journal", tmp_path / "out", rules(**choices), WINDOW_S, late_s=0.0)
-    return Watcher(None, wanted, (told if told is not None else []).append)
+    return WatchLock(None, wanted, (told if told is not None else []).append)
 
 
 def run(tmp_path: Path, take: list[int], **choices) -> list:
@@ -493,7 +495,7 @@ def spark_watch(tmp_path: Path, batch_bytes: int) -> Watch:
 def test_batch_and_stream_give_the_same_features_and_the_plans_of_the_plain_run(spark, tmp_path):
     write_journal(tmp_path / "journal", lively())
     told: list = []
-    one = Watcher(spark, spark_watch(tmp_path, 40_000), told.append)
+    one = WatchLock(spark, spark_watch(tmp_path, 40_000), told.append)
     one.run_until_idle()
     state = one.state()
     assert one.checkpoints.latest() >= 2  # several micro-batches
@@ -514,7 +516,7 @@ def test_batch_and_stream_give_the_same_features_and_the_plans_of_the_plain_run(
     assert [(d.window, d.is_published, d.plan) for d in told] == [(d.window, d.is_published, d.plan) for d in plain]
     with open(tmp_path / "journal" / "d" / "000000000002.jsonl", "a") as file:
         file.write(json.dumps(say(290.0, "publish", "pub-d", "y")) + "\n")
-    assert Watcher(spark, spark_watch(tmp_path, 40_000)).run_once() == 1
+    assert WatchLock(spark, spark_watch(tmp_path, 40_000)).run_once() == 1
     with one._locked(), pytest.raises(ConfigError, match="one watcher at a time"):
         one.run_once()
 
@@ -550,12 +552,12 @@ tests.Watcher(spark, tests.spark_watch(Path(sys.argv[2]), 40_000)).run_once()
         env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2] / 'src'}:{Path(__file__).parents[2]}"},
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    again = Watcher(spark, spark_watch(tmp_path, 40_000))
+    again = WatchLock(spark, spark_watch(tmp_path, 40_000))
     again.run_until_idle()
     calm = tmp_path / "calm"
     calm.mkdir()
     write_journal(calm / "journal", lively())
-    other = Watcher(spark, spark_watch(calm, 40_000))
+    other = WatchLock(spark, spark_watch(calm, 40_000))
     other.run_until_idle()
     assert published(tmp_path) == published(calm)
     assert again.store.current() == other.store.current()

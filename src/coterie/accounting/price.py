@@ -245,10 +245,10 @@ def _structure(design: Design, workload: Workload) -> pricing.Structure:
     )
 
 
-def _paths(entries: Entries, publication_count: int) -> pricing.Paths:
+def _paths(entries: Entries, publication_count: int) -> pricing.EntryPaths:
     per_publication = np.bincount(entries.publication, minlength=publication_count)
     targets = entries.targets or Relation.empty(entries.count, 1)
-    return pricing.Paths(
+    return pricing.EntryPaths(
         np.concatenate([[0], np.cumsum(per_publication)]).astype(np.int64),
         entries.channel,
         entries.after,

@@ -17,7 +17,7 @@ from coterie.cli import choices
 from coterie.cli.console import flat, number, out, print_json, progress, settings_of, table
 from coterie.errors import InputError
 from coterie.sim.faults import FaultPlan
-from coterie.sim.run import SPAN_S, Outcome, simulate
+from coterie.sim.run import SPAN_S, RunResult, simulate
 from coterie.systems import system_named
 from coterie.trace import TraceEvent, Tracer
 
@@ -68,7 +68,7 @@ def simulate_command(
     _print_losses(outcome, faults)
 
 
-def _print_losses(outcome: Outcome, faults: bool) -> None:
+def _print_losses(outcome: RunResult, faults: bool) -> None:
     out.print(f"\n{number(outcome.input_count)} inputs to nodes in {outcome.virtual_s:,.0f} s of virtual time")
     if faults:
         out.print(f"after the faults {outcome.probes} events were published, one a topic: all reached everybody")
@@ -80,7 +80,7 @@ def _kind_of(reason: str) -> str:
     return reason.split(" on the way")[0].split(" upstream")[0]
 
 
-def _document(system: str, workload: str, seed: int, outcome: Outcome, bound: dict[str, float]) -> dict[str, object]:
+def _document(system: str, workload: str, seed: int, outcome: RunResult, bound: dict[str, float]) -> dict[str, object]:
     return {
         "system": system,
         "workload": workload,

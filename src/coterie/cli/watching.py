@@ -15,10 +15,10 @@ from coterie.cli.console import err, number, out
 from coterie.cli.planning import Spark, Systems, candidates_of
 from coterie.errors import ConfigError
 from coterie.pipeline.features import ALPHA
-from coterie.pipeline.reconfiguration import BETA, Decision, Rules
+from coterie.pipeline.reconfiguration import BETA, Decision, DecisionRules
 from coterie.pipeline.session import open_session
 from coterie.pipeline.streamstate import StreamState
-from coterie.pipeline.watch import Watch, Watcher
+from coterie.pipeline.watch import Watch, WatchLock
 from coterie.systems import SYSTEMS
 
 TIME, RULES = "Time", "Decision"
@@ -85,10 +85,10 @@ def watch_command(
         raise ConfigError("--spark", spark, "local[*] or spark://...: the state of the stream lives beside the driver")
     if window <= 0:
         raise ConfigError("--window", window, "a positive number of seconds")
-    rules = Rules(candidates_of(systems), SYSTEMS, beta, max(1, round(period / window)), seed)
+    rules = DecisionRules(candidates_of(systems), SYSTEMS, beta, max(1, round(period / window)), seed)
     wanted = Watch(journal, out_folder, rules, window, alpha, late, every)
     session = open_session(spark)
-    watcher = Watcher(session, wanted, _tell_json if as_json else _tell)
+    watcher = WatchLock(session, wanted, _tell_json if as_json else _tell)
     run = watcher.run_once if once else watcher.run_until_idle if until_idle else watcher.follow
     try:
         run()
@@ -125,7 +125,7 @@ def _figures(decision: Decision) -> str:
     return ""
 
 
-def _summary(state: StreamState, watcher: Watcher) -> str:
+def _summary(state: StreamState, watcher: WatchLock) -> str:
     wanted = sum(said.is_on for said in state.interests.values())
     upto = "no window is complete yet"
     if state.next_window is not None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from coterie.fleets.audience import Audience, matched, topic_rates
 from coterie.fleets.balancer import LiveBalancer, Seat
 from coterie.fleets.export import haproxy, mosquitto_acl
-from coterie.fleets.fleet import BrokerFleet, Limits
+from coterie.fleets.fleet import BrokerFleet, FleetLimits
 from coterie.fleets.layout import FleetLayout
 from coterie.fleets.record import write_whole
 from coterie.fleets.telling import tell
@@ -33,7 +33,7 @@ class Admission:
 class Places:
     """What each broker's clients want, how many they are, and what one more would cost there."""
 
-    def __init__(self, layout: FleetLayout, hub: str, limits: Limits) -> None:
+    def __init__(self, layout: FleetLayout, hub: str, limits: FleetLimits) -> None:
         self.layout, self.hub, self.limits = layout, hub, limits
         self.rates = topic_rates(layout)
         self._readers: dict[str, dict[str, int]] = {broker: {} for broker in layout.brokers}

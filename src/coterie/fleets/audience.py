@@ -64,7 +64,7 @@ class JournalTail:
 
 
 @dataclass
-class Listener:
+class SeenClient:
     """One client as the journal shows it."""
 
     wishes: dict[str, None]
@@ -77,7 +77,7 @@ class Audience:
 
     def __init__(self, window_s: float = 3600.0, clock: Callable[[], float] = time.monotonic) -> None:
         self.window_s, self.clock = window_s, clock
-        self.clients: dict[str, Listener] = {}
+        self.clients: dict[str, SeenClient] = {}
         self.now_s = 0.0
         self._first_s: float | None = None
         self._began_s = 0.0  # of the window that runs
@@ -99,7 +99,7 @@ class Audience:
             self._first_s = self._began_s = line.t
         if line.t - self._began_s > self.window_s:
             self._before, self._counts, self._began_s = self._counts, Counter(), line.t
-        listener = self.clients.setdefault(line.client, Listener({}))
+        listener = self.clients.setdefault(line.client, SeenClient({}))
         listener.node = line.node
         if line.kind == "subscribe":
             if line.topic not in listener.wishes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 
-from coterie.fleets.export.target import Shape
+from coterie.fleets.export.target import LinkShape
 from coterie.fleets.layout import Filters, FleetLayout
 from coterie.fleets.trees import Tree, trees_per_topic
 
@@ -17,15 +17,15 @@ Crossings = Mapping[tuple[str, str], tuple[str, ...]]
 ALL = ("#",)
 
 
-def crossings_of(shape: Shape, wanted: FleetLayout, hub: str, prefixes: Iterable[str] = ()) -> Crossings:
+def crossings_of(shape: LinkShape, wanted: FleetLayout, hub: str, prefixes: Iterable[str] = ()) -> Crossings:
     """What may cross each link once a plan of this shape is in force; placement alone: a mesh by interest."""
     extra = tuple(prefixes)
     brokers = wanted.brokers
-    if shape in (Shape.STAR, Shape.ONE_TREE):
+    if shape in (LinkShape.STAR, LinkShape.ONE_TREE):
         spokes = [broker for broker in brokers if broker != hub]
         down = {(hub, broker): tuple(sorted({*wanted.filters[broker], *extra})) for broker in spokes}
         return {**down, **{(broker, hub): ALL for broker in spokes}}
-    if shape is Shape.TREE_PER_TOPIC:
+    if shape is LinkShape.TREE_PER_TOPIC:
         return crossings_of_trees(trees_per_topic(wanted, extra))
     return {
         (source, broker): tuple(sorted({*wanted.filters[broker], *extra}))

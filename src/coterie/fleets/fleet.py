@@ -57,7 +57,7 @@ class Balancer(FleetSection, frozen=True, kw_only=True):
     unknown: Literal["hash", "hub"] = "hash"  # where clients go that the map does not know
 
 
-class Limits(FleetSection, frozen=True, kw_only=True):
+class FleetLimits(FleetSection, frozen=True, kw_only=True):
     """What may be done to the fleet, and how fast."""
 
     moves_per_s: float = 20.0
@@ -97,7 +97,7 @@ class BrokerFleet(FleetSection, frozen=True, kw_only=True):
     hub_users: tuple[str, ...] = ()  # users (besides bridges) that the hub's ACL shall let do everything
     journal: Path | None = None  # what `coterie observe` writes; for `coterie loop`
     balancer: Balancer | None = None
-    limits: Limits = Limits()
+    limits: FleetLimits = FleetLimits()
     probe: ProbeSection = ProbeSection()
     nats: NatsSection = NatsSection()
     emqx: EmqxSection = EmqxSection()

@@ -21,7 +21,7 @@ from coterie.fleets.admission import Admission, Admitter, Places
 from coterie.fleets.applying import Application
 from coterie.fleets.audience import Audience, JournalTail
 from coterie.fleets.export.registry import TARGETS, chosen_targets
-from coterie.fleets.export.target import Shape
+from coterie.fleets.export.target import LinkShape
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import FleetLayout
 from coterie.fleets.outlook import as_seated, copies_now, copies_per_s, copies_under
@@ -44,7 +44,7 @@ class RoundReport:
     is_applied: bool = False
 
 
-class Budget:
+class MoveBudget:
     """Moves within the last hour."""
 
     def __init__(self, moves_per_hour: int, clock: Callable[[], float]) -> None:
@@ -81,9 +81,9 @@ class FleetLoop:
         self.targets = chosen_targets(names, fleet)
         self.tail, self.audience = JournalTail(journal), Audience()
         self.is_dry = is_dry
-        self.budget = Budget(fleet.limits.moves_per_hour, time.monotonic)
+        self.budget = MoveBudget(fleet.limits.moves_per_hour, time.monotonic)
         self._application = Application(fleet, self.targets, folder, TARGETS, say)
-        self._is_star = any(target.shape is Shape.STAR for target in self.targets)
+        self._is_star = any(target.shape is LinkShape.STAR for target in self.targets)
         self._admitter = (
             Admitter(fleet, self.audience, self._is_star, is_dry) if self._application.balancer is not None else None
         )
@@ -113,7 +113,7 @@ class FleetLoop:
         if not now.home:
             return RoundReport(0, 0.0, 0.0, 0, "the journal shows no clients yet")
         planned = self._planner(now)
-        if not any(target.shape is Shape.STAR for target in self.targets):
+        if not any(target.shape is LinkShape.STAR for target in self.targets):
             planned = replace(planned, home=renamed(planned.home, now.home, self.fleet.names))
         planned = self._within_budget(as_seated(now, seats), planned, seats)
         before = copies_per_s(now, copies_now(self.fleet, self.targets, now)) or 0.0

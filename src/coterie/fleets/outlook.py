@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from coterie.errors import CoterieError
 from coterie.fleets.crossing import ALL, Copies, Crossings, crossings_of, flooded
 from coterie.fleets.export import mosquitto_acl
-from coterie.fleets.export.target import Shape, Target
+from coterie.fleets.export.target import LinkShape, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import FleetLayout
 from coterie.fleets.measuring import MosquittoLogs
@@ -18,11 +18,11 @@ from coterie.fleets.natsmonitor import route_messages
 
 def copies_under(fleet: BrokerFleet, targets: Sequence[Target], wanted: FleetLayout) -> Copies:
     """Copies once the plan is in force. Placement alone leaves the links: a star if there is a hub, else a mesh."""
-    shapes = [target.shape for target in targets if target.shape is not Shape.PLACEMENT]
-    shape = shapes[0] if shapes else Shape.PLACEMENT
-    if shape is Shape.PLACEMENT and fleet.hub:
+    shapes = [target.shape for target in targets if target.shape is not LinkShape.PLACEMENT]
+    shape = shapes[0] if shapes else LinkShape.PLACEMENT
+    if shape is LinkShape.PLACEMENT and fleet.hub:
         return Copies(links_now(fleet))
-    is_mesh = shape in (Shape.MESH, Shape.PLACEMENT)
+    is_mesh = shape in (LinkShape.MESH, LinkShape.PLACEMENT)
     return Copies(crossings_of(shape, wanted, fleet.hub, fleet.limits.prefixes), is_mesh)
 
 
@@ -39,10 +39,10 @@ def links_now(fleet: BrokerFleet) -> Crossings:
 
 def copies_now(fleet: BrokerFleet, targets: Sequence[Target], wanted: FleetLayout) -> Copies:
     """Copies as things are: a star that is pruned as its list says, or a mesh that follows interest by itself."""
-    is_star = any(target.shape is Shape.STAR and target.speaks == "mqtt" for target in targets)
+    is_star = any(target.shape is LinkShape.STAR and target.speaks == "mqtt" for target in targets)
     if fleet.hub and (is_star or not any(target.speaks == "nats" for target in targets)):
         return Copies(links_now(fleet))
-    return Copies(crossings_of(Shape.MESH, wanted, fleet.hub, fleet.limits.prefixes), is_mesh=True)
+    return Copies(crossings_of(LinkShape.MESH, wanted, fleet.hub, fleet.limits.prefixes), is_mesh=True)
 
 
 def copies_per_s(wanted: FleetLayout, copies: Copies) -> float | None:

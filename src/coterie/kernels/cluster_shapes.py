@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.clusters import EPSILON, Csr, Demand, Floats, Ints, Longs, Prices, Shorts, room
+from coterie.kernels.clusters import EPSILON, ClusterDemand, Floats, Ints, LinearCosts, Longs, Shorts, TopicRows, room
 from coterie.kernels.jit import kernel
 
 Marks = NDArray[np.int8]
@@ -16,7 +16,7 @@ _ROUNDS = 8  # of growing one seed; it stops by itself much earlier
 
 @kernel
 def adjust_clusters(
-    demand: Demand, prices: Prices, topics: Csr, members: Csr, cover: Shorts
+    demand: ClusterDemand, prices: LinearCosts, topics: TopicRows, members: TopicRows, cover: Shorts
 ) -> tuple[Longs, Ints, NDArray[np.bool_]]:
     """Each cluster in turn takes the topics that pay for its members and gives up those that do not.
 
@@ -54,7 +54,7 @@ def adjust_clusters(
 
 
 @kernel
-def _count_wishes(demand: Demand, who: Ints, mark: Marks, cover: Shorts, direct: Longs, sole: Longs) -> Ints:
+def _count_wishes(demand: ClusterDemand, who: Ints, mark: Marks, cover: Shorts, direct: Longs, sole: Longs) -> Ints:
     """Per topic: members that take it directly, members that only this cluster gives it to. Returns topics counted."""
     touched = np.empty(64, np.int32)
     count = 0
@@ -76,14 +76,21 @@ def _count_wishes(demand: Demand, who: Ints, mark: Marks, cover: Shorts, direct:
 
 
 @kernel
-def _upkeep(demand: Demand, prices: Prices, topic: int, size: int) -> float:
+def _upkeep(demand: ClusterDemand, prices: LinearCosts, topic: int, size: int) -> float:
     """What carrying the topic costs a cluster of this many members."""
     return float(demand.rate[topic] * (prices.disseminate * size + prices.notify) + prices.associate)
 
 
 @kernel
 def _paying_topics(
-    demand: Demand, prices: Prices, own: Ints, touched: Ints, size: int, mark: Marks, direct: Longs, sole: Longs
+    demand: ClusterDemand,
+    prices: LinearCosts,
+    own: Ints,
+    touched: Ints,
+    size: int,
+    mark: Marks,
+    direct: Longs,
+    sole: Longs,
 ) -> Ints:
     chosen = np.empty(len(own) + len(touched), np.int32)
     count = 0
@@ -101,7 +108,9 @@ def _paying_topics(
 
 
 @kernel
-def _is_worthless(demand: Demand, prices: Prices, chosen: Ints, size: int, direct: Longs, sole: Longs) -> bool:
+def _is_worthless(
+    demand: ClusterDemand, prices: LinearCosts, chosen: Ints, size: int, direct: Longs, sole: Longs
+) -> bool:
     if len(chosen) < 2 or size == 0:
         return True
     worth = -prices.maintain * size
@@ -112,7 +121,7 @@ def _is_worthless(demand: Demand, prices: Prices, chosen: Ints, size: int, direc
 
 
 @kernel
-def _recount(demand: Demand, who: Ints, own: Ints, chosen: Ints, mark: Marks, cover: Shorts) -> None:
+def _recount(demand: ClusterDemand, who: Ints, own: Ints, chosen: Ints, mark: Marks, cover: Shorts) -> None:
     """Bring `cover` up to date and clear the marks."""
     for topic in own:
         mark[topic] = _GONE
@@ -132,7 +141,7 @@ def _recount(demand: Demand, who: Ints, own: Ints, chosen: Ints, mark: Marks, co
 
 @kernel
 def grow_clusters(
-    demand: Demand, prices: Prices, seeds: Ints, share: float, cover: Shorts
+    demand: ClusterDemand, prices: LinearCosts, seeds: Ints, share: float, cover: Shorts
 ) -> tuple[Longs, Ints, Longs, Ints]:
     """New clusters out of what is still subscribed to directly, one seed topic after the other.
 
@@ -174,7 +183,7 @@ def grow_clusters(
 
 @kernel
 def _grow(
-    demand: Demand, prices: Prices, seed: int, share: float, cover: Shorts, direct: Longs, gain: Floats
+    demand: ClusterDemand, prices: LinearCosts, seed: int, share: float, cover: Shorts, direct: Longs, gain: Floats
 ) -> tuple[Ints, Ints]:
     """The best cluster found around one seed, as (topics, users); empty if none saves anything."""
     who = np.empty(demand.of_topic[seed + 1] - demand.of_topic[seed], np.int32)
@@ -198,7 +207,9 @@ def _grow(
 
 
 @kernel
-def _topics_for(demand: Demand, prices: Prices, who: Ints, share: float, cover: Shorts, direct: Longs) -> Ints:
+def _topics_for(
+    demand: ClusterDemand, prices: LinearCosts, who: Ints, share: float, cover: Shorts, direct: Longs
+) -> Ints:
     touched = np.empty(64, np.int32)
     count = 0
     for user in who:
@@ -222,7 +233,9 @@ def _topics_for(demand: Demand, prices: Prices, who: Ints, share: float, cover: 
 
 
 @kernel
-def _users_for(demand: Demand, prices: Prices, chosen: Ints, cover: Shorts, gain: Floats) -> tuple[Ints, float]:
+def _users_for(
+    demand: ClusterDemand, prices: LinearCosts, chosen: Ints, cover: Shorts, gain: Floats
+) -> tuple[Ints, float]:
     """Users whose direct subscriptions among these topics cost more than the cluster would; and what is saved."""
     touched = np.empty(64, np.int32)
     count = 0

@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 EPSILON = 1e-9
 
 
-class Prices(NamedTuple):
+class LinearCosts(NamedTuple):
     """Linear cost functions: cost_m(N) = maintain N, cost_d(N) = disseminate N, cost_a(N) = associate N, cost_n()."""
 
     maintain: float
@@ -31,7 +31,7 @@ class Prices(NamedTuple):
     notify: float
 
 
-class Demand(NamedTuple):
+class ClusterDemand(NamedTuple):
     """Interests as CSR in both directions, and the rates."""
 
     indptr: Longs  # by user
@@ -42,7 +42,7 @@ class Demand(NamedTuple):
     rate: Floats
 
 
-class Csr(NamedTuple):
+class TopicRows(NamedTuple):
     indptr: Longs
     columns: Ints
 
@@ -57,7 +57,7 @@ def room(array: Ints, used: int, wanted: int) -> Ints:
 
 
 @kernel
-def cluster_rates(rate: Floats, topics: Csr) -> Floats:
+def cluster_rates(rate: Floats, topics: TopicRows) -> Floats:
     rates = np.zeros(len(topics.indptr) - 1)
     for cluster in range(len(rates)):
         for at in range(topics.indptr[cluster], topics.indptr[cluster + 1]):
@@ -67,7 +67,7 @@ def cluster_rates(rate: Floats, topics: Csr) -> Floats:
 
 @kernel
 def cover_users(
-    demand: Demand, prices: Prices, carrying: Csr, rates: Floats, current: Csr, cover: Shorts
+    demand: ClusterDemand, prices: LinearCosts, carrying: TopicRows, rates: Floats, current: TopicRows, cover: Shorts
 ) -> tuple[Longs, Ints]:
     """Give every user the cheaper of its current clusters and a greedy weighted set cover; `cover` is rewritten.
 
@@ -96,7 +96,9 @@ def cover_users(
 
 
 @kernel
-def _cost_of(demand: Demand, prices: Prices, rates: Floats, picked: Ints, low: int, high: int, cover: Shorts) -> float:
+def _cost_of(
+    demand: ClusterDemand, prices: LinearCosts, rates: Floats, picked: Ints, low: int, high: int, cover: Shorts
+) -> float:
     cost = 0.0
     for cluster in picked:
         cost += prices.maintain + prices.disseminate * rates[cluster]
@@ -108,9 +110,9 @@ def _cost_of(demand: Demand, prices: Prices, rates: Floats, picked: Ints, low: i
 
 @kernel
 def _greedy(
-    demand: Demand,
-    prices: Prices,
-    carrying: Csr,
+    demand: ClusterDemand,
+    prices: LinearCosts,
+    carrying: TopicRows,
     rates: Floats,
     low: int,
     high: int,
@@ -155,7 +157,14 @@ def _greedy(
 
 @kernel
 def _take(
-    demand: Demand, prices: Prices, carrying: Csr, low: int, high: int, cover: Shorts, gain: Floats, cluster: int
+    demand: ClusterDemand,
+    prices: LinearCosts,
+    carrying: TopicRows,
+    low: int,
+    high: int,
+    cover: Shorts,
+    gain: Floats,
+    cluster: int,
 ) -> None:
     """The user joins the cluster: others gain no longer what it covers."""
     for pair in range(low, high):
@@ -173,7 +182,14 @@ def _take(
 
 @kernel
 def _without_superfluous(
-    demand: Demand, prices: Prices, carrying: Csr, rates: Floats, low: int, high: int, cover: Shorts, picked: Ints
+    demand: ClusterDemand,
+    prices: LinearCosts,
+    carrying: TopicRows,
+    rates: Floats,
+    low: int,
+    high: int,
+    cover: Shorts,
+    picked: Ints,
 ) -> Ints:
     size = len(picked)
     at = 0
@@ -195,6 +211,6 @@ def _without_superfluous(
 
 
 @kernel
-def _carries(carrying: Csr, topic: int, cluster: int) -> bool:
+def _carries(carrying: TopicRows, topic: int, cluster: int) -> bool:
     own = carrying.columns[carrying.indptr[topic] : carrying.indptr[topic + 1]]
     return bool(np.any(own == cluster))

@@ -11,7 +11,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.graphs import Bool, Float64, Int32, Int64, Links, Routes, nearest_sources, root_tree, span_forest
+from coterie.kernels.graphs import (
+    Adjacency,
+    Bool,
+    Float64,
+    Int32,
+    Int64,
+    Routes,
+    nearest_sources,
+    root_tree,
+    span_forest,
+)
 from coterie.kernels.jit import kernel
 from coterie.kernels.lowstretch import low_stretch_forest
 from coterie.kernels.steiner import grow_steiner
@@ -61,7 +71,7 @@ def terminals_of(
 
 @kernel
 def steiner_trees(
-    links: Links, routes: Routes, documents: Documents, chosen: Int32, label: Int32, group: int
+    links: Adjacency, routes: Routes, documents: Documents, chosen: Int32, label: Int32, group: int
 ) -> tuple[Int64, Int32]:
     """Lines 1 to 7 of Algorithm 1: a Steiner tree for each chosen document's copy on the group's tree.
 
@@ -98,7 +108,13 @@ def add_up(starts: Int64, stops: Int64, edges: Int32, weight: Float64, out: Floa
 
 @kernel
 def span_documents(
-    links: Links, multiplicity: Float64, shape: int, sparsity: float, is_spanning: bool, is_uniform: bool, in_tree: Bool
+    links: Adjacency,
+    multiplicity: Float64,
+    shape: int,
+    sparsity: float,
+    is_spanning: bool,
+    is_uniform: bool,
+    in_tree: Bool,
 ) -> int:
     """Lines 10 and 11 of Algorithm 1 into `in_tree`; returns the node with the most multiplicity, a natural root.
 
@@ -123,7 +139,7 @@ def span_documents(
 
 
 @kernel
-def central_tree(links: Links, root: int, is_uniform: bool, in_tree: Bool) -> None:
+def central_tree(links: Adjacency, root: int, is_uniform: bool, in_tree: Bool) -> None:
     """Shortest paths from the busiest node, another alternative."""
     is_root = np.zeros(len(links.indptr) - 1, np.bool_)
     is_root[root] = True
@@ -134,7 +150,7 @@ def central_tree(links: Links, root: int, is_uniform: bool, in_tree: Bool) -> No
 
 
 @kernel
-def heaviest_forest(links: Links, multiplicity: Float64, in_tree: Bool) -> None:
+def heaviest_forest(links: Adjacency, multiplicity: Float64, in_tree: Bool) -> None:
     """Kruskal on falling multiplicity, an alternative to the low-stretch tree."""
     boss = np.arange(len(links.indptr) - 1)
     used = np.flatnonzero(multiplicity > 0)
@@ -153,7 +169,7 @@ def heaviest_forest(links: Links, multiplicity: Float64, in_tree: Bool) -> None:
 
 
 @kernel
-def hang_tree(links: Links, in_tree: Bool, root: int) -> tuple[Int32, Int32, Int32, Int32]:
+def hang_tree(links: Adjacency, in_tree: Bool, root: int) -> tuple[Int32, Int32, Int32, Int32]:
     """Parent, parent edge, depth, order."""
     count = len(links.indptr) - 1
     parent, parent_edge = np.empty(count, np.int32), np.empty(count, np.int32)
@@ -164,7 +180,7 @@ def hang_tree(links: Links, in_tree: Bool, root: int) -> tuple[Int32, Int32, Int
 
 @kernel
 def subtree_cost(
-    links: Links,
+    links: Adjacency,
     parent: Int32,
     parent_edge: Int32,
     depth: Int32,
@@ -205,7 +221,7 @@ def subtree_cost(
 
 @kernel
 def route_cost(
-    links: Links,
+    links: Adjacency,
     parent: Int32,
     parent_edge: Int32,
     depth: Int32,
@@ -232,7 +248,7 @@ def route_cost(
 
 @kernel
 def member_cost(
-    links: Links,
+    links: Adjacency,
     parent: Int32,
     parent_edge: Int32,
     depth: Int32,
@@ -263,7 +279,14 @@ def member_cost(
 
 @kernel
 def cheapest_tree(
-    links: Links, parents: Int32, parent_edges: Int32, depths: Int32, trees: Int64, ends: Int32, mark: Int64, stamp: int
+    links: Adjacency,
+    parents: Int32,
+    parent_edges: Int32,
+    depths: Int32,
+    trees: Int64,
+    ends: Int32,
+    mark: Int64,
+    stamp: int,
 ) -> int:
     """Which of these rows of trees connects the ends at the lowest cost, the first of equal ones.
 

@@ -17,7 +17,7 @@ Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 
-class Links(NamedTuple):
+class Adjacency(NamedTuple):
     """Neighbours of node v stand at indptr[v]:indptr[v + 1] with the edge that leads there; edge e joins source[e]
     and target[e] at cost[e] > 0."""
 
@@ -37,12 +37,12 @@ class Routes(NamedTuple):
 
 
 @kernel
-def other_end(links: Links, edge: int, node: int) -> int:
+def other_end(links: Adjacency, edge: int, node: int) -> int:
     return int(links.source[edge] + links.target[edge] - node)
 
 
 @kernel
-def paths_by_hops(links: Links, start: int, distance: Float32, via: Int32, queue: Int32) -> None:
+def paths_by_hops(links: Adjacency, start: int, distance: Float32, via: Int32, queue: Int32) -> None:
     """Breadth first from `start` into one row of Routes, every edge counting the cost of edge 0."""
     unit = links.cost[0] if len(links.cost) else 1.0
     distance[start] = 0.0
@@ -61,7 +61,7 @@ def paths_by_hops(links: Links, start: int, distance: Float32, via: Int32, queue
 
 
 @kernel
-def paths_by_cost(links: Links, start: int, distance: Float32, via: Int32) -> None:
+def paths_by_cost(links: Adjacency, start: int, distance: Float32, via: Int32) -> None:
     """Dijkstra from `start` into one row of Routes."""
     distance[start] = 0.0
     heap = [(np.float32(0.0), np.int32(start))]
@@ -79,7 +79,7 @@ def paths_by_cost(links: Links, start: int, distance: Float32, via: Int32) -> No
 
 
 @kernel
-def all_routes(links: Links, is_uniform: bool) -> Routes:
+def all_routes(links: Adjacency, is_uniform: bool) -> Routes:
     """Shortest paths between all pairs: n searches, n x n of float32 and int32.
 
     >>> path = Links(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.zeros(2, np.int32), np.zeros(1, np.int32),
@@ -109,7 +109,7 @@ def find(boss: Int32, node: int) -> int:
 
 
 @kernel
-def minimum_spanning(links: Links, order: Int64, in_tree: Bool) -> None:
+def minimum_spanning(links: Adjacency, order: Int64, in_tree: Bool) -> None:
     """Kruskal: takes edges in `order` wherever they join two parts; `in_tree` may hold edges chosen before."""
     count = len(links.indptr) - 1
     boss = np.arange(count).astype(np.int32)
@@ -124,7 +124,7 @@ def minimum_spanning(links: Links, order: Int64, in_tree: Bool) -> None:
 
 
 @kernel
-def nearest_sources(links: Links, is_source: Bool, is_uniform: bool) -> tuple[Float64, Int32, Int32]:
+def nearest_sources(links: Adjacency, is_source: Bool, is_uniform: bool) -> tuple[Float64, Int32, Int32]:
     """From every node to the nearest source: distance, that source, and the first edge on the way (-1 at sources)."""
     count = len(links.indptr) - 1
     distance = np.full(count, np.inf)
@@ -167,7 +167,7 @@ def nearest_sources(links: Links, is_source: Bool, is_uniform: bool) -> tuple[Fl
 
 
 @kernel
-def span_forest(links: Links, in_tree: Bool, is_core: Bool, is_uniform: bool) -> None:
+def span_forest(links: Adjacency, in_tree: Bool, is_core: Bool, is_uniform: bool) -> None:
     """Makes the forest `in_tree` over the nodes `is_core` a spanning tree (of every connected part that has a core
     node): outside nodes hang on by shortest paths, parts of the forest are joined by their shortest connections."""
     distance, owner, via = nearest_sources(links, is_core, is_uniform)
@@ -197,7 +197,7 @@ def span_forest(links: Links, in_tree: Bool, is_core: Bool, is_uniform: bool) ->
 
 @kernel
 def root_tree(
-    links: Links, in_tree: Bool, root: int, parent: Int32, parent_edge: Int32, depth: Int32, order: Int32
+    links: Adjacency, in_tree: Bool, root: int, parent: Int32, parent_edge: Int32, depth: Int32, order: Int32
 ) -> None:
     """Hangs the chosen edges from `root`, breadth first: parents stand before children in `order`.
 

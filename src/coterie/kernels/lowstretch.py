@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from coterie.kernels.graphs import Bool, Float64, Int32, Int64, Links
+from coterie.kernels.graphs import Adjacency, Bool, Float64, Int32, Int64
 from coterie.kernels.jit import kernel
 
 
 @kernel
-def low_stretch_forest(links: Links, multiplicity: Float64, sparsity: float, spread: float, in_tree: Bool) -> None:
+def low_stretch_forest(links: Adjacency, multiplicity: Float64, sparsity: float, spread: float, in_tree: Bool) -> None:
     """Adds to `in_tree` a spanning forest of the edges with positive multiplicity.
 
     Rounds: cut the contracted graph into balls whose outgoing multiplicity is at most 1 / sparsity of what they hold,
@@ -41,7 +41,7 @@ def renumber(part: Int32, limit: int) -> int:
 
 @kernel
 def cut_parts(
-    links: Links, multiplicity: Float64, edges: Int64, part: Int32, count: int, sparsity: float, in_tree: Bool
+    links: Adjacency, multiplicity: Float64, edges: Int64, part: Int32, count: int, sparsity: float, in_tree: Bool
 ) -> None:
     """One round: grows balls over the parts from the heaviest ones on and merges each ball into one part."""
     indptr = np.zeros(count + 1, np.int64)
@@ -71,7 +71,7 @@ def cut_parts(
 
 @kernel
 def grow_ball(
-    links: Links,
+    links: Adjacency,
     multiplicity: Float64,
     indptr: Int64,
     incident: Int32,
@@ -125,14 +125,14 @@ def grow_ball(
 
 
 @kernel
-def far_part(links: Links, part: Int32, edge: int, near: int) -> int:
+def far_part(links: Adjacency, part: Int32, edge: int, near: int) -> int:
     one, other = part[links.source[edge]], part[links.target[edge]]
     return int(other if one == near else one)
 
 
 @kernel
 def total_stretch(
-    links: Links, multiplicity: Float64, parent: Int32, parent_edge: Int32, depth: Int32
+    links: Adjacency, multiplicity: Float64, parent: Int32, parent_edge: Int32, depth: Int32
 ) -> tuple[float, float]:
     """Sum over edges of multiplicity x length in the tree / cost, and the sum of multiplicities."""
     total, mass = 0.0, 0.0

@@ -46,7 +46,7 @@ class Structure(NamedTuple):
     cost_values: Float64
 
 
-class Paths(NamedTuple):
+class EntryPaths(NamedTuple):
     """The arrays of model.design.Entries, rows grouped by publication through `of_publication`."""
 
     of_publication: Int64
@@ -329,7 +329,7 @@ def spread_flood(
 def spread_filtered(
     structure: Structure,
     flows: Flows,
-    paths: Paths,
+    paths: EntryPaths,
     delays: Delays,
     scratch: Scratch,
     stamp: int,
@@ -436,7 +436,7 @@ def price_publications(
     local_deliveries: Float64,
     structure: Structure,
     flows: Flows,
-    paths: Paths,
+    paths: EntryPaths,
     delays: Delays,
     scratch: Scratch,
     arrivals: Arrivals,

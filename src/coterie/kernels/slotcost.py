@@ -36,7 +36,7 @@ class Instance(NamedTuple):
     delay_weight: float
 
 
-class Standing(NamedTuple):
+class SlotState(NamedTuple):
     """What does: the mapping, the counts, and each slot's relay cost (by slot) and each broker's delay cost."""
 
     slot_of: Index
@@ -72,13 +72,13 @@ def path_tables(indptr: Offset, links: Index) -> tuple[Index, Index]:
 
 
 @kernel
-def stand(instance: Instance, slot_of: Index) -> Standing:
+def stand(instance: Instance, slot_of: Index) -> SlotState:
     """Everything from scratch for a mapping (which is copied)."""
     brokers, topics = instance.wants.shape
     broker_at = np.empty(brokers, np.int32)
     for broker in range(brokers):
         broker_at[slot_of[broker]] = broker
-    standing = Standing(
+    standing = SlotState(
         slot_of.copy(), broker_at, np.zeros((topics, brokers), np.int32), np.zeros(brokers), np.zeros(brokers)
     )
     for broker in range(brokers):
@@ -123,7 +123,7 @@ def _delay(instance: Instance, broker: int, slot: int) -> float:
 
 
 @kernel
-def _add(instance: Instance, standing: Standing, topic: int, slot: int) -> None:
+def _add(instance: Instance, standing: SlotState, topic: int, slot: int) -> None:
     root = instance.root[topic]
     counts, relay, rate = standing.counts[topic], standing.relay, instance.rate[topic]
     if counts[slot] > 0 and slot != root:
@@ -137,7 +137,7 @@ def _add(instance: Instance, standing: Standing, topic: int, slot: int) -> None:
 
 
 @kernel
-def _remove(instance: Instance, standing: Standing, topic: int, slot: int) -> None:
+def _remove(instance: Instance, standing: SlotState, topic: int, slot: int) -> None:
     root = instance.root[topic]
     counts, relay, rate = standing.counts[topic], standing.relay, instance.rate[topic]
     counts[slot] -= 1
@@ -205,7 +205,7 @@ def _relays_moved(parent: Index, counts: Index, topic: int, root: int, source: i
 
 
 @kernel
-def swap_delta(instance: Instance, standing: Standing, one: int, other: int) -> float:
+def swap_delta(instance: Instance, standing: SlotState, one: int, other: int) -> float:
     """What eq. 5 changes by if two brokers swapped slots; topics both want do not count. Nothing is changed."""
     parent, depth, wants, indptr, topics, roots, rate, weight = instance
     counts = standing.counts
@@ -227,7 +227,7 @@ def swap_delta(instance: Instance, standing: Standing, one: int, other: int) -> 
 
 
 @kernel
-def swap(instance: Instance, standing: Standing, one: int, other: int) -> None:
+def swap(instance: Instance, standing: SlotState, one: int, other: int) -> None:
     """Swap two brokers."""
     here, there = standing.slot_of[one], standing.slot_of[other]
     for i in range(instance.indptr[one], instance.indptr[one + 1]):
@@ -246,19 +246,19 @@ def swap(instance: Instance, standing: Standing, one: int, other: int) -> None:
 
 
 @kernel
-def total_cost(standing: Standing) -> float:
+def total_cost(standing: SlotState) -> float:
     total: float = standing.relay.sum() + standing.delay.sum()
     return total
 
 
 @kernel
-def broker_costs(standing: Standing) -> Floats:
+def broker_costs(standing: SlotState) -> Floats:
     """c_b of eq. 12, by broker."""
     return standing.delay + standing.relay[standing.slot_of]
 
 
 @kernel
-def _best_swap(instance: Instance, standing: Standing, broker: int, shed: Floats) -> tuple[int, float]:
+def _best_swap(instance: Instance, standing: SlotState, broker: int, shed: Floats) -> tuple[int, float]:
     """(partner, change) of the best swap for one broker; `shed` is scratch, one number per topic."""
     parent, depth, wants, indptr, topics, roots, rate, weight = instance
     slot_of, counts = standing.slot_of, standing.counts
@@ -294,7 +294,7 @@ def _best_swap(instance: Instance, standing: Standing, broker: int, shed: Floats
 
 @kernel
 def descend(
-    instance: Instance, standing: Standing, is_fall_through: bool, swap_count_max: int
+    instance: Instance, standing: SlotState, is_fall_through: bool, swap_count_max: int
 ) -> tuple[Index, Index, Floats]:
     """SSBR-Greedy: the costliest broker takes its best swap, until it has none (as printed).
 
@@ -333,7 +333,7 @@ def descend(
 
 @kernel
 def anneal(
-    instance: Instance, standing: Standing, draw: np.random.Generator, move_count: int, hottest: float, coldest: float
+    instance: Instance, standing: SlotState, draw: np.random.Generator, move_count: int, hottest: float, coldest: float
 ) -> None:
     """Random swaps, accepted by Metropolis with a temperature that falls by one ratio; changes `standing`."""
     brokers = len(standing.slot_of)
@@ -352,7 +352,7 @@ def anneal(
 
 
 @kernel
-def typical_delta(instance: Instance, standing: Standing, draw: np.random.Generator, samples: int) -> float:
+def typical_delta(instance: Instance, standing: SlotState, draw: np.random.Generator, samples: int) -> float:
     """The mean size of a random swap's change, to set temperatures by."""
     brokers = len(standing.slot_of)
     total = 0.0

@@ -40,7 +40,7 @@ class Nodes(NamedTuple):
     view_seed: int
 
 
-class Task(NamedTuple):
+class TaskArrays(NamedTuple):
     """One maintenance task (greedy or random): the variables of Figure 1 for every node.
 
     Node v's neighbours are `peer[start[v]:start[v] + degree[v]]`; `refused` beside each is that neighbour's degree when
@@ -110,13 +110,13 @@ def overlap(nodes: Nodes, one: int, other: int) -> int:
 
 
 @kernel
-def change_cover(nodes: Nodes, task: Task, node: int, peer: int, by: int) -> None:
+def change_cover(nodes: Nodes, task: TaskArrays, node: int, peer: int, by: int) -> None:
     for own, _ in shared(nodes.interest_indptr, nodes.interest, node, peer):
         task.cover[own] += by
 
 
 @kernel
-def needed(nodes: Nodes, task: Task, node: int, peer: int) -> int:
+def needed(nodes: Nodes, task: TaskArrays, node: int, peer: int) -> int:
     """Topics that would fall below K if `node` lost this neighbour; for plain link counts, missing links."""
     if task.choice >= SIMILAR:
         return int(max(task.wanted[node] - (task.degree[node] - 1), 0))
@@ -128,7 +128,7 @@ def needed(nodes: Nodes, task: Task, node: int, peer: int) -> int:
 
 
 @kernel
-def under_covered(nodes: Nodes, task: Task, node: int) -> int:
+def under_covered(nodes: Nodes, task: TaskArrays, node: int) -> int:
     """CALCKUNCOVERED, Figure 3."""
     if task.choice >= SIMILAR:
         return int(max(task.wanted[node] - task.degree[node], 0))
@@ -140,7 +140,7 @@ def under_covered(nodes: Nodes, task: Task, node: int) -> int:
 
 
 @kernel
-def wake(task: Task, node: int) -> None:
+def wake(task: TaskArrays, node: int) -> None:
     """The node and its neighbours, to whom its next heartbeat tells the new degree."""
     task.is_awake[node] = 1
     for at in range(task.start[node], task.start[node] + task.degree[node]):
@@ -148,7 +148,7 @@ def wake(task: Task, node: int) -> None:
 
 
 @kernel
-def add_neighbour(nodes: Nodes, task: Task, node: int, peer: int) -> None:
+def add_neighbour(nodes: Nodes, task: TaskArrays, node: int, peer: int) -> None:
     at = task.start[node] + task.degree[node]
     task.peer[at], task.refused[at] = peer, -1
     task.degree[node] += 1
@@ -158,7 +158,7 @@ def add_neighbour(nodes: Nodes, task: Task, node: int, peer: int) -> None:
 
 
 @kernel
-def remove_neighbour(nodes: Nodes, task: Task, node: int, peer: int) -> None:
+def remove_neighbour(nodes: Nodes, task: TaskArrays, node: int, peer: int) -> None:
     first, last = task.start[node], task.start[node] + task.degree[node] - 1
     for at in range(first, last + 1):
         if task.peer[at] == peer:
@@ -169,7 +169,7 @@ def remove_neighbour(nodes: Nodes, task: Task, node: int, peer: int) -> None:
 
 
 @kernel
-def exclude(task: Task, desk: Desk, node: int) -> int:
+def exclude(task: TaskArrays, desk: Desk, node: int) -> int:
     """Marks whom the node must not choose: itself, its neighbours, recent refusers. Returns the stamp."""
     desk.stamp[0] += 1
     stamp = int(desk.stamp[0])
@@ -183,7 +183,7 @@ def exclude(task: Task, desk: Desk, node: int) -> int:
 
 
 @kernel
-def count_gains(nodes: Nodes, task: Task, desk: Desk, node: int, stamp: int) -> int:
+def count_gains(nodes: Nodes, task: TaskArrays, desk: Desk, node: int, stamp: int) -> int:
     """For every candidate the topics it would help with; fills `touched`, returns how many. O(subscribers seen)."""
     count = 0
     # Handing the tuples to another function costs more than the rest of the loop, so it is asked for only where needed.
@@ -205,7 +205,7 @@ def count_gains(nodes: Nodes, task: Task, desk: Desk, node: int, stamp: int) -> 
 
 
 @kernel
-def pick_best(task: Task, desk: Desk, count: int, draw: Words) -> int:
+def pick_best(task: TaskArrays, desk: Desk, count: int, draw: Words) -> int:
     """The candidate with the highest gain (GREEDY, SIMILAR) or any one (RANDOM); clears the gains. -1 if none."""
     if count == 0:
         return -1
@@ -235,7 +235,7 @@ def pick_best(task: Task, desk: Desk, count: int, draw: Words) -> int:
 
 
 @kernel
-def next_node(nodes: Nodes, task: Task, desk: Desk, node: int, draw: Words) -> int:
+def next_node(nodes: Nodes, task: TaskArrays, desk: Desk, node: int, draw: Words) -> int:
     """NEXTCOVERAGENODE of Figure 5, after the node a REDIRECT named. -1 if nobody helps."""
     stamp = exclude(task, desk, node)
     named = task.redirect[node]
@@ -253,7 +253,7 @@ def next_node(nodes: Nodes, task: Task, desk: Desk, node: int, draw: Words) -> i
 
 
 @kernel
-def redirect(nodes: Nodes, task: Task, refuser: int, asker: int, draw: Words) -> None:
+def redirect(nodes: Nodes, task: TaskArrays, refuser: int, asker: int, draw: Words) -> None:
     """Figure 4, lines 7 to 9; the asker keeps away from the refuser for a while."""
     task.messages[REDIRECT] += 1
     best, ties, chosen = -1, 0, -1
@@ -274,7 +274,7 @@ def redirect(nodes: Nodes, task: Task, refuser: int, asker: int, draw: Words) ->
 
 
 @kernel
-def connect(nodes: Nodes, task: Task, node: int, other: int, draw: Words) -> None:
+def connect(nodes: Nodes, task: TaskArrays, node: int, other: int, draw: Words) -> None:
     """CONNECT and its answer, Figure 4."""
     task.messages[CONNECT] += 1
     if task.degree[other] >= task.limit[other] + task.margin:
@@ -288,7 +288,7 @@ def connect(nodes: Nodes, task: Task, node: int, other: int, draw: Words) -> Non
 
 
 @kernel
-def disconnect(nodes: Nodes, task: Task, node: int, draw: Words) -> bool:
+def disconnect(nodes: Nodes, task: TaskArrays, node: int, draw: Words) -> bool:
     """DISCONNECT of Figure 2 with its answer; False if there was nobody to ask."""
     task.target[node] = min(task.limit[node], task.degree[node])
     best, ties, slot = 1 << 30, 0, -1
@@ -322,7 +322,7 @@ def disconnect(nodes: Nodes, task: Task, node: int, draw: Words) -> bool:
 
 
 @kernel
-def maintain(nodes: Nodes, task: Task, desk: Desk, node: int, draw: Words) -> bool:
+def maintain(nodes: Nodes, task: TaskArrays, desk: Desk, node: int, draw: Words) -> bool:
     """One iteration of MAINTAINNEIGHBORS; False if there was nothing to do."""
     if task.wanted[node] == 0:
         return False
@@ -340,7 +340,7 @@ def maintain(nodes: Nodes, task: Task, desk: Desk, node: int, draw: Words) -> bo
 
 
 @kernel
-def run_rounds(nodes: Nodes, task: Task, desk: Desk, rounds: int, draw: Words) -> int:
+def run_rounds(nodes: Nodes, task: TaskArrays, desk: Desk, rounds: int, draw: Words) -> int:
     """Rounds until everybody sleeps or `rounds` are over; returns how many it took. A node sleeps until woken."""
     order = np.empty(len(nodes.is_up), np.int32)
     for done in range(rounds):
@@ -361,7 +361,7 @@ def run_rounds(nodes: Nodes, task: Task, desk: Desk, rounds: int, draw: Words) -
 
 
 @kernel
-def leave(nodes: Nodes, task: Task, node: int) -> None:
+def leave(nodes: Nodes, task: TaskArrays, node: int) -> None:
     """An orderly leave: LEAVE to all neighbours, who drop the link and look again."""
     task.messages[LEAVE] += task.degree[node]
     wake(task, node)
@@ -375,7 +375,7 @@ def leave(nodes: Nodes, task: Task, node: int) -> None:
 
 
 @kernel
-def join(task: Task, nodes: Nodes, node: int) -> None:
+def join(task: TaskArrays, nodes: Nodes, node: int) -> None:
     nodes.is_up[node] = 1
     task.is_awake[node] = 1
     task.target[node] = 0

@@ -41,7 +41,7 @@ class Cover(NamedTuple):
     tally: Int64
 
 
-class Slots(NamedTuple):
+class NeighbourRoom(NamedTuple):
     """Neighbours per node in room of its own, so that links can go as well as come."""
 
     first: Int64
@@ -109,13 +109,13 @@ def worth(cover: Cover, one: int, other: int) -> tuple[int, int, int]:
 
 
 @kernel
-def put(slots: Slots, node: int, neighbour: int) -> None:
+def put(slots: NeighbourRoom, node: int, neighbour: int) -> None:
     slots.end[slots.first[node] + slots.degree[node]] = neighbour
     slots.degree[node] += 1
 
 
 @kernel
-def drop(slots: Slots, node: int, neighbour: int) -> None:
+def drop(slots: NeighbourRoom, node: int, neighbour: int) -> None:
     start, last = slots.first[node], slots.first[node] + slots.degree[node] - 1
     for at in range(start, last + 1):
         if slots.end[at] == neighbour:
@@ -125,12 +125,12 @@ def drop(slots: Slots, node: int, neighbour: int) -> None:
 
 
 @kernel
-def has_room(slots: Slots, node: int) -> bool:
+def has_room(slots: NeighbourRoom, node: int) -> bool:
     return slots.first[node] + slots.degree[node] < slots.first[node + 1]
 
 
 @kernel
-def link(cover: Cover, slots: Slots, attempt: Attempt, one: int, other: int, step: int) -> None:
+def link(cover: Cover, slots: NeighbourRoom, attempt: Attempt, one: int, other: int, step: int) -> None:
     """Add (+1) or remove (-1) a link, and write it down."""
     if step > 0:
         put(slots, one, other)
@@ -145,7 +145,7 @@ def link(cover: Cover, slots: Slots, attempt: Attempt, one: int, other: int, ste
 
 
 @kernel
-def undo(cover: Cover, slots: Slots, attempt: Attempt) -> None:
+def undo(cover: Cover, slots: NeighbourRoom, attempt: Attempt) -> None:
     count = attempt.size[0]
     for back in range(count):
         at = count - 1 - back
@@ -163,7 +163,7 @@ def lacks(cover: Cover, node: int) -> bool:
 
 
 @kernel
-def bar(slots: Slots, attempt: Attempt, node: int) -> int:
+def bar(slots: NeighbourRoom, attempt: Attempt, node: int) -> int:
     """Mark who may not be chosen by this node: itself, its neighbours, and who the attempt took from it first."""
     attempt.stamp[0] += 1
     stamp = attempt.stamp[0]
@@ -178,7 +178,7 @@ def bar(slots: Slots, attempt: Attempt, node: int) -> int:
 
 
 @kernel
-def best_neighbour(cover: Cover, slots: Slots, attempt: Attempt, node: int, draw: Words) -> int:
+def best_neighbour(cover: Cover, slots: NeighbourRoom, attempt: Attempt, node: int, draw: Words) -> int:
     """Who helps most lacking pairs of both ends, then most bare ones, ties at random; -1 if nobody does."""
     stamp = bar(slots, attempt, node)
     count = 0
@@ -213,7 +213,7 @@ def best_neighbour(cover: Cover, slots: Slots, attempt: Attempt, node: int, draw
 
 
 @kernel
-def ruin(cover: Cover, slots: Slots, attempt: Attempt, node: int, draw: Words) -> None:
+def ruin(cover: Cover, slots: NeighbourRoom, attempt: Attempt, node: int, draw: Words) -> None:
     wanted = 1 + int(random_share(draw) * RUIN_MAX)
     attempt.broken[0] = node
     attempt.broken_size[0] = 1
@@ -226,7 +226,7 @@ def ruin(cover: Cover, slots: Slots, attempt: Attempt, node: int, draw: Words) -
 
 
 @kernel
-def mend(cover: Cover, slots: Slots, attempt: Attempt, draw: Words) -> None:
+def mend(cover: Cover, slots: NeighbourRoom, attempt: Attempt, draw: Words) -> None:
     """Give everybody who was broken what is lacking, then take away what nobody needs any more."""
     for at in range(attempt.broken_size[0]):
         node = attempt.broken[at]
@@ -247,7 +247,7 @@ def mend(cover: Cover, slots: Slots, attempt: Attempt, draw: Words) -> None:
 
 
 @kernel
-def improve(cover: Cover, slots: Slots, attempt: Attempt, bare_max: int, draw: Words) -> None:
+def improve(cover: Cover, slots: NeighbourRoom, attempt: Attempt, bare_max: int, draw: Words) -> None:
     """One attempt for every node, in random order."""
     count = len(slots.degree)
     order = np.arange(count)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from coterie.kernels.graphs import Float64, Int32, Int64, Links, Routes, find, other_end
+from coterie.kernels.graphs import Adjacency, Float64, Int32, Int64, Routes, find, other_end
 from coterie.kernels.jit import kernel
 
 
 @kernel
 def grow_steiner(
-    links: Links,
+    links: Adjacency,
     routes: Routes,
     terminals: Int32,
     count: int,
@@ -138,7 +138,7 @@ def point_gain(away: Float64, count: int, one: Int32, other: Int32, length: Floa
 
 
 @kernel
-def add_steiner_points(links: Links, routes: Routes, points: Int32, count: int, extra_max: int) -> int:
+def add_steiner_points(links: Adjacency, routes: Routes, points: Int32, count: int, extra_max: int) -> int:
     """Iterated 1-Steiner: keep adding the node that shortens the closure's spanning tree most; returns the new count.
 
     `points` has room for count + extra_max. Only nodes with three links or more can be branching points. After all
@@ -175,7 +175,7 @@ def add_steiner_points(links: Links, routes: Routes, points: Int32, count: int, 
 
 
 @kernel
-def tree_cost(links: Links, edges: Int32, count: int) -> float:
+def tree_cost(links: Adjacency, edges: Int32, count: int) -> float:
     total = 0.0
     for at in range(count):
         total += links.cost[edges[at]]
@@ -183,7 +183,7 @@ def tree_cost(links: Links, edges: Int32, count: int) -> float:
 
 
 @kernel
-def best_steiner(links: Links, routes: Routes, terminals: Int32, extra_max: int) -> Int32:
+def best_steiner(links: Adjacency, routes: Routes, terminals: Int32, extra_max: int) -> Int32:
     """The edges of the cheapest tree found: grown from every terminal, with and without added branching points."""
     node_count = len(links.indptr) - 1
     mark = np.zeros(node_count, np.int64)
@@ -213,7 +213,7 @@ def best_steiner(links: Links, routes: Routes, terminals: Int32, extra_max: int)
 
 
 @kernel
-def prune_leaves(links: Links, edges: Int32, count: int, terminals: Int32) -> int:
+def prune_leaves(links: Adjacency, edges: Int32, count: int, terminals: Int32) -> int:
     """Drops branches that end in no terminal; returns how many edges stay at the front of `edges`."""
     degree = np.zeros(len(links.indptr) - 1, np.int32)
     for terminal in terminals:
@@ -239,7 +239,7 @@ def prune_leaves(links: Links, edges: Int32, count: int, terminals: Int32) -> in
 
 
 @kernel
-def dual_ascent(links: Links, terminals: Int32) -> float:
+def dual_ascent(links: Adjacency, terminals: Int32) -> float:
     """A lower bound on every Steiner tree of these terminals (Wong's dual ascent, rooted at terminal 0).
 
     Raises the dual of the smallest set of nodes that is tied to a terminal by saturated arcs and does not hold the
@@ -284,12 +284,12 @@ def dual_ascent(links: Links, terminals: Int32) -> float:
 
 
 @kernel
-def arc_into(links: Links, edge: int, head: int) -> int:
+def arc_into(links: Adjacency, edge: int, head: int) -> int:
     return 2 * edge if links.target[edge] == head else 2 * edge + 1
 
 
 @kernel
-def saturated_set(links: Links, left: Float64, terminal: int, mark: Int64, stamp: int, members: Int32) -> int:
+def saturated_set(links: Adjacency, left: Float64, terminal: int, mark: Int64, stamp: int, members: Int32) -> int:
     """All nodes from which saturated arcs lead to the terminal; marked with `stamp`, listed in `members`."""
     members[0] = terminal
     mark[terminal] = stamp

@@ -34,11 +34,11 @@ from coterie.kernels.tamara_state import (
     SURVEYS,
     TOSSES,
     Bytes,
-    Costs,
+    ClusterState,
+    CostTables,
     Floats,
     Ints,
     Longs,
-    State,
     dissemination_cost,
     drop_cluster,
     enter_cluster,
@@ -53,7 +53,7 @@ from coterie.kernels.tamara_update import absorb_topic, add_topic, merge_cluster
 _SURVEYS_PER_OPERATION = 256
 
 
-class Rules(NamedTuple):
+class Triggers(NamedTuple):
     """What triggers updates; `is_adaptive` off leaves the clusters as they are (SC in section 5.2)."""
 
     confidence: float  # phi
@@ -72,7 +72,7 @@ def sample_size(survey_size: int, population: int) -> int:
 
 
 @kernel
-def draw_sample(s: State, rules: Rules, channel: int, draw: np.random.Generator) -> int:
+def draw_sample(s: ClusterState, rules: Triggers, channel: int, draw: np.random.Generator) -> int:
     """Moves a random sample to the front of the channel's list and returns its size; 2 messages each."""
     size = s.size[channel]
     wanted = sample_size(rules.survey_size, size)
@@ -90,7 +90,7 @@ def draw_sample(s: State, rules: Rules, channel: int, draw: np.random.Generator)
 
 
 @kernel
-def is_toss_won(s: State, rules: Rules, needed: int, draw: np.random.Generator) -> bool:
+def is_toss_won(s: ClusterState, rules: Triggers, needed: int, draw: np.random.Generator) -> bool:
     """With omega = 1 - (1 - phi)^(1 / needed), section 3.1."""
     s.counts[TOSSES] += 1
     omega = 1.0 - (1.0 - rules.confidence) ** (1.0 / max(needed, 1))
@@ -98,7 +98,9 @@ def is_toss_won(s: State, rules: Rules, needed: int, draw: np.random.Generator) 
 
 
 @kernel
-def consider_adding(s: State, costs: Costs, rules: Rules, cluster: int, topic: int, draw: np.random.Generator) -> None:
+def consider_adding(
+    s: ClusterState, costs: CostTables, rules: Triggers, cluster: int, topic: int, draw: np.random.Generator
+) -> None:
     """The cluster's channel hears that a member subscribed to the topic directly."""
     channel = len(s.rate) + cluster
     s.counts[NOTICES] += 1
@@ -119,7 +121,7 @@ def consider_adding(s: State, costs: Costs, rules: Rules, cluster: int, topic: i
 
 @kernel
 def consider_removing(
-    s: State, costs: Costs, rules: Rules, cluster: int, topic: int, draw: np.random.Generator
+    s: ClusterState, costs: CostTables, rules: Triggers, cluster: int, topic: int, draw: np.random.Generator
 ) -> None:
     """The cluster's channel hears that a member is no longer interested in the topic."""
     channel = len(s.rate) + cluster
@@ -141,7 +143,9 @@ def consider_removing(
 
 
 @kernel
-def busiest_partner(s: State, rules: Rules, channel: int, draw: np.random.Generator, tally: Longs) -> tuple[int, int]:
+def busiest_partner(
+    s: ClusterState, rules: Triggers, channel: int, draw: np.random.Generator, tally: Longs
+) -> tuple[int, int]:
     """Survey the channel: the other one that most subscribers are on, and how many, estimated; -1 for none.
 
     Of equally many, one of the same kind (topic or cluster) and then the lowest goes first.
@@ -175,7 +179,9 @@ def busiest_partner(s: State, rules: Rules, channel: int, draw: np.random.Genera
 
 
 @kernel
-def survey(s: State, costs: Costs, rules: Rules, channel: int, draw: np.random.Generator, tally: Longs) -> None:
+def survey(
+    s: ClusterState, costs: CostTables, rules: Triggers, channel: int, draw: np.random.Generator, tally: Longs
+) -> None:
     """A channel asks the one it shares most subscribers with to merge if that pays (section 3.2).
 
     Topics are viewed as clusters of one topic there ("Single topics"), so all their direct subscribers move.
@@ -195,7 +201,7 @@ def survey(s: State, costs: Costs, rules: Rules, channel: int, draw: np.random.G
 
 
 @kernel
-def propose_pair(s: State, costs: Costs, topic: int, partner: int, shared: int) -> None:
+def propose_pair(s: ClusterState, costs: CostTables, topic: int, partner: int, shared: int) -> None:
     s.counts[PROPOSALS] += 2
     shared = min(shared, s.size[partner])
     change = pair_benefit(costs, s.rate[topic], s.rate[partner], s.size[topic], s.size[partner], shared)
@@ -204,7 +210,7 @@ def propose_pair(s: State, costs: Costs, topic: int, partner: int, shared: int) 
 
 
 @kernel
-def propose_topic(s: State, costs: Costs, cluster: int, topic: int, shared: int) -> None:
+def propose_topic(s: ClusterState, costs: CostTables, cluster: int, topic: int, shared: int) -> None:
     """A topic and a cluster with so many common subscribers: merge them, or only add the topic, or neither."""
     if s.inside[topic, cluster] == 1:
         return
@@ -221,7 +227,7 @@ def propose_topic(s: State, costs: Costs, cluster: int, topic: int, shared: int)
 
 
 @kernel
-def propose_merge(s: State, costs: Costs, cluster: int, other: int, shared: int) -> None:
+def propose_merge(s: ClusterState, costs: CostTables, cluster: int, other: int, shared: int) -> None:
     topic_total = len(s.rate)
     s.counts[PROPOSALS] += 2
     size, other_size = s.size[topic_total + cluster], s.size[topic_total + other]
@@ -249,7 +255,9 @@ def propose_merge(s: State, costs: Costs, cluster: int, other: int, shared: int)
 
 
 @kernel
-def subscribe(s: State, costs: Costs, rules: Rules, user: int, topic: int, draw: np.random.Generator) -> None:
+def subscribe(
+    s: ClusterState, costs: CostTables, rules: Triggers, user: int, topic: int, draw: np.random.Generator
+) -> None:
     """SUBSCRIBE of section 4: through a cluster the user has, or one worth joining, or directly."""
     s.interest[user, topic] = 1
     s.wanting[topic] += 1
@@ -272,7 +280,7 @@ def subscribe(s: State, costs: Costs, rules: Rules, user: int, topic: int, draw:
 
 
 @kernel
-def taken_directly(s: State, user: int, cluster: int) -> int:
+def taken_directly(s: ClusterState, user: int, cluster: int) -> int:
     """How many of the cluster's topics the user is subscribed to directly; through the shorter of both lists."""
     taken = 0
     if s.channel_count[user] < s.topic_count[cluster]:
@@ -288,7 +296,7 @@ def taken_directly(s: State, user: int, cluster: int) -> int:
 
 
 @kernel
-def most_filtering_cluster(s: State, user: int) -> int:
+def most_filtering_cluster(s: ClusterState, user: int) -> int:
     """Whom to tell about a new direct subscription: the user's cluster with most topics filtered out (section 3.1)."""
     topic_total = len(s.rate)
     best, most = -1, -1
@@ -307,7 +315,9 @@ def most_filtering_cluster(s: State, user: int) -> int:
 
 
 @kernel
-def unsubscribe(s: State, costs: Costs, rules: Rules, user: int, topic: int, draw: np.random.Generator) -> None:
+def unsubscribe(
+    s: ClusterState, costs: CostTables, rules: Triggers, user: int, topic: int, draw: np.random.Generator
+) -> None:
     """UNSUBSCRIBE of section 4: filter the topic from now on, or leave the cluster it came through."""
     s.interest[user, topic] = 0
     s.wanting[topic] -= 1
@@ -325,7 +335,9 @@ def unsubscribe(s: State, costs: Costs, rules: Rules, user: int, topic: int, dra
 
 
 @kernel
-def look_at_channels(s: State, costs: Costs, rules: Rules, draw: np.random.Generator, tally: Longs) -> None:
+def look_at_channels(
+    s: ClusterState, costs: CostTables, rules: Triggers, draw: np.random.Generator, tally: Longs
+) -> None:
     """Empty clusters dissolve; channels with enough coming and going hold their periodic survey."""
     topic_total = len(s.rate)
     surveys = 0
@@ -349,7 +361,7 @@ def look_at_channels(s: State, costs: Costs, rules: Rules, draw: np.random.Gener
 
 
 @kernel
-def _updates_and_cost(s: State, costs: Costs, rules: Rules) -> tuple[int, float]:
+def _updates_and_cost(s: ClusterState, costs: CostTables, rules: Triggers) -> tuple[int, float]:
     if not rules.is_audited:
         return 0, 0.0
     updates = s.counts[CREATED] + s.counts[ADDED] + s.counts[REMOVED] + s.counts[MERGED]
@@ -357,7 +369,7 @@ def _updates_and_cost(s: State, costs: Costs, rules: Rules) -> tuple[int, float]
 
 
 @kernel
-def _audit(s: State, costs: Costs, rules: Rules, before: tuple[int, float]) -> None:
+def _audit(s: ClusterState, costs: CostTables, rules: Triggers, before: tuple[int, float]) -> None:
     """Did the update lower the overall cost, recomputed in full?"""
     if not rules.is_audited:
         return
@@ -370,9 +382,9 @@ def _audit(s: State, costs: Costs, rules: Rules, before: tuple[int, float]) -> N
 
 @kernel
 def run_operations(
-    s: State,
-    costs: Costs,
-    rules: Rules,
+    s: ClusterState,
+    costs: CostTables,
+    rules: Triggers,
     is_leaving: Bytes,
     who: Ints,
     what: Ints,
@@ -403,7 +415,7 @@ def run_operations(
 
 
 @kernel
-def record(s: State, costs: Costs, row: Floats) -> None:
+def record(s: ClusterState, costs: CostTables, row: Floats) -> None:
     row[0], row[1] = plain_costs(s, costs)
     row[2] = maintenance_cost(s, costs)
     row[3] = dissemination_cost(s, costs)

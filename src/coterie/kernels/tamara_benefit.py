@@ -7,14 +7,14 @@ good. Sizes are numbers of subscribers, before the change.
 from __future__ import annotations
 
 from coterie.kernels.jit import kernel
-from coterie.kernels.tamara_state import Costs, State
+from coterie.kernels.tamara_state import ClusterState, CostTables
 
 SLACK = 1e-9  # an update must lower the cost by more than rounding
 
 
 @kernel
 def add_benefit(
-    costs: Costs, rate: float, topic_size: int, shared: int, cluster_size: int, cluster_topics: int
+    costs: CostTables, rate: float, topic_size: int, shared: int, cluster_size: int, cluster_topics: int
 ) -> float:
     """OC2 - OC1 of section 3.1: the topic joins the cluster, its `shared` subscribers drop it. Negative is good."""
     after = topic_size - shared
@@ -29,7 +29,7 @@ def add_benefit(
 
 
 @kernel
-def shared_needed(costs: Costs, rate: float, topic_size: int, cluster_size: int, cluster_topics: int) -> int:
+def shared_needed(costs: CostTables, rate: float, topic_size: int, cluster_size: int, cluster_topics: int) -> int:
     """The least number of shared subscribers that makes adding the topic pay; cluster_size + 1 if none does."""
     low, high = 1, cluster_size + 1
     while low < high:
@@ -44,7 +44,7 @@ def shared_needed(costs: Costs, rate: float, topic_size: int, cluster_size: int,
 
 @kernel
 def remove_benefit(
-    costs: Costs, rate: float, topic_size: int, shared: int, cluster_size: int, cluster_topics: int
+    costs: CostTables, rate: float, topic_size: int, shared: int, cluster_size: int, cluster_topics: int
 ) -> float:
     """The reverse of `add_benefit`: `shared` members take the topic directly from now on."""
     return -add_benefit(costs, rate, topic_size + shared, shared, cluster_size, cluster_topics - 1)
@@ -52,7 +52,7 @@ def remove_benefit(
 
 @kernel
 def merge_benefit(
-    costs: Costs,
+    costs: CostTables,
     size_1: int,
     size_2: int,
     shared: int,
@@ -73,7 +73,7 @@ def merge_benefit(
 
 @kernel
 def absorb_benefit(
-    costs: Costs, rate: float, topic_size: int, size: int, shared: int, topics: int, cluster_rate: float
+    costs: CostTables, rate: float, topic_size: int, size: int, shared: int, topics: int, cluster_rate: float
 ) -> float:
     """A whole topic with all its direct subscribers merges into a cluster (section 3.2, "Single topics")."""
     union = topic_size + size - shared
@@ -84,7 +84,7 @@ def absorb_benefit(
 
 
 @kernel
-def pair_benefit(costs: Costs, rate_1: float, rate_2: float, size_1: int, size_2: int, shared: int) -> float:
+def pair_benefit(costs: CostTables, rate_1: float, rate_2: float, size_1: int, size_2: int, shared: int) -> float:
     """Two topics become a cluster that takes over all their direct subscribers (section 3.1, last remark)."""
     return absorb_benefit(costs, rate_1, size_1, size_2, shared, 1, rate_2) + (
         costs.maintain[0] + rate_2 * (costs.disseminate[0] + costs.notify) + costs.associate[1]
@@ -92,20 +92,20 @@ def pair_benefit(costs: Costs, rate_1: float, rate_2: float, size_1: int, size_2
 
 
 @kernel
-def direct_price(s: State, costs: Costs, topic: int, size_after: int) -> float:
+def direct_price(s: ClusterState, costs: CostTables, topic: int, size_after: int) -> float:
     """What the subscriber that makes the topic's channel `size_after` large costs."""
     more = costs.maintain[size_after] - costs.maintain[size_after - 1]
     return more + s.rate[topic] * (costs.disseminate[size_after] - costs.disseminate[size_after - 1])
 
 
 @kernel
-def cluster_price(s: State, costs: Costs, cluster: int, size_after: int) -> float:
+def cluster_price(s: ClusterState, costs: CostTables, cluster: int, size_after: int) -> float:
     more = costs.maintain[size_after] - costs.maintain[size_after - 1]
     return more + s.cluster_rate[cluster] * (costs.disseminate[size_after] - costs.disseminate[size_after - 1])
 
 
 @kernel
-def join_benefit(s: State, costs: Costs, user: int, cluster: int, topic: int) -> float:
+def join_benefit(s: ClusterState, costs: CostTables, user: int, cluster: int, topic: int) -> float:
     """OC2 - OC1 of section 4: into the cluster, out of what is taken directly of it, `topic` included."""
     change = cluster_price(s, costs, cluster, s.size[len(s.rate) + cluster] + 1)
     for i in range(s.topic_count[cluster]):
@@ -118,7 +118,7 @@ def join_benefit(s: State, costs: Costs, user: int, cluster: int, topic: int) ->
 
 
 @kernel
-def leave_benefit(s: State, costs: Costs, user: int, cluster: int) -> float:
+def leave_benefit(s: ClusterState, costs: CostTables, user: int, cluster: int) -> float:
     """Out of the cluster, directly into what only it covers; topics that other clusters bring count as filtered.
 
     Where leaving does not pay, only that it does not: topics can only add to its price, so the rest is not looked at.

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.tamara_benefit import SLACK, join_benefit
-from coterie.kernels.tamara_state import Costs, Ints, Longs, State, enter_cluster, join, new_cluster, put_topic
+from coterie.kernels.tamara_state import (
+    ClusterState,
+    CostTables,
+    Ints,
+    Longs,
+    enter_cluster,
+    join,
+    new_cluster,
+    put_topic,
+)
 from coterie.kernels.tamara_update import tidy_user
 
 
 @kernel
-def settle_users(s: State, costs: Costs, indptr: Longs, topics: Ints) -> None:
+def settle_users(s: ClusterState, costs: CostTables, indptr: Longs, topics: Ints) -> None:
     """Make the clusters (CSR), subscribe every user to its interests, and let each join what saves most, in turn."""
     for row in range(len(indptr) - 1):
         cluster = new_cluster(s)

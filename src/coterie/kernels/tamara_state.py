@@ -26,7 +26,7 @@ AUDITED, RAISED = 12, 13  # updates checked by full recomputation, and those of 
 COUNT_KINDS = 14
 
 
-class Costs(NamedTuple):
+class CostTables(NamedTuple):
     """The four cost functions as tables: cost_m(0..U), cost_d(0..U), cost_a(0..T) and the constant cost_n."""
 
     maintain: Floats
@@ -35,7 +35,7 @@ class Costs(NamedTuple):
     notify: float
 
 
-class State(NamedTuple):
+class ClusterState(NamedTuple):
     """U users, T topics, at most C clusters. A cluster is in use if it has topics."""
 
     interest: Bytes  # U x T
@@ -58,9 +58,9 @@ class State(NamedTuple):
     counts: Longs  # COUNT_KINDS
 
 
-def empty_state(user_count: int, topic_count: int, cluster_count_max: int, rate: Floats) -> State:
+def empty_state(user_count: int, topic_count: int, cluster_count_max: int, rate: Floats) -> ClusterState:
     channels = topic_count + cluster_count_max
-    return State(
+    return ClusterState(
         interest=np.zeros((user_count, topic_count), np.uint8),
         cover=np.zeros((user_count, topic_count), np.int16),
         place=np.zeros((user_count, channels), np.int32),
@@ -83,7 +83,7 @@ def empty_state(user_count: int, topic_count: int, cluster_count_max: int, rate:
 
 
 @kernel
-def join(s: State, user: int, channel: int) -> None:
+def join(s: ClusterState, user: int, channel: int) -> None:
     s.listing[channel, s.size[channel]] = user
     s.size[channel] += 1
     s.place[user, channel] = s.size[channel]
@@ -93,7 +93,7 @@ def join(s: State, user: int, channel: int) -> None:
 
 
 @kernel
-def leave(s: State, user: int, channel: int) -> None:
+def leave(s: ClusterState, user: int, channel: int) -> None:
     at = s.place[user, channel] - 1
     last = s.listing[channel, s.size[channel] - 1]
     s.listing[channel, at] = last
@@ -111,7 +111,7 @@ def leave(s: State, user: int, channel: int) -> None:
 
 
 @kernel
-def _moved(s: State, channel: int) -> None:
+def _moved(s: ClusterState, channel: int) -> None:
     s.counts[JOINS] += 1
     s.moves[channel] += 1
     if s.is_queued[channel] == 0:
@@ -121,7 +121,7 @@ def _moved(s: State, channel: int) -> None:
 
 
 @kernel
-def enter_cluster(s: State, user: int, cluster: int) -> None:
+def enter_cluster(s: ClusterState, user: int, cluster: int) -> None:
     """Join and drop the direct subscriptions that are covered now."""
     topic_total = len(s.rate)
     join(s, user, topic_total + cluster)
@@ -133,7 +133,7 @@ def enter_cluster(s: State, user: int, cluster: int) -> None:
 
 
 @kernel
-def exit_cluster(s: State, user: int, cluster: int) -> None:
+def exit_cluster(s: ClusterState, user: int, cluster: int) -> None:
     """Leave and subscribe directly to whatever is wanted and not covered any more."""
     leave(s, user, len(s.rate) + cluster)
     for i in range(s.topic_count[cluster]):
@@ -144,7 +144,7 @@ def exit_cluster(s: State, user: int, cluster: int) -> None:
 
 
 @kernel
-def put_topic(s: State, cluster: int, topic: int) -> None:
+def put_topic(s: ClusterState, cluster: int, topic: int) -> None:
     """Add the topic and give every member its events; nobody's direct subscription changes yet."""
     s.topics[cluster, s.topic_count[cluster]] = topic
     s.topic_count[cluster] += 1
@@ -156,7 +156,7 @@ def put_topic(s: State, cluster: int, topic: int) -> None:
 
 
 @kernel
-def take_topic(s: State, cluster: int, topic: int) -> None:
+def take_topic(s: ClusterState, cluster: int, topic: int) -> None:
     """Remove the topic; members who want it and have no other cluster with it subscribe directly."""
     count = s.topic_count[cluster]
     for i in range(count):
@@ -175,7 +175,7 @@ def take_topic(s: State, cluster: int, topic: int) -> None:
 
 
 @kernel
-def new_cluster(s: State) -> int:
+def new_cluster(s: ClusterState) -> int:
     """An unused cluster, or -1."""
     for cluster in range(s.marks[0]):
         if s.topic_count[cluster] == 0:
@@ -188,7 +188,7 @@ def new_cluster(s: State) -> int:
 
 
 @kernel
-def drop_cluster(s: State, cluster: int) -> None:
+def drop_cluster(s: ClusterState, cluster: int) -> None:
     """Everybody leaves, the topics go; the channel is free for a later cluster."""
     channel = len(s.rate) + cluster
     while s.size[channel] > 0:
@@ -200,7 +200,7 @@ def drop_cluster(s: State, cluster: int) -> None:
 
 
 @kernel
-def maintenance_cost(s: State, costs: Costs) -> float:
+def maintenance_cost(s: ClusterState, costs: CostTables) -> float:
     """MC of section 2."""
     topic_total = len(s.rate)
     total = 0.0
@@ -213,7 +213,7 @@ def maintenance_cost(s: State, costs: Costs) -> float:
 
 
 @kernel
-def dissemination_cost(s: State, costs: Costs) -> float:
+def dissemination_cost(s: ClusterState, costs: CostTables) -> float:
     """DC of section 2."""
     topic_total = len(s.rate)
     total = 0.0
@@ -228,7 +228,7 @@ def dissemination_cost(s: State, costs: Costs) -> float:
 
 
 @kernel
-def plain_costs(s: State, costs: Costs) -> tuple[float, float]:
+def plain_costs(s: ClusterState, costs: CostTables) -> tuple[float, float]:
     """(MC, DC) if every interest were a direct subscription, as in Scribe."""
     maintenance = 0.0
     dissemination = 0.0

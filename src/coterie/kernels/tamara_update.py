@@ -11,8 +11,8 @@ from coterie.kernels.tamara_state import (
     INFORMED,
     MERGED,
     REMOVED,
-    Costs,
-    State,
+    ClusterState,
+    CostTables,
     drop_cluster,
     enter_cluster,
     exit_cluster,
@@ -24,7 +24,7 @@ from coterie.kernels.tamara_state import (
 
 
 @kernel
-def tidy_user(s: State, costs: Costs, user: int) -> None:
+def tidy_user(s: ClusterState, costs: CostTables, user: int) -> None:
     """After an update: leave clusters that have become redundant or unprofitable."""
     topic_total = len(s.rate)
     at = 0
@@ -37,7 +37,7 @@ def tidy_user(s: State, costs: Costs, user: int) -> None:
 
 
 @kernel
-def tidy_members(s: State, costs: Costs, cluster: int) -> None:
+def tidy_members(s: ClusterState, costs: CostTables, cluster: int) -> None:
     channel = len(s.rate) + cluster
     members = s.listing[channel, : s.size[channel]].copy()
     s.counts[INFORMED] += len(members)
@@ -50,14 +50,14 @@ def tidy_members(s: State, costs: Costs, cluster: int) -> None:
 
 
 @kernel
-def _tell_clusters(s: State, topic: int) -> None:
+def _tell_clusters(s: ClusterState, topic: int) -> None:
     """The topic's channel tells the clusters it belongs to about an update of that list (section 3.2)."""
     for cluster in range(s.marks[0]):
         s.counts[INFORMED] += s.inside[topic, cluster]
 
 
 @kernel
-def add_topic(s: State, costs: Costs, cluster: int, topic: int) -> None:
+def add_topic(s: ClusterState, costs: CostTables, cluster: int, topic: int) -> None:
     s.counts[ADDED] += 1
     put_topic(s, cluster, topic)
     _tell_clusters(s, topic)
@@ -70,7 +70,7 @@ def add_topic(s: State, costs: Costs, cluster: int, topic: int) -> None:
 
 
 @kernel
-def remove_topic(s: State, costs: Costs, cluster: int, topic: int) -> None:
+def remove_topic(s: ClusterState, costs: CostTables, cluster: int, topic: int) -> None:
     """Of two topics neither stays: the cluster is split into individual topics."""
     _tell_clusters(s, topic)
     take_topic(s, cluster, topic)
@@ -84,7 +84,7 @@ def remove_topic(s: State, costs: Costs, cluster: int, topic: int) -> None:
 
 
 @kernel
-def merge_clusters(s: State, costs: Costs, one: int, other: int) -> int:
+def merge_clusters(s: ClusterState, costs: CostTables, one: int, other: int) -> int:
     """The larger one takes the other's topics and members; returns it."""
     topic_total = len(s.rate)
     into, gone = one, other
@@ -113,7 +113,7 @@ def merge_clusters(s: State, costs: Costs, one: int, other: int) -> int:
 
 
 @kernel
-def absorb_topic(s: State, costs: Costs, cluster: int, topic: int) -> None:
+def absorb_topic(s: ClusterState, costs: CostTables, cluster: int, topic: int) -> None:
     """The topic and all its direct subscribers go into the cluster."""
     s.counts[ADDED] += 1
     put_topic(s, cluster, topic)
@@ -129,7 +129,7 @@ def absorb_topic(s: State, costs: Costs, cluster: int, topic: int) -> None:
 
 
 @kernel
-def pair_topics(s: State, costs: Costs, one: int, other: int) -> int:
+def pair_topics(s: ClusterState, costs: CostTables, one: int, other: int) -> int:
     """A new cluster of two topics with all their direct subscribers; -1 if no channel is free."""
     cluster = new_cluster(s)
     if cluster < 0:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from coterie.accounting.bounds import free_placement_copies
 from coterie.kernels.placement import books
-from coterie.lab.dynatops_runs import Network, networks
+from coterie.lab.dynatops_runs import FollowedSystem, networks
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
@@ -57,7 +57,7 @@ def run_partitioning(point: Point, seed: int) -> Mapping[str, float]:
     return values
 
 
-def _placement_values(name: str, network: Network, plane: NDArray[np.float64]) -> dict[str, float]:
+def _placement_values(name: str, network: FollowedSystem, plane: NDArray[np.float64]) -> dict[str, float]:
     """Copies between brokers, messages with relays, delay, and how uneven the load is, as things stand."""
     network.measure(plane)
     found, users = network.performances[-1], network.follower.users

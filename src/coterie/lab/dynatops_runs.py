@@ -78,7 +78,7 @@ def run_configuration(point: Point, seed: int) -> Values:
 
 
 @dataclass
-class Network:
+class FollowedSystem:
     """One system following the timeline: where users are, where brokers sit, what it all cost so far."""
 
     follower: Follower
@@ -142,7 +142,9 @@ def averaged(name: str, performances: list[Performance]) -> dict[str, float]:
     return {f"{name}_{key}": float(np.mean([getattr(one, key) for one in performances])) for key in keys}
 
 
-def networks(timeline: Timeline, point: Point, seed: int, systems: Mapping[str, tuple[str, str]]) -> dict[str, Network]:
+def networks(
+    timeline: Timeline, point: Point, seed: int, systems: Mapping[str, tuple[str, str]]
+) -> dict[str, FollowedSystem]:
     """name -> (placement policy, reconfiguration method), all starting from the same users and the same ring."""
     start = timeline.start
     clusters = Clusters.of_size(start.node_count, int(point.get("cluster", 10)), start.coordinates)
@@ -160,7 +162,7 @@ def networks(timeline: Timeline, point: Point, seed: int, systems: Mapping[str, 
         update_s = float(point.get("update_h", 1.0)) * HOUR_S
         follower = Follower(timeline, users, clusters, policy, load_weight, update_s)
         slot_of = hashed_slots(start.node_count, seed)
-        network = Network(follower, slots, slot_of, method, np.zeros((0, 0), np.int32))
+        network = FollowedSystem(follower, slots, slot_of, method, np.zeros((0, 0), np.int32))
         network.recount(follower.interests())
         made[name] = network
     return made
@@ -297,7 +299,7 @@ def run_location(point: Point, seed: int) -> Values:
 
 
 def _compare_located(
-    made: Mapping[str, Network],
+    made: Mapping[str, FollowedSystem],
     geo: GeoHierarchy,
     bayeux: Bayeux,
     compared: Mapping[str, list[Performance]],

@@ -14,7 +14,7 @@ from coterie.errors import ConfigError
 from coterie.lab.code import code_of
 from coterie.lab.experiment import Experiment, Judgement, Plot, Point, Row, Verdict
 from coterie.pipeline import charts
-from coterie.pipeline.page import Report, ReportTable, Section, TableRow
+from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow
 from coterie.pipeline.sweep import Measurement, sweep
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def report(findings: Sequence[Finding], is_full: bool, folder: Path) -> Path:
     return made.write(folder / "report.html")
 
 
-def _section(finding: Finding) -> Section:
+def _section(finding: Finding) -> PageSection:
     experiment = finding.experiment
     rows = [
         TableRow(
@@ -155,7 +155,7 @@ def _section(finding: Finding) -> Section:
     header = ["claim", "paper ± tolerance", "ours ± spread over seeds", "verdict", "because"]
     drawn = [_draw(plot, finding.rows) for plot in experiment.plots]
     tables = [ReportTable(header, rows, (0, 3, 4))] if rows else []
-    return Section(f"{experiment.paper}, {experiment.where}: {experiment.title}", (), drawn, tables)
+    return PageSection(f"{experiment.paper}, {experiment.where}: {experiment.title}", (), drawn, tables)
 
 
 def _draw(plot: Plot, rows: Sequence[Row]) -> str:

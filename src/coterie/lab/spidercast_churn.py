@@ -34,7 +34,7 @@ def run_protocol_churn(point: Point, seed: int) -> Mapping[str, float]:
     keys = ("nodes", "topics", "subscriptions", "duration_s", "crash_share")
     settings = {key: point[key] for key in keys if key in point}
     timeline = make_timeline("churn", {**settings, "mean_life_s": point["life_s"]}, seed)
-    run = _Run(timeline, point, seed)
+    run = _ChurnRun(timeline, point, seed)
     run.simulation.run_until(WARM_UP_S + STEADY_S)
     before, changes_before = run.sent.copy(), run.changes
     every_s, end_s = float(point.get("snapshot_s", 200)), WARM_UP_S + float(point["duration_s"])
@@ -45,7 +45,7 @@ def run_protocol_churn(point: Point, seed: int) -> Mapping[str, float]:
     return run.values(snapshots, run.sent - before, run.changes - changes_before, len(snapshots) * every_s)
 
 
-class _Run:
+class _ChurnRun:
     """A simulation that follows a timeline."""
 
     def __init__(self, timeline: Timeline, point: Point, seed: int) -> None:

@@ -11,7 +11,7 @@ from coterie.accounting.price import MOVE_COPIES
 from coterie.model.prices import Prices
 from coterie.pipeline import charts
 from coterie.pipeline.backtest import Backtest, Trial
-from coterie.pipeline.page import Report, ReportTable, Section, TableRow, figure
+from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow, figure
 from coterie.pipeline.steps import Facts
 from coterie.pipeline.verdict import amount, gigabytes
 from coterie.substrate.attaching import COTERIE, HASH, REGIMES, Terms
@@ -148,13 +148,13 @@ def page_of(found: Backtest, prices: Prices) -> Report:
         ],
         sections=[
             *(_section(trial, facts, prices) for trial in found.trials),
-            Section("The policies", [f"{one.name}: {one.says}." for one in REGIMES]),
-            Section("What it rests on", rests_on(facts, prices)),
+            PageSection("The policies", [f"{one.name}: {one.says}." for one in REGIMES]),
+            PageSection("What it rests on", rests_on(facts, prices)),
         ],
     )
 
 
-def _section(trial: Trial, facts: Facts, prices: Prices) -> Section:
+def _section(trial: Trial, facts: Facts, prices: Prices) -> PageSection:
     days = (np.cumsum(facts["spans_s"]) / 86400.0).tolist()
     copies = {
         one.policy: (days, [_of_delivery(window.copies, window.deliveries) for window in one.windows])
@@ -172,7 +172,7 @@ def _section(trial: Trial, facts: Facts, prices: Prices) -> Section:
         charts.lines("Copies between brokers per delivery", copies, "days since the log began", "copies"),
         charts.lines("Copies and changes, more than by hash", nets, "days since the log began", "copies, all so far"),
     ]
-    return Section(f"{trial.brokers} brokers", sentences(trial, facts, prices), drawn, [ReportTable(HEADER, rows)])
+    return PageSection(f"{trial.brokers} brokers", sentences(trial, facts, prices), drawn, [ReportTable(HEADER, rows)])
 
 
 def _more(mine: Spent, before: Spent) -> float:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
-from coterie.pipeline.streamstate import CHANGES, SAMPLE, Interest, Span, StreamState
+from coterie.pipeline.streamstate import CHANGES, SAMPLE, LastWish, Span, StreamState
 
 ABOUT = "about.json"
 KEPT = 3  # Spark repeats at most the last batch
@@ -74,8 +74,8 @@ class Checkpoints:
         rates, interests = tables.pop("rates"), tables.pop("interests")
         state.topics = rates["topic"].to_pylist()
         state.rates = rates["rate"].to_numpy().astype(np.float64)
-        columns = [interests[name].to_pylist() for name in ("client", "topic", *Interest._fields)]
-        state.interests = {(row[0], row[1]): Interest(*row[2:]) for row in zip(*columns, strict=True)}
+        columns = [interests[name].to_pylist() for name in ("client", "topic", *LastWish._fields)]
+        state.interests = {(row[0], row[1]): LastWish(*row[2:]) for row in zip(*columns, strict=True)}
         for name, table in tables.items():
             setattr(state, name, table)
         return state
@@ -120,6 +120,6 @@ def _interests(state: StreamState) -> pa.Table:
     pairs = state.interests
     columns: dict[str, list[Any]] = {"client": [pair[0] for pair in pairs], "topic": [pair[1] for pair in pairs]}
     said = list(pairs.values())
-    columns |= {name: [entry[index] for entry in said] for index, name in enumerate(Interest._fields)}
+    columns |= {name: [entry[index] for entry in said] for index, name in enumerate(LastWish._fields)}
     kinds = {name: CHANGES.field(name).type for name in columns}
     return pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()})

@@ -43,7 +43,7 @@ class Place(NamedTuple):
     byte: int = 0
 
 
-class Record(msgspec.Struct):
+class JournalRecord(msgspec.Struct):
     """One line. Fields that a later version adds are ignored."""
 
     t: float
@@ -218,7 +218,7 @@ def read_range(piece: Range) -> Iterator[pa.RecordBatch]:
     with open(piece.path, "rb") as file:
         file.seek(piece.start)
         data = file.read(piece.stop - piece.start)
-    records: list[Record] = []
+    records: list[JournalRecord] = []
     details: list[str | None] = []
     positions: list[int] = []
     position = piece.start
@@ -246,17 +246,17 @@ def read_range(piece: Range) -> Iterator[pa.RecordBatch]:
     yield from pa.Table.from_arrays(columns, names=names).to_batches(max_chunksize=100_000)
 
 
-_decoder = msgspec.json.Decoder(Record)
+_decoder = msgspec.json.Decoder(JournalRecord)
 
 
-def _record(line: bytes) -> tuple[Record, str | None]:
+def _record(line: bytes) -> tuple[JournalRecord, str | None]:
     try:
         record = _decoder.decode(line)
         if abs(record.t) < 2.5e11 and line.endswith(b"\n"):
             return record, None if record.counters is None else msgspec.json.encode(record.counters).decode()
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
-    return Record(0.0, MALFORMED), line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
+    return JournalRecord(0.0, MALFORMED), line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
 
 
 def _root(options: Mapping[str, str]) -> str:

@@ -31,7 +31,7 @@ class ReportTable:
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     title: str
     text: Sequence[str] = ()
     charts: Sequence[str] = ()
@@ -44,7 +44,7 @@ class Report:
     subtitle: str
     lead: Sequence[str] = ()
     cards: Sequence[tuple[str, str]] = ()
-    sections: Sequence[Section] = field(default_factory=list)
+    sections: Sequence[PageSection] = field(default_factory=list)
 
     def write(self, path: Path) -> Path:
         page = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(

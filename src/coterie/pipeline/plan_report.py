@@ -17,7 +17,7 @@ from coterie.pipeline import charts
 from coterie.pipeline.brokers import read_brokers
 from coterie.pipeline.interests import subscriber_names, topic_names
 from coterie.pipeline.job import Outcome, only
-from coterie.pipeline.page import ReportTable, Section, TableRow, figure
+from coterie.pipeline.page import PageSection, ReportTable, TableRow, figure
 from coterie.pipeline.planning import LEARN, Priced, design_file
 from coterie.pipeline.windows import CLIENTS
 from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, client_weights
@@ -27,7 +27,7 @@ DAY_S = 86400.0
 LINK_PAIRS_MAX = 50_000_000  # (link, topic) pairs looked at to find the busiest links of a flooded overlay
 
 
-def plan_section(outcome: Outcome, chosen: Priced) -> Section:
+def plan_section(outcome: Outcome, chosen: Priced) -> PageSection:
     work = outcome.folder / "work"
     design = load_design(design_file(only(work / "designs"), chosen.system, chosen.placement))
     encoded = only(work / "workloads")
@@ -48,7 +48,7 @@ def plan_section(outcome: Outcome, chosen: Priced) -> Section:
     told = [_summary(design, learn), _reason(design, learn)]
     if not learn.is_peer_network:
         told.append(balance(learn, design.placement.node_of, lambda client: str(clients[client].as_py())))
-    return Section(f"What the plan does ({chosen.name})", told, [curve], tables)
+    return PageSection(f"What the plan does ({chosen.name})", told, [curve], tables)
 
 
 def balance(learn: Workload, node_of: Index, name: Callable[[int], str]) -> str:

@@ -24,7 +24,7 @@ OUTSIDE = "(outside)"  # who publishes where the log does not say
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class WindowPublications:
     """Publications of each window, and what is worth saying about them."""
 
     windows: list[Publications]
@@ -39,7 +39,7 @@ class Published:
 
 def count_publications(
     spark: SparkSession, tables: Path, windows: Windows, topics: pa.Array, people: pa.Array, pairs_max: int
-) -> Published:
+) -> WindowPublications:
     """`people` are the clients who want something, in the order of their ids."""
     if not part_files(tables / "publications"):
         return _assumed(len(topics), len(people), windows.count)
@@ -65,7 +65,7 @@ def count_publications(
     publishes[publisher] = True
     in_all = float(events[is_wanted].sum())
     told = float(np.where(known[is_wanted] > 0, events[is_wanted], 0.0).sum())
-    return Published(
+    return WindowPublications(
         made,
         strangers,
         publishes,
@@ -76,14 +76,16 @@ def count_publications(
     )
 
 
-def _assumed(topic_count: int, people_count: int, window_count: int) -> Published:
+def _assumed(topic_count: int, people_count: int, window_count: int) -> WindowPublications:
     """No log of publications: an event per hour and topic, published by nobody in particular."""
     made = Publications.of(
         np.full(topic_count, people_count), np.arange(topic_count), np.full(topic_count, 1.0 / HOUR_S)
     )
     publishes = np.zeros(people_count + 1, bool)
     publishes[-1] = True
-    return Published([made] * window_count, pa.array([OUTSIDE]), publishes, is_rate_assumed=True, is_logged=False)
+    return WindowPublications(
+        [made] * window_count, pa.array([OUTSIDE]), publishes, is_rate_assumed=True, is_logged=False
+    )
 
 
 def _counted(publications: DataFrame, windows: Windows) -> DataFrame:

@@ -58,7 +58,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True)
-class Rules:
+class DecisionRules:
     """What decides; `systems` is every system a current plan may have been made by."""
 
     candidates: Sequence[Candidate]
@@ -112,7 +112,7 @@ def difference(before: Design, after: Design, onto: Forecast) -> tuple[int, int]
 class Reconfigurer:
     """Decides and publishes; keeps nothing between windows but what is on disk."""
 
-    def __init__(self, spark: SparkSession, rules: Rules, store: PlanStore, work: Path) -> None:
+    def __init__(self, spark: SparkSession, rules: DecisionRules, store: PlanStore, work: Path) -> None:
         self.spark = spark
         self.rules = rules
         self.store = store

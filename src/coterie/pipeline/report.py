@@ -10,7 +10,7 @@ import numpy as np
 from coterie.model.prices import EXAMPLE, Money, Prices
 from coterie.pipeline import charts
 from coterie.pipeline.job import Outcome
-from coterie.pipeline.page import Report, ReportTable, Section, TableRow, figure
+from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow, figure
 from coterie.pipeline.plan_report import plan_section
 from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
 from coterie.pipeline.steps import Facts
@@ -72,7 +72,7 @@ def comparison(outcome: Outcome, prices: Prices = EXAMPLE, seconds: float = 3600
     )
 
 
-def _bills(rows: Sequence[Priced], way: str, outcome: Outcome, shown: Shown) -> Section:
+def _bills(rows: Sequence[Priced], way: str, outcome: Outcome, shown: Shown) -> PageSection:
     ledgers = [one.later.columns() for one in rows if one.later]
     parts = {
         "copies wanted": [ledger["volume.wanted"] for ledger in ledgers],
@@ -99,7 +99,7 @@ def _bills(rows: Sequence[Priced], way: str, outcome: Outcome, shown: Shown) -> 
         ["system", *(name for _, name in COLUMNS), "saved"], [_bill(one, outcome, shown) for one in rows]
     )
     prices = ReportTable(["what it takes", *(name for _, name in FIXED)], [_taking(one, outcome) for one in rows])
-    return Section(f"The bill: {WAYS[way].lower()}{_rests(outcome.facts)}", text, [chart], [bills, prices])
+    return PageSection(f"The bill: {WAYS[way].lower()}{_rests(outcome.facts)}", text, [chart], [bills, prices])
 
 
 def _bill(one: Priced, outcome: Outcome, shown: Shown) -> TableRow:
@@ -124,7 +124,7 @@ def _mark(one: Priced, outcome: Outcome) -> str:
     return "chosen" if outcome.chosen is not None and one.name == outcome.chosen.name else ""
 
 
-def _money(rows: Sequence[Priced], outcome: Outcome, shown: Shown) -> Section:
+def _money(rows: Sequence[Priced], outcome: Outcome, shown: Shown) -> PageSection:
     table = []
     for one in rows:
         assert one.later is not None
@@ -135,7 +135,7 @@ def _money(rows: Sequence[Priced], outcome: Outcome, shown: Shown) -> Section:
     currency = shown.prices.currency
     label = "example prices" if shown.prices.is_example else "your prices"
     header = ["design", "between nodes", "traffic", "work", "brokers, clients, deliveries", f"{currency} a month"]
-    return Section(f"A month in {currency} ({label}){_rests(outcome.facts)}", (), (), [ReportTable(header, table)])
+    return PageSection(f"A month in {currency} ({label}){_rests(outcome.facts)}", (), (), [ReportTable(header, table)])
 
 
 def _paid(paid: Money) -> tuple[float, float, float, float]:
@@ -146,7 +146,7 @@ def _median(ledgers: Sequence[dict[str, float]]) -> float:
     return float(np.median([ledger["volume.total"] for ledger in ledgers])) if ledgers else 0.0
 
 
-def _windows(rows: Sequence[Priced], shown: Shown) -> Section:
+def _windows(rows: Sequence[Priced], shown: Shown) -> PageSection:
     labels = [one.name for one in rows]
     copies = {
         "learning window": [one.learn.dissemination.copies * shown.seconds if one.learn else 0.0 for one in rows],
@@ -162,14 +162,14 @@ def _windows(rows: Sequence[Priced], shown: Shown) -> Section:
         f"copies per {shown.unit}",
     )
     text = "A design that has only learned its window by heart shows a longer second bar."
-    return Section("Does it hold later?", [text], [chart])
+    return PageSection("Does it hold later?", [text], [chart])
 
 
 def _middle(copies: dict[str, list[float]]) -> float:
     return float(np.median(copies["later window"])) if copies["later window"] else 0.0
 
 
-def _input(outcome: Outcome) -> Section:
+def _input(outcome: Outcome) -> PageSection:
     rows = [
         TableRow(
             [table, f"{account['rows_in']:,}", f"{account['kept']:,}", f"{account['quarantined']:,}", _why(account)]
@@ -188,7 +188,7 @@ def _input(outcome: Outcome) -> Section:
     tables = [ReportTable(["table", "rows read", "kept", "set aside", "why"], rows, (0, 4))]
     if problems:
         tables.append(ReportTable(["system without a bill", "why"], problems, (0, 1)))
-    return Section("The input", text, (), tables)
+    return PageSection("The input", text, (), tables)
 
 
 def _why(account: dict[str, object]) -> str:

@@ -52,7 +52,7 @@ DEFAULT_CHOICES = Choices()
 
 
 @dataclass(frozen=True)
-class Shape:
+class InputShape:
     """One known kind of input: the start of its file names, its header, and its reader."""
 
     name: str
@@ -70,7 +70,7 @@ def traces_folder(environ: Mapping[str, str] | None = None) -> Path:
     return Path(coterie.__file__).resolve().parents[2].parent / "shared" / "data"
 
 
-def shape_of(path: Path) -> Shape | None:
+def shape_of(path: Path) -> InputShape | None:
     """The shape of a file or folder, by name and then by header; None if it is an ordinary file."""
     if path.is_dir():
         return JOURNAL if any(path.glob("*/*.jsonl")) else None
@@ -267,24 +267,26 @@ MONTH_HEADER = ("user", "page", "t_seconds")
 DAY_COLUMNS = {"publisher": "user", "topic": "page", "time": "unix_time", "bytes": "added"}
 CHECK_IN_HEADER = ("user", "unix_time", "lat", "lon", "poi")
 SHAPES = (
-    Shape(
+    InputShape(
         "wiki-month",
         "edits of 1,000 pages over a month",
         "wiki_edits_1month",
         MONTH_HEADER,
         _read_edits({"publisher": "user", "topic": "page", "time": "t_seconds"}, "s"),
     ),
-    Shape(
+    InputShape(
         "wiki-day",
         "edits of 51 wikis over a day",
         "wiki_edits_24h_multilang",
         ("unix_time", "channel", "user", "namespace", "page", "robot", "anon", "country", "added", "deleted"),
         _read_edits(DAY_COLUMNS, "s"),
     ),
-    Shape("debian", "packages installed on machines, and their uploads", "debian12_", (), _read_packages),
+    InputShape("debian", "packages installed on machines, and their uploads", "debian12_", (), _read_packages),
     # This trace's clock is eight hours behind UTC.
-    Shape("gowalla", "check-ins world-wide", "checkins_gowalla", (), _read_check_ins(8 * 3600)),
-    Shape("foursquare", "check-ins in the US", "checkins_foursquare", CHECK_IN_HEADER, _read_check_ins(0)),
-    Shape("citeulike", "articles kept by users, with their words", "citeulike_t_", ("user", "item"), _read_library),
+    InputShape("gowalla", "check-ins world-wide", "checkins_gowalla", (), _read_check_ins(8 * 3600)),
+    InputShape("foursquare", "check-ins in the US", "checkins_foursquare", CHECK_IN_HEADER, _read_check_ins(0)),
+    InputShape(
+        "citeulike", "articles kept by users, with their words", "citeulike_t_", ("user", "item"), _read_library
+    ),
 )
-JOURNAL = Shape("journal", "what live nodes wrote", "", (), _read_live_journal)
+JOURNAL = InputShape("journal", "what live nodes wrote", "", (), _read_live_journal)

@@ -49,7 +49,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedStep:
     """A finished step: where its output is, what it said, and whether it was kept from an earlier run."""
 
     name: str
@@ -62,7 +62,7 @@ class Done:
 
 def run_steps(
     steps: Sequence[Step], root: Path, *, progress: Progress | None = None, spark: SparkSession | None = None
-) -> dict[str, Done]:
+) -> dict[str, FinishedStep]:
     """Run the steps in order and return what each left; `progress(name, fraction)` is called as tasks finish.
 
     Only one process at a time may work in `root`: a second one gets a ConfigError.
@@ -70,7 +70,7 @@ def run_steps(
     _check_order(steps)
     root = root.resolve()  # executors work in other folders
     root.mkdir(parents=True, exist_ok=True)
-    done: dict[str, Done] = {}
+    done: dict[str, FinishedStep] = {}
     with _locked(root):
         for step in steps:
             _tell(progress, step.name, 0.0)
@@ -105,12 +105,12 @@ def read_manifest(folder: Path) -> Facts | None:
     return manifest if whole else None
 
 
-def _run_or_keep(step: Step, home: Path, done: Mapping[str, Done]) -> Done:
+def _run_or_keep(step: Step, home: Path, done: Mapping[str, FinishedStep]) -> FinishedStep:
     fingerprint = _fingerprint(step, done)
     place = home / fingerprint
     manifest = read_manifest(place)
     if manifest is not None:
-        return Done(step.name, place, fingerprint, manifest["facts"], manifest["seconds"], kept=True)
+        return FinishedStep(step.name, place, fingerprint, manifest["facts"], manifest["seconds"], kept=True)
     _sweep(home, keep=None)
     unfinished = home / f".unfinished-{os.getpid()}"
     unfinished.mkdir(parents=True)
@@ -121,11 +121,11 @@ def _run_or_keep(step: Step, home: Path, done: Mapping[str, Done]) -> Done:
     shutil.rmtree(place, ignore_errors=True)
     unfinished.rename(place)
     _sweep(home, keep=fingerprint)
-    return Done(step.name, place, fingerprint, facts, seconds, kept=False)
+    return FinishedStep(step.name, place, fingerprint, facts, seconds, kept=False)
 
 
 def _write_manifest(
-    step: Step, folder: Path, fingerprint: str, facts: Facts, seconds: float, done: Mapping[str, Done]
+    step: Step, folder: Path, fingerprint: str, facts: Facts, seconds: float, done: Mapping[str, FinishedStep]
 ) -> None:
     files = {str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.rglob("*")) if p.is_file()}
     manifest = {
@@ -145,7 +145,7 @@ def _write_manifest(
         os.fsync(file.fileno())
 
 
-def _fingerprint(step: Step, done: Mapping[str, Done]) -> str:
+def _fingerprint(step: Step, done: Mapping[str, FinishedStep]) -> str:
     told = {
         "name": step.name,
         "version": step.version,
@@ -225,7 +225,7 @@ def _tracker(spark: SparkSession) -> Any:
         return None
 
 
-def fact(done: Mapping[str, Done], step: str, name: str) -> Any:
+def fact(done: Mapping[str, FinishedStep], step: str, name: str) -> Any:
     """A fact that a finished step recorded; RunError if it did not."""
     if step not in done or name not in done[step].facts:
         raise RunError(f"step {step} recorded no {name}")

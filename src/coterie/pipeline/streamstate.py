@@ -50,7 +50,7 @@ SAMPLE = pa.schema(
 )
 
 
-class Interest(NamedTuple):
+class LastWish(NamedTuple):
     """The last thing a client said about a topic; the first three fields are the order of lines."""
 
     time_us: int
@@ -94,7 +94,7 @@ class StreamState:
     has_news: bool = False  # something happened since the last decision
     topics: list[str] = field(default_factory=list)
     rates: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    interests: dict[tuple[str, str], Interest] = field(default_factory=dict)
+    interests: dict[tuple[str, str], LastWish] = field(default_factory=dict)
     counts: pa.Table = field(default_factory=COUNTS.empty_table)
     pending: pa.Table = field(default_factory=CHANGES.empty_table)
     sample: pa.Table = field(default_factory=SAMPLE.empty_table)
@@ -208,7 +208,7 @@ class StreamState:
             return
         self.has_news = True
         for row in self.pending.slice(0, upto).to_pylist():
-            said = Interest(*(row[name] for name in Interest._fields))
+            said = LastWish(*(row[name] for name in LastWish._fields))
             known = self.interests.get((row["client"], row["topic"]))
             if known is None or said[:3] >= known[:3]:
                 self.interests[row["client"], row["topic"]] = said

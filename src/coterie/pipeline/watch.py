@@ -22,7 +22,7 @@ from coterie.pipeline.features import ALPHA, events_by_window, window_index
 from coterie.pipeline.filters import NO_FILTER_PATTERN, NO_TOPIC_PATTERN, SHARED
 from coterie.pipeline.journal import BATCH_BYTES_MAX, MALFORMED, publications_of, stream_journal
 from coterie.pipeline.plans import PlanStore
-from coterie.pipeline.reconfiguration import Decision, Reconfigurer, Rules
+from coterie.pipeline.reconfiguration import Decision, DecisionRules, Reconfigurer
 from coterie.pipeline.streamstate import CHANGES, COUNTS, SAMPLE, SAMPLE_PER_WINDOW, Observed, Span, StreamState
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Watch:
 
     journal: Path
     out: Path
-    rules: Rules
+    rules: DecisionRules
     window_s: float = 60.0
     alpha: float = ALPHA
     late_s: float = 10.0  # how long after its end a window waits for lines
@@ -59,7 +59,7 @@ class Watch:
             raise ConfigError("every", self.every_s, "a positive number of seconds")
 
 
-class Watcher:
+class WatchLock:
     """One process at a time may watch with one output folder."""
 
     def __init__(self, spark: SparkSession, watch: Watch, tell: Callable[[Decision], None] = lambda _: None) -> None:

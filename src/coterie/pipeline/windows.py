@@ -30,9 +30,9 @@ from coterie.pipeline.cutting import (
     cut_windows,
 )
 from coterie.pipeline.interests import SUBSCRIBERS, filter_names, subscriber_names, topic_names
-from coterie.pipeline.publishing import OUTSIDE, Published, count_publications, kinds_of
+from coterie.pipeline.publishing import OUTSIDE, WindowPublications, count_publications, kinds_of
 from coterie.pipeline.tasks import map_array, part_files
-from coterie.pipeline.wishing import MARKS, Book, Wanted, is_held_out, read_wishes, wanted_in
+from coterie.pipeline.wishing import MARKS, Wanted, WishBook, is_held_out, read_wishes, wanted_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,9 +169,9 @@ def _wish_count(wanted: Wanted) -> int:
 
 
 def _facts(
-    book: Book,
+    book: WishBook,
     wanted: list[Wanted],
-    published: Published,
+    published: WindowPublications,
     network: _Network,
     windows: Windows,
     choices: WindowChoices,
@@ -286,7 +286,9 @@ def _spread(clients: int, node_count: int, is_peers: bool) -> Index:
 # --- names ---
 
 
-def _write_clients(clients: pa.Array, published: Published, wanting: int, attachment: Index, encoded: Path) -> None:
+def _write_clients(
+    clients: pa.Array, published: WindowPublications, wanting: int, attachment: Index, encoded: Path
+) -> None:
     wants = np.arange(len(clients)) < wanting
     table = {"client": clients, "kind": kinds_of(published.publishes, wants), "attached": pa.array(attachment)}
     pq.write_table(pa.table(table), encoded / CLIENTS)

@@ -57,7 +57,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class Book:
+class WishBook:
     """All wishes of all times."""
 
     of: Relation  # client -> filters
@@ -66,21 +66,21 @@ class Book:
     folder: Path
 
 
-def read_wishes(spark: SparkSession, tables: Path, encoded: Path) -> Book:
+def read_wishes(spark: SparkSession, tables: Path, encoded: Path) -> WishBook:
     """Number clients, filters and topics, and match the two; names and arrays land in `encoded`."""
     of = encode_interests(spark, tables / "subscriptions", encoded, ALWAYS)
     if of.pair_count == 0:
         raise InputError(str(tables), "no subscription is left after the bad rows were set aside")
     names = pq.read_table(encoded / TOPICS_FILE, columns=["topic"])["topic"].combine_chunks()
     if has_plain_topics(tables / "subscriptions") or not has_filters(names):
-        return Book(of, None, np.zeros(of.column_count, bool), encoded)
+        return WishBook(of, None, np.zeros(of.column_count, bool), encoded)
     topics = _topics(spark, tables, names)
     matches = match_filters(spark, names, topics, encoded / "matching")
     is_wanted = np.bincount(matches.columns, minlength=len(topics)) > 0
     number = np.cumsum(is_wanted, dtype=np.int64) - 1
     matches = Relation(matches.indptr, number[matches.columns].astype(np.int32), int(is_wanted.sum()))
     name_filters(encoded, names, topics.filter(pa.array(is_wanted)))
-    return Book(of, matches, is_shared(names), encoded)
+    return WishBook(of, matches, is_shared(names), encoded)
 
 
 def _topics(spark: SparkSession, tables: Path, filters: pa.Array) -> pa.Array:
@@ -93,7 +93,7 @@ def _topics(spark: SparkSession, tables: Path, filters: pa.Array) -> pa.Array:
     return distinct.take(pc.sort_indices(distinct))
 
 
-def wanted_in(spark: SparkSession, tables: Path, book: Book, periods: Sequence[Period], seed: int) -> list[Wanted]:
+def wanted_in(spark: SparkSession, tables: Path, book: WishBook, periods: Sequence[Period], seed: int) -> list[Wanted]:
     """The windows' wishes. Wishes without times are cut by chance: a tenth arrives after the first window."""
     found = _marks(spark, tables / "subscriptions", book.folder, periods) if periods else None
     if found is not None:
@@ -111,7 +111,7 @@ def is_held_out(wanted: Sequence[Wanted]) -> bool:
     return all(one.stays is None for one in wanted)
 
 
-def _window(book: Book, keep: NDArray[np.bool_], stays: Stays | None) -> Wanted:
+def _window(book: WishBook, keep: NDArray[np.bool_], stays: Stays | None) -> Wanted:
     of = _subset(book.of, keep)
     if book.matches is None:
         return Wanted(of, None, None, stays)

@@ -28,7 +28,7 @@ class EventSize:
 
 
 @dataclass
-class Published:
+class BookedEvent:
     """One event in the book: when it was published, who is still owed it, who has it, what went wrong on its way."""
 
     event: Event
@@ -59,10 +59,10 @@ class Book:
         self.sent: Counter[Traffic] = Counter()
         self.wanting: list[dict[Topic, int]] = [{} for _ in range(node_count)]  # node -> topic -> local subscribers
         self.audience: dict[Topic, dict[int, int]] = {}  # topic -> node -> local subscribers
-        self.events: dict[int, Published] = {}
+        self.events: dict[int, BookedEvent] = {}
         # Whether a subscription is one to an event, where that is not for its topic's sake (filters on content).
         self.selects: Callable[[Topic, Event], bool] | None = None
-        self._of_topic: dict[Topic, list[Published]] = {}
+        self._of_topic: dict[Topic, list[BookedEvent]] = {}
 
     # --- interest ---
 
@@ -107,7 +107,7 @@ class Book:
 
     def publish(self, node: int, event: Event, time_us: int, size: EventSize) -> None:
         owed = self._audience(event)
-        published = Published(event, time_us, owed, bytearray(self.node_count), size)
+        published = BookedEvent(event, time_us, owed, bytearray(self.node_count), size)
         self.load[node] += 1
         self.events[event.id] = published
         self._of_topic.setdefault(event.topic, []).append(published)
@@ -159,7 +159,7 @@ class Book:
             for node in sorted(published.owed)
         ]
 
-    def _reason(self, published: Published, node: int) -> str:
+    def _reason(self, published: BookedEvent, node: int) -> str:
         direct = [drop for drop in published.drops if drop[1] == node]
         if direct:
             source, target, cause = direct[0]

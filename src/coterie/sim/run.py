@@ -37,7 +37,7 @@ Progress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """What a run showed. `missing` lists every delivery owed and not made; `probes` counts the events after a storm."""
 
     ledger: Ledger
@@ -60,7 +60,7 @@ def simulate(
     through_wire: bool = False,
     wire: Wire = COTERIE,
     progress: Progress = lambda stage, share: None,
-) -> Outcome:
+) -> RunResult:
     """Run the protocol on the design's overlay and count what it does; SPAN_S seconds must hold whole events."""
     zones = None if workload.zone_of is None else workload.zone_of.tolist()
     simulation = Simulation(
@@ -102,7 +102,7 @@ class _Run:
     wire: Wire
     set_up: Mapping[Traffic, int]
 
-    def measure(self, progress: Progress) -> Outcome:
+    def measure(self, progress: Progress) -> RunResult:
         simulation, start_s = self.simulation, self.simulation.now_s
         unpublished = self._schedule(start_s, SPAN_S)
         _run_in_steps(simulation, start_s, SPAN_S, progress)
@@ -111,7 +111,7 @@ class _Run:
         ledger = simulation.book.take_tally().ledger(self._structure(upkeep), self.wire, SPAN_S)
         return _outcome(simulation, ledger, unpublished)
 
-    def weather(self, faults: FaultPlan, progress: Progress) -> Outcome:
+    def weather(self, faults: FaultPlan, progress: Progress) -> RunResult:
         """Faults while publishing, then calm; then one event on every wanted topic must reach everybody."""
         simulation, start_s = self.simulation, self.simulation.now_s
         length_s = STORM_S
@@ -241,8 +241,8 @@ def _outcome(
     unpublished: dict[str, int],
     missing: list[Missing] | None = None,
     probes: int = 0,
-) -> Outcome:
-    return Outcome(
+) -> RunResult:
+    return RunResult(
         ledger,
         simulation.book.missing() if missing is None else missing,
         simulation.event_count,

@@ -318,7 +318,7 @@ RESERVED = ("and", "or", "in", "prefix", "exists")
 
 def parse(text: str, source: str = "filter") -> Filter:
     """The filter that the text describes; InputError says at which character it goes wrong and what is wanted."""
-    reader = _Reader(text, source)
+    reader = _FilterReader(text, source)
     alternatives = reader.disjunction()
     if reader.peek() is not None:
         reader.fail("'and', 'or' or the end")
@@ -331,7 +331,7 @@ def parse(text: str, source: str = "filter") -> Filter:
 Alternatives = list[list[tuple[str, Constraint]]]
 
 
-class _Reader:
+class _FilterReader:
     """Recursive descent; every rule returns its disjunctive normal form."""
 
     def __init__(self, text: str, source: str) -> None:

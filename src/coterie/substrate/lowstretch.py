@@ -24,7 +24,7 @@ class RootedTree:
     order: Index
 
 
-def hang(links: graphs.Links, in_tree: NDArray[np.bool_], root: int) -> RootedTree:
+def hang(links: graphs.Adjacency, in_tree: NDArray[np.bool_], root: int) -> RootedTree:
     count = len(links.indptr) - 1
     parent, parent_edge, depth, order = (np.empty(count, np.int32) for _ in range(4))
     graphs.root_tree(links, in_tree, root, parent, parent_edge, depth, order)
@@ -32,7 +32,11 @@ def hang(links: graphs.Links, in_tree: NDArray[np.bool_], root: int) -> RootedTr
 
 
 def low_stretch_tree(
-    links: graphs.Links, multiplicity: NDArray[np.float64], is_uniform: bool, root: int = 0, sparsity: float = SPARSITY
+    links: graphs.Adjacency,
+    multiplicity: NDArray[np.float64],
+    is_uniform: bool,
+    root: int = 0,
+    sparsity: float = SPARSITY,
 ) -> RootedTree:
     """A spanning tree with low average stretch over the edges that have multiplicity; the rest hangs on closest."""
     in_tree = np.zeros(len(links.cost), np.bool_)
@@ -46,13 +50,13 @@ def low_stretch_tree(
     return hang(links, in_tree, root)
 
 
-def minimum_spanning_tree(links: graphs.Links, weight: NDArray[np.float64], root: int = 0) -> RootedTree:
+def minimum_spanning_tree(links: graphs.Adjacency, weight: NDArray[np.float64], root: int = 0) -> RootedTree:
     in_tree = np.zeros(len(links.cost), np.bool_)
     graphs.minimum_spanning(links, np.argsort(weight, kind="stable"), in_tree)
     return hang(links, in_tree, root)
 
 
-def shortest_path_tree(links: graphs.Links, is_uniform: bool, root: int) -> RootedTree:
+def shortest_path_tree(links: graphs.Adjacency, is_uniform: bool, root: int) -> RootedTree:
     in_tree = np.zeros(len(links.cost), np.bool_)
     is_root = np.arange(len(links.indptr) - 1) == root
     _, _, via = graphs.nearest_sources(links, is_root, is_uniform)
@@ -60,7 +64,7 @@ def shortest_path_tree(links: graphs.Links, is_uniform: bool, root: int) -> Root
     return hang(links, in_tree, root)
 
 
-def average_stretch(links: graphs.Links, multiplicity: NDArray[np.float64], tree: RootedTree) -> float:
+def average_stretch(links: graphs.Adjacency, multiplicity: NDArray[np.float64], tree: RootedTree) -> float:
     """Equation 2 of the content trees paper: over edges, weighted by multiplicity."""
     total, mass = lowstretch.total_stretch(links, multiplicity, tree.parent, tree.parent_edge, tree.depth)
     return total / mass if mass else 1.0

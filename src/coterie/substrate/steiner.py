@@ -16,7 +16,7 @@ NODES_MAX = 12_000  # all-pairs paths take 8 bytes a pair
 EXTRA_POINTS = 16
 
 
-def links_of(graph: BrokerGraph) -> graphs.Links:
+def links_of(graph: BrokerGraph) -> graphs.Adjacency:
     """The graph as kernels take it."""
     if np.any(graph.cost <= 0):
         raise ConfigError("cost", float(graph.cost.min()), "more than 0 on every link of a broker network")
@@ -25,7 +25,7 @@ def links_of(graph: BrokerGraph) -> graphs.Links:
     high = np.maximum(neighbours.rows, neighbours.columns)
     ends = graph.source.astype(np.int64) * graph.node_count + graph.target
     edge = np.searchsorted(ends, low * graph.node_count + high).astype(np.int32)
-    return graphs.Links(neighbours.indptr, neighbours.columns, edge, graph.source, graph.target, graph.cost)
+    return graphs.Adjacency(neighbours.indptr, neighbours.columns, edge, graph.source, graph.target, graph.cost)
 
 
 def is_uniform(graph: BrokerGraph) -> bool:
@@ -43,7 +43,7 @@ class Terrain:
             raise ConfigError("nodes", self.graph.node_count, f"at most {NODES_MAX} for all-pairs paths")
 
     @cached_property
-    def links(self) -> graphs.Links:
+    def links(self) -> graphs.Adjacency:
         return links_of(self.graph)
 
     @cached_property

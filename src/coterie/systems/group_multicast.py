@@ -21,7 +21,7 @@ from coterie.trace import Traffic
 HOPS_MAX = 128  # while rings are repaired a message could go round in circles
 
 
-class Publish(EventMessage, frozen=True):
+class ToRoot(EventMessage, frozen=True, tag="Publish"):
     """On its way to the root."""
 
     traffic: ClassVar[Traffic] = Traffic.INBOUND
@@ -92,7 +92,7 @@ class GroupNode(RingNode, Generic[OwnBranch]):
         towards = self.root_hop(topic_key(event.topic))
         if towards is not None:
             if hops < HOPS_MAX:
-                self.send(towards, Publish(event, hops + 1))
+                self.send(towards, ToRoot(event, hops + 1))
         elif self._seen.add(event.id):
             branch = self._groups.get(event.topic)
             if branch is not None:

@@ -78,7 +78,7 @@ class Forest(Protocol):
     def spread_as_root(self, event: Event, hops: int, age_s: float) -> None: ...
 
 
-class Kept:
+class HeldEvent:
     """One event and who still has to say that it is safe."""
 
     __slots__ = (
@@ -131,9 +131,9 @@ class Keeper:
         self._retry_s = retry_s
         self._retention_s = retention_s
         self._capacity = capacity
-        self._kept: dict[int, Kept] = {}  # oldest first
-        self._of_topic: dict[Topic, dict[int, Kept]] = {}
-        self._open: dict[int, Kept] = {}  # not yet acknowledged by everybody
+        self._kept: dict[int, HeldEvent] = {}  # oldest first
+        self._of_topic: dict[Topic, dict[int, HeldEvent]] = {}
+        self._open: dict[int, HeldEvent] = {}  # not yet acknowledged by everybody
         self._due_s = float("inf")
         self._statuses: dict[tuple[int, bool], dict[int, str]] = {}  # (peer, to_root) -> event -> what to say of it
 
@@ -281,7 +281,7 @@ class Keeper:
             if kept is not None:
                 self._acknowledged(kept, source, message.to_root)
 
-    def _acknowledged(self, kept: Kept, source: int, to_root: bool) -> None:
+    def _acknowledged(self, kept: HeldEvent, source: int, to_root: bool) -> None:
         if to_root:
             kept.is_confirmed = True
         else:
@@ -293,10 +293,10 @@ class Keeper:
 
     # --- keeping ---
 
-    def _keep(self, event: Event, hops: int, age_s: float) -> Kept:
+    def _keep(self, event: Event, hops: int, age_s: float) -> HeldEvent:
         kept = self._kept.get(event.id)
         if kept is None:
-            kept = self._kept[event.id] = Kept(event, hops, self._node.now_s, age_s)
+            kept = self._kept[event.id] = HeldEvent(event, hops, self._node.now_s, age_s)
             self._of_topic.setdefault(event.topic, {})[event.id] = kept
             self._forget_old()
         return kept
@@ -314,11 +314,11 @@ class Keeper:
             if not siblings:
                 del self._of_topic[kept.event.topic]
 
-    def _is_below(self, kept: Kept) -> bool:
+    def _is_below(self, kept: HeldEvent) -> bool:
         """Everybody below has it."""
         return not kept.waiting and kept.hold_s <= self._node.now_s
 
-    def _settle(self, kept: Kept) -> None:
+    def _settle(self, kept: HeldEvent) -> None:
         """Pass on the acknowledgements that have become possible; close what needs nothing more."""
         event_id = kept.event.id
         is_below = self._is_below(kept)
@@ -335,7 +335,7 @@ class Keeper:
         if is_below and not kept.rising and (kept.is_confirmed or not kept.to_root):
             self._open.pop(event_id, None)
 
-    def _reopen(self, kept: Kept, delay_s: float) -> None:
+    def _reopen(self, kept: HeldEvent, delay_s: float) -> None:
         kept.attempts = 0
         kept.next_s = self._node.now_s + delay_s
         self._open[kept.event.id] = kept
@@ -368,14 +368,14 @@ class Keeper:
         if self._open:
             self._wake(min(kept.next_s for kept in self._open.values()))
 
-    def _prune(self, kept: Kept) -> None:
+    def _prune(self, kept: HeldEvent) -> None:
         """Who has left our part of the tree is served by its new parent."""
         children = self._forest.children_of(kept.event.topic)
         parent = self._forest.parent_of(kept.event.topic)
         kept.waiting = {peer: None for peer in kept.waiting if peer in children}
         kept.rising = {peer: None for peer in kept.rising if peer == parent}
 
-    def _offer(self, event_id: int, kept: Kept, offers: dict[tuple[int, bool], list[int]]) -> None:
+    def _offer(self, event_id: int, kept: HeldEvent, offers: dict[tuple[int, bool], list[int]]) -> None:
         for peer in (*kept.waiting, *kept.rising):
             offers.setdefault((peer, False), []).append(event_id)
         if kept.to_root and not kept.is_confirmed:

@@ -20,7 +20,7 @@ from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.pastry import DIGIT_BITS, LEAVES, PastryRing, PastryRouter
 from coterie.substrate.trees import bottom_up_trees, entries
-from coterie.systems.group_multicast import Branch, GroupNode, Multicast, Publish
+from coterie.systems.group_multicast import Branch, GroupNode, Multicast, ToRoot
 from coterie.systems.key_routing import KEY_ROUTING_MESSAGES
 from coterie.trace import Traffic
 
@@ -101,7 +101,7 @@ def reverse_paths(
 # --- protocol ---
 
 
-class Group(Branch):
+class GroupBranch(Branch):
     """A branch, and when its parent was last heard of."""
 
     __slots__ = ("heard_s",)
@@ -111,7 +111,7 @@ class Group(Branch):
         self.heard_s = now_s
 
 
-class ScribeNode(GroupNode[Group]):
+class ScribeNode(GroupNode[GroupBranch]):
     """Joins towards the root, forwards what comes from the parent, repairs by joining again."""
 
     def __init__(self, address: int, parameters: ScribeParameters, random: Random) -> None:
@@ -132,7 +132,7 @@ class ScribeNode(GroupNode[Group]):
     def on_receive(self, source: int, message: Message) -> None:
         if isinstance(message, Multicast):
             self._from_parent(source, message)
-        elif isinstance(message, Publish):
+        elif isinstance(message, ToRoot):
             self._towards_root(message.event, message.hops)
         elif isinstance(message, TreeAlive):
             group = self._groups.get(message.topic)
@@ -169,15 +169,15 @@ class ScribeNode(GroupNode[Group]):
 
     # --- trees ---
 
-    def _on_tree(self, topic: Topic) -> Group:
+    def _on_tree(self, topic: Topic) -> GroupBranch:
         """The group of this topic, joined if this node was not on the tree yet."""
         group = self._groups.get(topic)
         if group is None:
-            group = self._groups[topic] = Group(topic, self.now_s)
+            group = self._groups[topic] = GroupBranch(topic, self.now_s)
             self._aim(topic, group)
         return group
 
-    def _aim(self, topic: Topic, group: Group) -> None:
+    def _aim(self, topic: Topic, group: GroupBranch) -> None:
         """Make the next hop towards the root the parent, and ask again a parent that has been silent for too long."""
         towards = self.router.next_hop(group.key)
         is_silent = self.now_s - group.heard_s > SILENT_HEARTBEATS * self._tree_heartbeat_s
@@ -191,7 +191,7 @@ class ScribeNode(GroupNode[Group]):
             group.children.pop(towards, None)
             self.send(towards, Join(topic))
 
-    def _leave(self, parent: int, topic: Topic, branch: Group | None) -> None:
+    def _leave(self, parent: int, topic: Topic, branch: GroupBranch | None) -> None:
         self.send(parent, Leave(topic))
 
 
@@ -206,5 +206,5 @@ SYSTEM = System(
         upkeep=lambda parameters: Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s),
     ),
     node=ScribeNode,
-    messages=(Join, Leave, Publish, Multicast, TreeAlive, *KEY_ROUTING_MESSAGES),
+    messages=(Join, Leave, ToRoot, Multicast, TreeAlive, *KEY_ROUTING_MESSAGES),
 )

@@ -10,7 +10,7 @@ from coterie.errors import ConfigError
 from coterie.model import Timeline, Workload
 from coterie.model.parameters import configure
 from coterie.workloads import articles, content, debian, dynatops, location, magnet, recorded, spidercast, tamara
-from coterie.workloads.parameters import Parameters
+from coterie.workloads.parameters import WorkloadParameters
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class WorkloadKind:
     name: str
     title: str
     paper: str
-    parameters: type[Parameters]
+    parameters: type[WorkloadParameters]
     generate: Callable[[Any, int], Workload]
     timelines: Mapping[str, Callable[[Any, int], Timeline]] = field(default_factory=dict)  # how it may change, by name
     is_recorded: bool = False  # needs the traces
 
-    def make(self, parameters: Parameters, seed: int) -> Workload:
+    def make(self, parameters: WorkloadParameters, seed: int) -> Workload:
         return replace(self.generate(parameters, seed), name=self.name)
 
-    def make_timeline(self, parameters: Parameters, seed: int, story: str = "") -> Timeline:
+    def make_timeline(self, parameters: WorkloadParameters, seed: int, story: str = "") -> Timeline:
         """The workload and its changes; the first of its `timelines` where none is named."""
         if not self.timelines:
             raise ConfigError("workload", self.name, f"one that changes with time: {', '.join(changing())}")

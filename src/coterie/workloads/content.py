@@ -9,13 +9,13 @@ from scipy.sparse import csr_array
 from coterie.kernels.nearby import nearest_nodes
 from coterie.model import Content, Publications, Relation, Workload
 from coterie.workloads.graphfiles import read_network
-from coterie.workloads.graphs import COSTS, Flat, Network, TransitStub, flat, transit_stub
+from coterie.workloads.graphs import COSTS, BrokerNetwork, Flat, TransitStub, flat, transit_stub
 from coterie.workloads.parameters import (
     INT32_MAX,
     INTERESTS,
     INTERVAL_S,
     PUBLICATIONS,
-    Parameters,
+    WorkloadParameters,
     above,
     at_least,
     one_of,
@@ -29,7 +29,7 @@ Longs = NDArray[np.int64]
 UNITS = ("keyword", "node")
 
 
-class OnNetwork(Parameters, frozen=True, kw_only=True):
+class OnNetwork(WorkloadParameters, frozen=True, kw_only=True):
     """A workload of documents over a given broker network."""
 
     nodes: int = 500  # n, brokers: 500 to 5000; a network from a file brings its own number
@@ -101,7 +101,12 @@ def keywords(parameters: Keywords, seed: int) -> Workload:
 
 
 def content_workload(
-    parameters: Parameters, network: Network, content: Content, attachment: Longs, publisher: Longs, seed: int
+    parameters: WorkloadParameters,
+    network: BrokerNetwork,
+    content: Content,
+    attachment: Longs,
+    publisher: Longs,
+    seed: int,
 ) -> Workload:
     """Interests follow from the content: a document goes to whoever subscribes to one of its keywords."""
     interests = matches(content)
@@ -127,7 +132,7 @@ def matches(content: Content) -> Relation:
     return Relation(common.indptr.astype(np.int64), common.indices.astype(np.int32), content.documents.row_count)
 
 
-def network_of(parameters: OnNetwork, seed: int) -> Network:
+def network_of(parameters: OnNetwork, seed: int) -> BrokerNetwork:
     kind, _, name = parameters.network.partition(":")
     if kind == "transit-stub":
         return transit_stub(TransitStub(nodes=parameters.nodes, cost=parameters.cost), seed)
@@ -149,12 +154,12 @@ def _matrix(relation: Relation) -> csr_array:
     return csr_array((np.ones(relation.pair_count, np.int32), relation.columns, relation.indptr), shape=shape)
 
 
-def _nearest(draw: np.random.Generator, network: Network, roots: Longs, count: int) -> NDArray[np.int32]:
+def _nearest(draw: np.random.Generator, network: BrokerNetwork, roots: Longs, count: int) -> NDArray[np.int32]:
     links, costs = network.graph.neighbours, network.graph.neighbour_costs
     return nearest_nodes(draw, links.indptr, links.columns, costs, roots.astype(np.int32), count)
 
 
-def _wanted_keywords(draw: np.random.Generator, parameters: Keywords, network: Network) -> Relation:
+def _wanted_keywords(draw: np.random.Generator, parameters: Keywords, network: BrokerNetwork) -> Relation:
     """Node -> keywords: for each keyword some nodes of the neighbourhood of a random root."""
     nodes = network.graph.node_count
     reach = min(nodes, max(1, round(nodes * parameters.locality / 100)))
@@ -165,7 +170,7 @@ def _wanted_keywords(draw: np.random.Generator, parameters: Keywords, network: N
     return Relation.from_pairs(chosen.ravel(), keyword, nodes, parameters.keywords)
 
 
-def _documents(draw: np.random.Generator, parameters: Keywords, network: Network, wanted: Relation) -> Relation:
+def _documents(draw: np.random.Generator, parameters: Keywords, network: BrokerNetwork, wanted: Relation) -> Relation:
     """Document -> keywords: drawn from what nodes near a random one want, or from all where they want nothing."""
     nodes, count = network.graph.node_count, parameters.topics
     centre = draw.integers(nodes, size=count)

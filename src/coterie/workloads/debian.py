@@ -18,7 +18,7 @@ from coterie.workloads.parameters import (
     MODES,
     PUBLICATIONS,
     RATE_MODELS,
-    Parameters,
+    WorkloadParameters,
     above,
     at_least,
     stream,
@@ -33,7 +33,7 @@ DAY_S = 86_400.0
 HISTORY_END_S = 1_672_531_200  # the upload log is dense until the start of 2023
 
 
-class Debian(Parameters, frozen=True, kw_only=True):
+class Debian(WorkloadParameters, frozen=True, kw_only=True):
     """A user chooses packages, mostly from favourite sections, and gets all they depend on."""
 
     rate_models: ClassVar[tuple[str, ...]] = ("measured", *RATE_MODELS)

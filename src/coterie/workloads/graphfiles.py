@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from coterie.errors import InputError
 from coterie.model import BrokerGraph
-from coterie.workloads.graphs import COSTS, Network, largest_component
+from coterie.workloads.graphs import COSTS, BrokerNetwork, largest_component
 from coterie.workloads.parameters import one_of
 
 Source = str | Path | tuple[str | Path, str]  # a file, or a member of a tar archive
@@ -21,7 +21,7 @@ FILE_BYTES_MAX = 64 * 2**20
 EARTH_RADIUS_KM = 6371.0
 
 
-def read_network(source: Source, cost: str = "unit", component: str = "largest") -> Network:
+def read_network(source: Source, cost: str = "unit", component: str = "largest") -> BrokerNetwork:
     """By the name's ending: .graphml, .alt, else Inet. Nodes are numbered in the file's order.
 
     cost: every link 1, or its length (.alt and Inet: as the file says; GraphML: kilometres between the ends, the median
@@ -59,7 +59,7 @@ def _text_of(source: Source) -> tuple[str, str]:
         raise InputError(name, "not text in UTF-8") from error
 
 
-def _connected(name: str, network: Network, component: str) -> Network:
+def _connected(name: str, network: BrokerNetwork, component: str) -> BrokerNetwork:
     graph = network.graph
     if graph.node_count == 0:
         raise InputError(name, "has no nodes")
@@ -73,10 +73,10 @@ def _connected(name: str, network: Network, component: str) -> Network:
     inside = number[graph.source] >= 0
     source, target = number[graph.source[inside]], number[graph.target[inside]]
     where = None if network.coordinates is None else network.coordinates[kept]
-    return Network(BrokerGraph.of(len(kept), source, target, graph.cost[inside]), where)
+    return BrokerNetwork(BrokerGraph.of(len(kept), source, target, graph.cost[inside]), where)
 
 
-def _read_graphml(name: str, text: str, is_length: bool) -> Network:
+def _read_graphml(name: str, text: str, is_length: bool) -> BrokerNetwork:
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
@@ -97,7 +97,7 @@ def _read_graphml(name: str, text: str, is_length: bool) -> Network:
     where = np.array(points).reshape(-1, 2)
     cost = _kilometres(where, links) if is_length else np.ones(len(links))
     broker_graph = BrokerGraph.of(len(points), links[:, 0], links[:, 1], cost)
-    return Network(broker_graph, where if not np.isnan(where).all() else None)
+    return BrokerNetwork(broker_graph, where if not np.isnan(where).all() else None)
 
 
 def _attribute(name: str, element: ElementTree.Element, key: str) -> str:
@@ -139,7 +139,7 @@ def _kilometres(points: NDArray[np.float64], links: NDArray[np.int64]) -> NDArra
     return np.where(np.isnan(length), np.median(known) if len(known) else 1.0, length)
 
 
-def _read_alt(name: str, text: str, is_length: bool) -> Network:
+def _read_alt(name: str, text: str, is_length: bool) -> BrokerNetwork:
     """GT-ITM: GRAPH, VERTICES and EDGES, each a heading and rows; the heading's edge count is twice the rows."""
     lines = [(at, line.split()) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
     heads = {fields[0]: place for place, (_, fields) in enumerate(lines) if fields[0] in ("GRAPH", "VERTICES", "EDGES")}
@@ -151,7 +151,7 @@ def _read_alt(name: str, text: str, is_length: bool) -> Network:
     return _numbered(name, count, vertices, edges, is_length)
 
 
-def _read_inet(name: str, text: str, is_length: bool) -> Network:
+def _read_inet(name: str, text: str, is_length: bool) -> BrokerNetwork:
     """Inet: counts, then (index, x, y) per node, maybe after a letter, then (node, node, length) per link."""
     lines = [(at, line.split()) for at, line in enumerate(text.splitlines(), 1) if line.strip()]
     counts = _numbers(name, lines[:1], (0, 1))
@@ -180,11 +180,13 @@ def _numbers(name: str, lines: list[tuple[int, list[str]]], places: tuple[int, .
 
 def _numbered(
     name: str, count: int, vertices: NDArray[np.float64], edges: NDArray[np.float64], is_length: bool
-) -> Network:
+) -> BrokerNetwork:
     if len(vertices) != count or not np.array_equal(vertices[:, 0], np.arange(count)):
         raise InputError(name, f"promises {count} nodes numbered from 0, has {len(vertices)} or other numbers")
     ends = edges[:, :2]
     if not (np.isin(ends, np.arange(count)).all() and (edges[:, 2] >= 0).all()):
         raise InputError(name, f"a link does not join two of the nodes 0 to {count - 1} with a length from 0")
     source, target = ends.astype(np.int64).T
-    return Network(BrokerGraph.of(count, source, target, edges[:, 2] if is_length else 1.0), vertices[:, 1:].copy())
+    return BrokerNetwork(
+        BrokerGraph.of(count, source, target, edges[:, 2] if is_length else 1.0), vertices[:, 1:].copy()
+    )

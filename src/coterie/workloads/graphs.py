@@ -19,7 +19,7 @@ COSTS = ("unit", "length")
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class BrokerNetwork:
     """A broker graph and, where known, where its nodes are."""
 
     graph: BrokerGraph
@@ -69,7 +69,7 @@ class Flat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         one_of("cost", self.cost, COSTS)
 
 
-def transit_stub(parameters: TransitStub, seed: int) -> Network:
+def transit_stub(parameters: TransitStub, seed: int) -> BrokerNetwork:
     draw = stream(seed, NETWORK)
     domains = parameters.domain_count
     transit = np.arange(min(domains * parameters.transit_nodes, parameters.nodes))
@@ -90,7 +90,7 @@ def transit_stub(parameters: TransitStub, seed: int) -> Network:
     return _network(parameters.nodes, np.concatenate(links), points, parameters.cost)
 
 
-def flat(parameters: Flat, seed: int) -> Network:
+def flat(parameters: Flat, seed: int) -> BrokerNetwork:
     draw = stream(seed, NETWORK)
     count = parameters.nodes
     points = draw.random((count, 2))
@@ -161,8 +161,8 @@ def _filled(draw: np.random.Generator, links: Longs, count: int, wanted: int) ->
     return np.stack(np.divmod(key, count), axis=1)
 
 
-def _network(count: int, links: Longs, points: Floats, cost: str) -> Network:
+def _network(count: int, links: Longs, points: Floats, cost: str) -> BrokerNetwork:
     lengths = np.sqrt(((points[links[:, 0]] - points[links[:, 1]]) ** 2).sum(axis=1))
     graph = BrokerGraph.of(count, links[:, 0], links[:, 1], 1.0 if cost == "unit" else np.round(lengths, 9))
     assert is_connected(graph)
-    return Network(graph, points)
+    return BrokerNetwork(graph, points)

@@ -16,7 +16,7 @@ from coterie.workloads.parameters import (
     CHANGES,
     INT32_MAX,
     MODES,
-    Parameters,
+    WorkloadParameters,
     above,
     at_least,
     one_of,
@@ -44,7 +44,7 @@ class Moves:
     centres: Floats  # cell -> (longitude, latitude)
 
 
-class Location(Parameters, frozen=True, kw_only=True):
+class Location(WorkloadParameters, frozen=True, kw_only=True):
     """Cells are the topics; who moves, and how, comes from check-ins or from a synthetic model."""
 
     source: str = "synthetic"  # or one of CHECKINS

@@ -19,7 +19,7 @@ INT32_MAX = 2**31 - 1
 INTERVAL_S = 60.0  # the papers' M: in their experiments rates are events per interval, and so far apart are heartbeats
 
 
-class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class WorkloadParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Who publishes how often; every paper adds who wants what. Rates are events per INTERVAL_S."""
 
     rate_models: ClassVar[tuple[str, ...]] = RATE_MODELS
@@ -37,7 +37,7 @@ class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         at_least("rate_exponent", self.rate_exponent, 0)
 
 
-class Sized(Parameters, frozen=True, kw_only=True):
+class Sized(WorkloadParameters, frozen=True, kw_only=True):
     """The sizes of a synthetic workload."""
 
     nodes: int = 1000

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coterie.kernels.drawing import draw_rows_of_columns
 from coterie.model import Publications, Relation, Workload
-from coterie.workloads.parameters import INTERVAL_S, PUBLICATIONS, Parameters, stream
+from coterie.workloads.parameters import INTERVAL_S, PUBLICATIONS, WorkloadParameters, stream
 
 # Tamara, Table 1: (lowest, highest, percent of topics) per interval of six minutes. The first bin of the average model
 # is printed "0.6-0.6"; 0.4-0.6 closes the gap to the next bin.
@@ -19,7 +19,7 @@ FREQUENCY_BINS = {
 PRINTED_FIRST_BIN = (0.6, 0.6, 15)
 
 
-def publish(parameters: Parameters, interests: Relation, seed: int) -> Publications:
+def publish(parameters: WorkloadParameters, interests: Relation, seed: int) -> Publications:
     """Rates by the parameters' model, publishers from the subscribers of each topic. Unwanted topics stay silent."""
     draw = stream(seed, PUBLICATIONS)
     popularity = np.bincount(interests.columns, minlength=interests.column_count)
@@ -27,7 +27,7 @@ def publish(parameters: Parameters, interests: Relation, seed: int) -> Publicati
 
 
 def topic_rates(
-    draw: np.random.Generator, parameters: Parameters, popularity: NDArray[np.int64]
+    draw: np.random.Generator, parameters: WorkloadParameters, popularity: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     if parameters.rates == "constant":
         rates = np.full(len(popularity), parameters.rate)

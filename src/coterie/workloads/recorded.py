@@ -16,7 +16,7 @@ from coterie.workloads.parameters import (
     INTERESTS,
     PUBLICATIONS,
     RATE_MODELS,
-    Parameters,
+    WorkloadParameters,
     above,
     one_of,
     stream,
@@ -29,7 +29,7 @@ DAY_S = 86_400.0
 Longs = NDArray[np.int64]
 
 
-class Recorded(Parameters, frozen=True, kw_only=True):
+class Recorded(WorkloadParameters, frozen=True, kw_only=True):
     """Which part of a trace to take, and on how many nodes."""
 
     rate_models: ClassVar[tuple[str, ...]] = ("measured", *RATE_MODELS)

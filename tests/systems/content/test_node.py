@@ -23,7 +23,7 @@ from coterie.sim.faults import Crash, FaultPlan, Restart
 from coterie.sim.run import simulate
 from coterie.systems.content import SYSTEM, ContentNode, ContentParameters
 from coterie.systems.content.coordinator import link_costs
-from coterie.systems.content.messages import Amend, Entry, Install, Ready, Switch
+from coterie.systems.content.messages import Amend, Entry, Install, Ready, UseVersion
 from coterie.systems.content.plan import learn
 from coterie.systems.content.routing import Outlook
 from coterie.trace import Traffic
@@ -254,7 +254,7 @@ def test_old_orders_do_not_undo_new_ones() -> None:
 
     fresh = Install(3, 4, (), (Entry(0, "a", (7,), False),))
     assert told(fresh) == [Ready(3, 4)]
-    assert told(Switch(3)) == []
+    assert told(UseVersion(3)) == []
     assert told(Amend(3, 6, (Entry(0, "a", (), False), Entry(0, "b", (8,), True)))) == [Ready(3, 6)]
     assert told(fresh) == [Ready(3, 6)], "an order that comes late is acknowledged, not followed"
     assert told(Amend(3, 5, (Entry(0, "a", (7,), False),))) == [Ready(3, 6)]
@@ -262,5 +262,5 @@ def test_old_orders_do_not_undo_new_ones() -> None:
     for later in range(4, 10):
         told(Install(later, 7, (), ()))
     assert sorted(node._tables) == [3, 9], "of versions that never came into force only the newest is kept"
-    assert told(Switch(2)) == []
+    assert told(UseVersion(2)) == []
     assert told(Amend(2, 9, ())) == [], "what is not known is not acknowledged"

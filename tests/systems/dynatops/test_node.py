@@ -15,7 +15,7 @@ from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
 from coterie.sim.run import simulate
 from coterie.systems.dynatops import SYSTEM
-from coterie.systems.dynatops.messages import TREE_HOPS_MAX, TreeAlive
+from coterie.systems.dynatops.messages import TREE_HOPS_MAX, EdgeAlive
 from coterie.systems.dynatops.node import DynatopsNode
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.trace import Traffic
@@ -93,7 +93,7 @@ def test_a_ring_of_edges_without_a_root_dissolves() -> None:
     for address in ring:
         planes[address].branches[0].epoch += 1
     before = simulation.book.sent[Traffic.TREE_KEEPALIVE]
-    simulation._send(ring[-1], (ring[0],), TreeAlive(0, 0, planes[ring[0]].branches[0].epoch))
+    simulation._send(ring[-1], (ring[0],), EdgeAlive(0, 0, planes[ring[0]].branches[0].epoch))
     simulation.run_until(simulation.now_s + 30.0)
     in_ring = simulation.book.sent[Traffic.TREE_KEEPALIVE] - before
     assert TREE_HOPS_MAX / 2 < in_ring < 6 * TREE_HOPS_MAX  # it ran round, and it died

@@ -8,7 +8,7 @@ import pytest
 
 from coterie.protocol.events import Send
 from coterie.protocol.node import OverlayNode
-from coterie.systems.dynatops.reconfiguration import Coordinator, Done, Order, Refused, Step, Switch, Tell
+from coterie.systems.dynatops.reconfiguration import Done, Order, Switch, SwitchLeader, SwitchStep, Tell, UnknownVersion
 from tests.systems.dynatops.switching import NODES, switch_under
 
 KINDS = ("none", "broker", "coordinator", "both")
@@ -60,9 +60,16 @@ def ordered(ears: Ears) -> Order:
 
 def test_steps_follow_only_when_everybody_is_done() -> None:
     ears = Ears()
-    coordinator = Coordinator(ears, retry_s=1.0)
+    coordinator = SwitchLeader(ears, retry_s=1.0)
     coordinator.begin(7, [1, 2])
-    for step in (Step.INIT, Step.OVERLAY, Step.PUBSUB, Step.REPAIR, Step.FINISH, Step.RETIRE):
+    for step in (
+        SwitchStep.INIT,
+        SwitchStep.OVERLAY,
+        SwitchStep.PUBSUB,
+        SwitchStep.REPAIR,
+        SwitchStep.FINISH,
+        SwitchStep.RETIRE,
+    ):
         order = ordered(ears)
         assert (order.version, order.step) == (7, step)
         coordinator.on_done(1, Done(7, order.ballot))
@@ -81,14 +88,14 @@ def test_steps_follow_only_when_everybody_is_done() -> None:
 @pytest.mark.parametrize("steps_done", range(6))
 def test_a_lost_participant_rolls_back_before_finish_and_not_after(steps_done: int) -> None:
     ears = Ears()
-    coordinator = Coordinator(ears, retry_s=1.0)
+    coordinator = SwitchLeader(ears, retry_s=1.0)
     coordinator.begin(7, [1, 2])
     for _ in range(steps_done):
         ballot = ordered(ears).ballot
         coordinator.on_done(1, Done(7, ballot))
         coordinator.on_done(2, Done(7, ballot))
     ballot = ordered(ears).ballot
-    coordinator.on_refused(2, Refused(7))
+    coordinator.on_refused(2, UnknownVersion(7))
     for _ in range(6):
         if coordinator.is_idle:
             break
@@ -103,14 +110,14 @@ def test_a_lost_participant_rolls_back_before_finish_and_not_after(steps_done: i
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        ([Tell(7, True, False), Tell(7, True, False)], Step.ROLLBACK),
-        ([Tell(7, True, True), Tell(7, True, False)], Step.FINISH),
-        ([Tell(7, True, False), Tell(7, False, False)], Step.ROLLBACK),
+        ([Tell(7, True, False), Tell(7, True, False)], SwitchStep.ROLLBACK),
+        ([Tell(7, True, True), Tell(7, True, False)], SwitchStep.FINISH),
+        ([Tell(7, True, False), Tell(7, False, False)], SwitchStep.ROLLBACK),
     ],
 )
-def test_a_coordinator_without_memory_asks_before_it_decides(told: list[Tell], expected: Step) -> None:
+def test_a_coordinator_without_memory_asks_before_it_decides(told: list[Tell], expected: SwitchStep) -> None:
     ears = Ears()
-    coordinator = Coordinator(ears, retry_s=1.0)
+    coordinator = SwitchLeader(ears, retry_s=1.0)
     coordinator.resume(7, [1, 2])
     ears.said()
     coordinator.on_told(1, told[0])
@@ -129,9 +136,9 @@ class Recorder:
         self.log.append(("begin", version))
         return True
 
-    def work(self, version: int, step: Step) -> bool:
+    def work(self, version: int, step: SwitchStep) -> bool:
         self.log.append((step.name, version))
-        return step is not Step.REPAIR
+        return step is not SwitchStep.REPAIR
 
     def use(self, version: int) -> None:
         self.log.append(("use", version))
@@ -143,22 +150,22 @@ class Recorder:
 def test_orders_that_come_late_or_twice_change_nothing() -> None:
     planes = Recorder()
     switch = Switch(planes, 3)
-    assert switch.on_order(Order(4, Step.INIT, 10, (1, 2))) == Done(4, 10)
-    assert switch.on_order(Order(4, Step.INIT, 10, (1, 2))) == Done(4, 10)
-    assert switch.on_order(Order(4, Step.OVERLAY, 11)) == Done(4, 11)
-    assert switch.on_order(Order(4, Step.REPAIR, 13)) is None
-    assert switch.on_order(Order(4, Step.OVERLAY, 11)) is None
-    assert switch.done(4, Step.REPAIR) == Done(4, 13)
-    assert switch.on_order(Order(4, Step.REPAIR, 13)) == Done(4, 13)
-    assert switch.on_order(Order(4, Step.FINISH, 14)) == Done(4, 14)
-    assert switch.on_order(Order(4, Step.RETIRE, 15)) == Done(4, 15)
-    assert switch.on_order(Order(4, Step.RETIRE, 15)) == Done(4, 15)
+    assert switch.on_order(Order(4, SwitchStep.INIT, 10, (1, 2))) == Done(4, 10)
+    assert switch.on_order(Order(4, SwitchStep.INIT, 10, (1, 2))) == Done(4, 10)
+    assert switch.on_order(Order(4, SwitchStep.OVERLAY, 11)) == Done(4, 11)
+    assert switch.on_order(Order(4, SwitchStep.REPAIR, 13)) is None
+    assert switch.on_order(Order(4, SwitchStep.OVERLAY, 11)) is None
+    assert switch.done(4, SwitchStep.REPAIR) == Done(4, 13)
+    assert switch.on_order(Order(4, SwitchStep.REPAIR, 13)) == Done(4, 13)
+    assert switch.on_order(Order(4, SwitchStep.FINISH, 14)) == Done(4, 14)
+    assert switch.on_order(Order(4, SwitchStep.RETIRE, 15)) == Done(4, 15)
+    assert switch.on_order(Order(4, SwitchStep.RETIRE, 15)) == Done(4, 15)
     assert planes.log == [("begin", 4), ("OVERLAY", 4), ("REPAIR", 4), ("use", 4), ("drop", 3)]
 
 
 def test_who_was_not_there_refuses_and_what_was_rolled_back_stays_so() -> None:
     switch = Switch(Recorder(), 3)
-    assert switch.on_order(Order(4, Step.PUBSUB, 10)) == Refused(4)
-    assert switch.on_order(Order(4, Step.ROLLBACK, 11)) == Done(4, 11)
-    assert switch.on_order(Order(4, Step.INIT, 12)) == Refused(4)
-    assert switch.on_order(Order(5, Step.INIT, 13)) == Done(5, 13)
+    assert switch.on_order(Order(4, SwitchStep.PUBSUB, 10)) == UnknownVersion(4)
+    assert switch.on_order(Order(4, SwitchStep.ROLLBACK, 11)) == Done(4, 11)
+    assert switch.on_order(Order(4, SwitchStep.INIT, 12)) == UnknownVersion(4)
+    assert switch.on_order(Order(5, SwitchStep.INIT, 13)) == Done(5, 13)

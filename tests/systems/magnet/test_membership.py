@@ -150,7 +150,7 @@ def test_a_graft_to_who_has_moved_before_its_sender_is_refused() -> None:
     before = node.state().parents
     graft = Graft(topic, (own - 100) & MASK, MASK, 9, (own + 50) & MASK, (own + 10) & MASK, 77)
     told = node.step(Received(8, graft), simulation.now_s)
-    assert [type(effect.message).__name__ for effect in told] == ["Leave", "Ping"]
+    assert [type(effect.message).__name__ for effect in told] == ["TreeLeave", "Ping"]
     assert all(effect.to == (8,) for effect in told)
     assert node.state().parents == before
 

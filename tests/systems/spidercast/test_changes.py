@@ -14,7 +14,7 @@ from coterie.protocol.events import Received, Send, Started, Stopping, Subscribe
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash, Restart, Stop
 from coterie.systems.spidercast import SYSTEM, measures
-from coterie.systems.spidercast.messages import Heartbeat, Leave
+from coterie.systems.spidercast.messages import Heartbeat, LinkLeave
 from coterie.systems.spidercast.node import SpiderCastNode
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.systems.spidercast.task import GREEDY, Task
@@ -67,7 +67,7 @@ def test_neighbours_replace_who_has_gone(fault: type[Stop] | type[Crash]) -> Non
 
 def test_an_orderly_leave_is_told_to_every_neighbour() -> None:
     node = started((1, 2))
-    assert node.step(Stopping(), 1.0) == [Send((1, 2), Leave(is_final=True))]
+    assert node.step(Stopping(), 1.0) == [Send((1, 2), LinkLeave(is_final=True))]
 
 
 def started(peers: tuple[int, ...]) -> SpiderCastNode:

@@ -11,7 +11,14 @@ from coterie.model import Relation
 from coterie.systems.tamara.bulk import TopicClusters
 from coterie.systems.tamara.exact import optimal_cost
 from coterie.systems.tamara.kmeans import join_by_cost, join_by_majority, kmeans_clusters
-from coterie.systems.tamara.planner import ClusterPlan, Search, cover_with, lower_bound, plain_cost, plan_clusters
+from coterie.systems.tamara.planner import (
+    ClusterPlan,
+    ClusterSearch,
+    cover_with,
+    lower_bound,
+    plain_cost,
+    plan_clusters,
+)
 from coterie.workloads.rates import per_interval
 from coterie.workloads.tamara import Clustered, arrivals, generate
 
@@ -56,7 +63,7 @@ def test_plans_cover_and_cost_what_they_say(seed: int, users: int, topics: int) 
 @given(seed=st.integers(0, 2**32), share=st.sampled_from([0.0, 0.3, 0.7]))
 def test_no_step_raises_the_cost(seed: int, share: float) -> None:
     interests, rate = tasteful(seed, 60, 15)
-    search = Search(interests, rate)
+    search = ClusterSearch(interests, rate)
     cost = search.result().overall
     for step in (search.cover_users, lambda: search.grow(share), search.adjust, search.cover_users, search.adjust):
         step()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coterie.fleets.export import haproxy
-from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
+from coterie.fleets.export.target import LinkShape, Mover, Piece, Remark, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import FleetLayout
 
@@ -31,7 +31,7 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
 TARGET = Target(
     name="emqx",
     says="EMQX: placement by HAProxy, disconnects by its API (untested)",
-    shape=Shape.MESH,
+    shape=LinkShape.MESH,
     pieces=pieces,
     moves=Mover.API,
     check=check,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import quote, unquote
 
-from coterie.fleets.export.target import BALANCER, Mover, Piece, Remark, Shape, Target
+from coterie.fleets.export.target import BALANCER, LinkShape, Mover, Piece, Remark, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import FleetLayout
 
@@ -134,7 +134,7 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
 TARGET = Target(
     name="haproxy",
     says="HAProxy's map of clients and its configuration; links stay as they are",
-    shape=Shape.PLACEMENT,
+    shape=LinkShape.PLACEMENT,
     pieces=pieces,
     moves=Mover.BALANCER,
     check=check,

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from coterie.errors import InputError
 from coterie.fleets.export import haproxy
-from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
+from coterie.fleets.export.target import LinkShape, Mover, Piece, Remark, Target
 from coterie.fleets.fleet import BrokerFleet, host_port
 from coterie.fleets.layout import Filters, FleetLayout
 from coterie.fleets.probing import Way
@@ -200,7 +200,7 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
 TARGET = Target(
     name="mosquitto-acl",
     says="a star of mosquitto bridges, pruned by the hub's access list, without a restart",
-    shape=Shape.STAR,
+    shape=LinkShape.STAR,
     pieces=pieces,
     moves=Mover.BALANCER,
     merge=merge,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from coterie.fleets.crossing import crossings_of_trees
 from coterie.fleets.export import haproxy
-from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
+from coterie.fleets.export.target import LinkShape, Mover, Piece, Remark, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import Filters, FleetLayout
 from coterie.fleets.probing import Way
@@ -105,7 +105,7 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
 TARGET = Target(
     name="mosquitto-bridges",
     says="mosquitto: a tree of bridges per topic, the fewest copies; takes a restart of the brokers",
-    shape=Shape.TREE_PER_TOPIC,
+    shape=LinkShape.TREE_PER_TOPIC,
     pieces=pieces,
     moves=Mover.BALANCER,
     check=check,

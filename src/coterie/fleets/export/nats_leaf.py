@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 
 from coterie.fleets.export.mosquitto_acl import hub_of
-from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
+from coterie.fleets.export.target import LinkShape, Mover, Piece, Remark, Target
 from coterie.fleets.fleet import BrokerFleet, host_port
 from coterie.fleets.layout import FleetLayout
 
@@ -60,7 +60,7 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
 TARGET = Target(
     name="nats-leaf",
     says="NATS: a star of leaf nodes around a hub",
-    shape=Shape.STAR,
+    shape=LinkShape.STAR,
     pieces=pieces,
     moves=Mover.NOBODY,
     check=check,

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from coterie.errors import InputError
-from coterie.fleets.export.target import Mover, Piece, Remark, Shape, Target
+from coterie.fleets.export.target import LinkShape, Mover, Piece, Remark, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import FleetLayout
 
@@ -111,7 +111,7 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
 TARGET = Target(
     name="nats-users",
     says="NATS: a list of users per server, so that every client is let in at its home only",
-    shape=Shape.MESH,
+    shape=LinkShape.MESH,
     pieces=pieces,
     moves=Mover.LISTS,
     merge=merge,

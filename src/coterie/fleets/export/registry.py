@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from coterie.errors import ConfigError
 from coterie.fleets.export import emqx, haproxy, mosquitto_acl, mosquitto_bridges, nats_leaf, nats_users, table
-from coterie.fleets.export.target import Mover, Shape, Target
+from coterie.fleets.export.target import LinkShape, Mover, Target
 from coterie.fleets.fleet import BrokerFleet
 
 TARGETS: dict[str, Target] = {
@@ -35,11 +35,11 @@ class Expressible:
 
 
 SYSTEMS_OF = {
-    Shape.PLACEMENT: ("mesh", "star"),  # links stay as they are: whichever of the two the fleet has
-    Shape.STAR: ("star:crossing=wanted",),
-    Shape.ONE_TREE: ("star:crossing=wanted",),
-    Shape.TREE_PER_TOPIC: ("coterie",),  # the links; a tree on them for each topic is made when it is written down
-    Shape.MESH: ("mesh",),
+    LinkShape.PLACEMENT: ("mesh", "star"),  # links stay as they are: whichever of the two the fleet has
+    LinkShape.STAR: ("star:crossing=wanted",),
+    LinkShape.ONE_TREE: ("star:crossing=wanted",),
+    LinkShape.TREE_PER_TOPIC: ("coterie",),  # the links; a tree on them for each topic is made when it is written down
+    LinkShape.MESH: ("mesh",),
 }
 
 
@@ -63,7 +63,7 @@ def chosen_targets(names: Sequence[str], fleet: BrokerFleet) -> list[Target]:
         raise ConfigError("--to", "", f"at least one of {', '.join(TARGETS)}")
     if len({target.speaks for target in chosen if target is not table.TARGET}) > 1:
         raise ConfigError("--to", ", ".join(names), "targets of one kind of broker")
-    if sum(target.shape in (Shape.STAR, Shape.TREE_PER_TOPIC) for target in chosen) > 1:
+    if sum(target.shape in (LinkShape.STAR, LinkShape.TREE_PER_TOPIC) for target in chosen) > 1:
         raise ConfigError("--to", ", ".join(names), "one target that says something about links")
     needs_map = any(target.moves is Mover.BALANCER for target in chosen)
     if needs_map and haproxy.TARGET not in chosen and fleet.balancer is not None:

@@ -8,14 +8,14 @@ import json
 from collections.abc import Iterable, Sequence
 
 from coterie.fleets.crossing import Crossings, crossings_of
-from coterie.fleets.export.target import Piece, Shape, Target
+from coterie.fleets.export.target import LinkShape, Piece, Target
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import FleetLayout
 
 
 def crossings(fleet: BrokerFleet, wanted: FleetLayout) -> Crossings:
     """A star if the fleet has a hub, otherwise one copy to each interested broker."""
-    return crossings_of(Shape.STAR if fleet.hub else Shape.MESH, wanted, fleet.hub, fleet.limits.prefixes)
+    return crossings_of(LinkShape.STAR if fleet.hub else LinkShape.MESH, wanted, fleet.hub, fleet.limits.prefixes)
 
 
 def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
@@ -47,6 +47,6 @@ def _csv(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 TARGET = Target(
     name="table",
     says="CSV and JSON: client, broker, topics per link; for anything else",
-    shape=Shape.MESH,
+    shape=LinkShape.MESH,
     pieces=pieces,
 )

@@ -18,7 +18,7 @@ from coterie.fleets.probing import Way
 BALANCER = "balancer"  # who is told of a changed map; a broker's name otherwise
 
 
-class Shape(Enum):
+class LinkShape(Enum):
     """What a target can say about links."""
 
     PLACEMENT = "placement only"  # links stay as they are
@@ -70,7 +70,7 @@ class Target:
 
     name: str
     says: str  # one sentence for people
-    shape: Shape
+    shape: LinkShape
     pieces: Callable[[BrokerFleet, FleetLayout], list[Piece]]
     moves: Mover = Mover.NOBODY
     merge: Callable[[Piece, str], str] = _new_alone  # the new piece and the text that is there now -> both together

@@ -84,7 +84,7 @@ class SemCast:
         self._terrain = terrain
         self._sample = sample
         self._demand = demand
-        self._shapes: dict[tuple[int, ...], Shape] = {}
+        self._shapes: dict[tuple[int, ...], TreeShape] = {}
         self.channels: dict[int, tuple[int, int, tuple[int, ...]]] = {}  # number -> (learned, all, members)
         for one in np.flatnonzero(demand.hosts.lengths).tolist():
             members = tuple(demand.hosts.row(one).tolist())
@@ -144,9 +144,9 @@ class SemCast:
             self._costs[learned, members] = self.shape(members).flood_cost(self._sample, _numbers(learned))
         return self._costs[learned, members]
 
-    def shape(self, members: tuple[int, ...]) -> Shape:
+    def shape(self, members: tuple[int, ...]) -> TreeShape:
         if members not in self._shapes:
-            self._shapes[members] = Shape(self._terrain, members)
+            self._shapes[members] = TreeShape(self._terrain, members)
         return self._shapes[members]
 
     def costs(self) -> tuple[float, float]:
@@ -161,7 +161,7 @@ class SemCast:
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class TreeShape:
     """A channel's tree; publishers reach it by shortest paths."""
 
     terrain: Terrain

@@ -22,16 +22,16 @@ from coterie.substrate.filters import Filter
 from coterie.systems.content.filtering import filter_of
 from coterie.systems.content.messages import (
     Amend,
+    AskReport,
+    BrokerHere,
+    BrokerReport,
+    DocumentSample,
     Entry,
-    Here,
     Install,
     Known,
     Ready,
-    Report,
-    Sample,
     Suspect,
-    Switch,
-    Tell,
+    UseVersion,
 )
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.routing import Installed, Outlook, Sampled, topic_order
@@ -50,7 +50,7 @@ def link_costs(neighbours: tuple[int, ...], costs: tuple[float, ...]) -> dict[in
 
 
 @dataclass
-class Broker:
+class Member:
     """One broker as the coordinator knows it."""
 
     life: int
@@ -76,7 +76,7 @@ class Coordinator:
         self._parameters = parameters
         self._send = send
         self._alarm = alarm
-        self.brokers: dict[int, Broker] = {}
+        self.brokers: dict[int, Member] = {}
         self.active: Installed | None = None
         self.candidate: Installed | None = None
         self._tables: dict[int, dict[int, Table]] = {}  # version -> broker -> entries
@@ -90,18 +90,18 @@ class Coordinator:
     # --- what brokers say ---
 
     def receive(self, source: int, message: Message, now_s: float) -> None:
-        if isinstance(message, Report):
+        if isinstance(message, BrokerReport):
             self._report(source, message, now_s)
-        elif isinstance(message, Here):
+        elif isinstance(message, BrokerHere):
             self._here(source, message, now_s)
         elif isinstance(message, Ready):
             self._ready(source, message)
         elif isinstance(message, Suspect):
             self.lose(message.peer)
-        elif isinstance(message, Sample) and source in self.brokers:
+        elif isinstance(message, DocumentSample) and source in self.brokers:
             self._samples.append((now_s, (source, message.topic, message.attributes, message.size_bytes)))
 
-    def _report(self, source: int, report: Report, now_s: float) -> None:
+    def _report(self, source: int, report: BrokerReport, now_s: float) -> None:
         self._send(source, Known(report.number))
         known = self.brokers.get(source)
         if known is not None and known.life == report.life and report.number <= known.number and known.is_up:
@@ -109,7 +109,7 @@ class Coordinator:
             return
         self._newest = max(self._newest, report.version)
         topics = dict.fromkeys(topic_order(report.topics))
-        fresh = Broker(report.life, report.number, link_costs(report.neighbours, report.costs), topics, now_s)
+        fresh = Member(report.life, report.number, link_costs(report.neighbours, report.costs), topics, now_s)
         self.brokers[source] = fresh
         if known is None or not known.is_up or known.neighbours != fresh.neighbours:
             self._rebuild_soon()
@@ -121,14 +121,14 @@ class Coordinator:
             changed = [topic for topic in {**known.topics, **topics} if (topic in known.topics) != (topic in topics)]
             self._amend(topic_order(changed), now_s)
 
-    def _here(self, source: int, here: Here, now_s: float) -> None:
+    def _here(self, source: int, here: BrokerHere, now_s: float) -> None:
         known = self.brokers.get(source)
         if known is None or not known.is_up or known.life != here.life:
-            self._send(source, Tell())
+            self._send(source, AskReport())
             return
         known.heard_s = now_s
         if self.active is not None and here.version != self.active.version and known.version >= self.active.version:
-            self._send(source, Switch(self.active.version))
+            self._send(source, UseVersion(self.active.version))
 
     def _ready(self, source: int, ready: Ready) -> None:
         known = self.brokers.get(source)
@@ -259,7 +259,7 @@ class Coordinator:
             branches = tuple(installed.branch(group, address) for group in range(len(installed.parents)))
             self._send(address, Install(installed.version, self._revision, branches, tuple(table.values())))
             if installed is self.active:
-                self._send(address, Switch(installed.version))
+                self._send(address, UseVersion(installed.version))
 
     def _switch_if_ready(self) -> None:
         candidate = self.candidate
@@ -270,7 +270,7 @@ class Coordinator:
         self.active, self.candidate = candidate, None
         self._tables = {candidate.version: self._tables[candidate.version]}
         for address in candidate.outlook.addresses:
-            self._send(address, Switch(candidate.version))
+            self._send(address, UseVersion(candidate.version))
 
     def _amend(self, topics: list[Topic], now_s: float) -> None:
         """Bring the tables of every version up to date with what brokers want now."""

@@ -157,7 +157,7 @@ class FilteredTree:
 
 
 @dataclass(frozen=True)
-class Delivery:
+class DocumentFate:
     """What became of one document: who got it, how often somebody got it again, and how many links it crossed."""
 
     reached: tuple[int, ...]
@@ -171,9 +171,9 @@ class FilterRouter:
     def __init__(self, trees: Sequence[RootedTree], groups: Sequence[Mapping[int, Sequence[Filter]]]) -> None:
         self.trees = [FilteredTree(tree, wanted) for tree, wanted in zip(trees, groups, strict=True)]
 
-    def publish(self, document: Document, publisher: int) -> Delivery:
+    def publish(self, document: Document, publisher: int) -> DocumentFate:
         """One copy on the tree of every group it matches."""
         routes = [tree.route(document, publisher) for tree in self.trees if tree.matches(document)]
         arrivals = [node for reached, _ in routes for node in reached]
         reached = tuple(sorted(set(arrivals)))
-        return Delivery(reached, len(arrivals) - len(reached), sum(crossed for _, crossed in routes))
+        return DocumentFate(reached, len(arrivals) - len(reached), sum(crossed for _, crossed in routes))

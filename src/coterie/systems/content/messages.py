@@ -29,7 +29,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
         return not self.links and not self.is_host
 
 
-class Branch(msgspec.Struct, frozen=True, array_like=True):
+class TreePlace(msgspec.Struct, frozen=True, array_like=True):
     """A node's place in a group's tree; the root's parent is -1."""
 
     group: int
@@ -45,7 +45,7 @@ class Document(EventMessage, frozen=True):
     group: int
 
 
-class Report(Message, frozen=True):
+class BrokerReport(Message, frozen=True, tag="Report"):
     """All that the coordinator has to know of a broker. `life` changes when it restarts, `number` with each report."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -64,13 +64,13 @@ class Known(Message, frozen=True):
     number: int
 
 
-class Tell(Message, frozen=True):
+class AskReport(Message, frozen=True, tag="Tell"):
     """The coordinator does not know you: report."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
 
 
-class Here(Message, frozen=True):
+class BrokerHere(Message, frozen=True, tag="Here"):
     """A broker is alive and routes by this version."""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
@@ -91,7 +91,7 @@ class Install(Message, frozen=True):
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
     version: int
     revision: int
-    branches: tuple[Branch, ...]
+    branches: tuple[TreePlace, ...]
     entries: tuple[Entry, ...]
 
 
@@ -112,14 +112,14 @@ class Ready(Message, frozen=True):
     revision: int
 
 
-class Switch(Message, frozen=True):
+class UseVersion(Message, frozen=True, tag="Switch"):
     """Everybody has this version: publish by it."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
     version: int
 
 
-class Sample(Message, frozen=True):
+class DocumentSample(Message, frozen=True, tag="Sample"):
     """A document published at the sender, drawn with probability p (section VI); attributes only if filters exist."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -128,7 +128,7 @@ class Sample(Message, frozen=True):
     size_bytes: int = 0
 
 
-class Alive(Message, frozen=True):
+class LinkAlive(Message, frozen=True, tag="Alive"):
     """The link between two brokers works; one per link and direction serves all trees."""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
@@ -136,15 +136,15 @@ class Alive(Message, frozen=True):
 
 MESSAGES: tuple[type[Message], ...] = (
     Document,
-    Report,
+    BrokerReport,
     Known,
-    Tell,
-    Here,
+    AskReport,
+    BrokerHere,
     Suspect,
     Install,
     Amend,
     Ready,
-    Switch,
-    Sample,
-    Alive,
+    UseVersion,
+    DocumentSample,
+    LinkAlive,
 )

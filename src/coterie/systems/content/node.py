@@ -16,20 +16,20 @@ from coterie.substrate.filters import Filter
 from coterie.systems.content.coordinator import RETRY_S, Coordinator
 from coterie.systems.content.filtering import Gates, attributes_of, filter_of
 from coterie.systems.content.messages import (
-    Alive,
     Amend,
-    Branch,
+    AskReport,
+    BrokerHere,
+    BrokerReport,
     Document,
+    DocumentSample,
     Entry,
-    Here,
     Install,
     Known,
+    LinkAlive,
     Ready,
-    Report,
-    Sample,
     Suspect,
-    Switch,
-    Tell,
+    TreePlace,
+    UseVersion,
 )
 from coterie.systems.content.parameters import ContentParameters
 
@@ -37,12 +37,12 @@ REPORT_S = 0.5  # subscriptions that arrive together make one report
 WAITING_MAX = 256  # documents published before the first tables came
 
 
-class Tables:
+class RoutingTables:
     """One version's tables at one broker: (topic or filter, group) -> links, and the broker's place in every tree."""
 
     def __init__(self, install: Install) -> None:
         self.revision = install.revision
-        self.branches: tuple[Branch, ...] = install.branches
+        self.branches: tuple[TreePlace, ...] = install.branches
         self.entries: dict[Topic, dict[int, Entry]] = {}
         self.gates = Gates()
         self.apply(install.entries)
@@ -92,7 +92,7 @@ class ContentNode(OverlayNode):
         self._costs: tuple[float, ...] = ()  # of the links to them, where they are not all 1
         self._topics: dict[Topic, None] = {}
         self._filters: dict[Topic, Filter] = {}  # those of the topics that are filters
-        self._tables: dict[int, Tables] = {}  # the version in force, the one before, the one to come
+        self._tables: dict[int, RoutingTables] = {}  # the version in force, the one before, the one to come
         self._active = -1
         self._waiting: deque[Event] = deque(maxlen=WAITING_MAX)
         self._seen = Seen(parameters.seen_capacity)
@@ -135,10 +135,10 @@ class ContentNode(OverlayNode):
         elif timer == "report again":
             self._report()
         elif timer == "alive":
-            self.send_all(self._neighbours, Alive())
+            self.send_all(self._neighbours, LinkAlive())
             self.set_timer("alive", self._heartbeat_s)
         elif timer == "here":
-            self._tell_coordinator(Here(self._life, self._active))
+            self._tell_coordinator(BrokerHere(self._life, self._active))
             if self._desk is not None:
                 self._desk.on_alarm("interval", self.now_s)
             self.set_timer("here", HEARTBEAT_S)
@@ -170,14 +170,14 @@ class ContentNode(OverlayNode):
         newest = max(self._tables, default=-1)
         self.set_timer("report again", RETRY_S)
         topics = tuple(self._topics)
-        self._tell_coordinator(Report(self._life, self._number, newest, self._neighbours, topics, self._costs))
+        self._tell_coordinator(BrokerReport(self._life, self._number, newest, self._neighbours, topics, self._costs))
 
     def on_receive(self, source: int, message: Message) -> None:
         if isinstance(message, Document):
             self._pass_on(source, message)
-        elif isinstance(message, Alive):
+        elif isinstance(message, LinkAlive):
             self._suspected_s.pop(source, None)
-        elif isinstance(message, Report | Here | Ready | Suspect | Sample):
+        elif isinstance(message, BrokerReport | BrokerHere | Ready | Suspect | DocumentSample):
             if self._desk is not None:
                 self._desk.receive(source, message, self.now_s)
         elif source == self._parameters.coordinator:
@@ -188,7 +188,7 @@ class ContentNode(OverlayNode):
         if isinstance(message, Known):
             if message.number == self._number:
                 self.cancel_timer("report again")
-        elif isinstance(message, Tell):
+        elif isinstance(message, AskReport):
             self._number += 1
             self._report()
         elif isinstance(message, Install):
@@ -200,7 +200,7 @@ class ContentNode(OverlayNode):
                     tables.revision = message.revision
                     tables.apply(message.entries)
                 self._tell_coordinator(Ready(message.version, tables.revision))
-        elif isinstance(message, Switch) and message.version in self._tables and message.version > self._active:
+        elif isinstance(message, UseVersion) and message.version in self._tables and message.version > self._active:
             previous, self._active = self._active, message.version
             self._tables = {version: kept for version, kept in self._tables.items() if version >= previous}
             while self._waiting:
@@ -213,7 +213,9 @@ class ContentNode(OverlayNode):
         if known is None or install.revision > known.revision:
             # Of versions that never came into force only the newest can.
             kept = [version for version in self._tables if version <= self._active or version > install.version]
-            self._tables = {version: self._tables[version] for version in kept} | {install.version: Tables(install)}
+            self._tables = {version: self._tables[version] for version in kept} | {
+                install.version: RoutingTables(install)
+            }
         self._tell_coordinator(Ready(install.version, self._tables[install.version].revision))
 
     # --- documents ---
@@ -223,7 +225,7 @@ class ContentNode(OverlayNode):
         tables = self._tables.get(self._active)
         if self.random.random() < self._parameters.sampling:
             attributes = attributes_of(event) if tables is not None and tables.gates else {}
-            self._tell_coordinator(Sample(event.topic, dict(attributes), len(event.payload)))
+            self._tell_coordinator(DocumentSample(event.topic, dict(attributes), len(event.payload)))
         if tables is None:
             self._waiting.append(event)
         else:

@@ -13,7 +13,7 @@ from coterie.substrate.filters import Document, Filter
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import Demand
 from coterie.systems.content.filtering import FilteredTree, Matcher, filter_of, topic_of
-from coterie.systems.content.messages import Branch, Entry
+from coterie.systems.content.messages import Entry, TreePlace
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.plan import learn
 from coterie.systems.content.strategy import Strategy, cheapest_group
@@ -149,8 +149,8 @@ class Installed:
             self._group[key] = cheapest_group(outlook.terrain, outlook.demand, known, which)
         return self._group[key]
 
-    def branch(self, group: int, node: int) -> Branch:
-        return Branch(group, self.parents[group][node], tuple(self.children[group][node]))
+    def branch(self, group: int, node: int) -> TreePlace:
+        return TreePlace(group, self.parents[group][node], tuple(self.children[group][node]))
 
     def entries(self, group: int, topic: Topic, hosts: Sequence[int]) -> dict[int, Entry]:
         """For every node the tree links beyond which a host lies; nodes with neither link nor host are left out."""

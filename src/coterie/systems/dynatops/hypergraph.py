@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Partition:
+class PricedPlacement:
     """A placement and what it costs."""
 
     node_of: Index
@@ -35,7 +35,7 @@ class Partition:
     load: NDArray[np.int64]  # subscriptions held at each broker
 
     @classmethod
-    def of(cls, seats: Seats, rates: Floats) -> Partition:
+    def of(cls, seats: Seats, rates: Floats) -> PricedPlacement:
         return cls(seats.part, books.touched(seats.counts, rates), np.rint(seats.load[:, 0]).astype(np.int64))
 
     @property
@@ -55,12 +55,12 @@ def search_of(interests: Relation, rates: Floats, broker_count: int, imbalance: 
     return Search(crowd, rates, broker_count, limits.capacity, np.random.default_rng(seed))
 
 
-def partition_of(interests: Relation, rates: Floats, node_of: Index, broker_count: int) -> Partition:
+def partition_of(interests: Relation, rates: Floats, node_of: Index, broker_count: int) -> PricedPlacement:
     crowd = books.crowd_of(interests.indptr, interests.columns)
-    return Partition.of(books.seats_of(crowd, node_of, interests.column_count, broker_count), rates)
+    return PricedPlacement.of(books.seats_of(crowd, node_of, interests.column_count, broker_count), rates)
 
 
-def partitioned(workload: Workload, imbalance: float, seed: int) -> Partition:
+def partitioned(workload: Workload, imbalance: float, seed: int) -> PricedPlacement:
     """The best of searches from nothing, from Algorithm 1 without clusters, and from the given placement.
 
     Growing gathers topics that come in groups; Algorithm 1 with a view of all brokers is the better start where

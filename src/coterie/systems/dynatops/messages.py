@@ -15,7 +15,7 @@ from coterie.trace import Traffic
 TREE_HOPS_MAX = 64  # a request that has come further runs in circles
 
 
-class Join(Message, frozen=True):
+class RootJoin(Message, frozen=True, tag="Join"):
     """On its way to the root: lead the topic's tree to this broker at this position."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -27,7 +27,7 @@ class Join(Message, frozen=True):
     hops: int = 1
 
 
-class Graft(Message, frozen=True):
+class TreeGraft(Message, frozen=True, tag="Graft"):
     """On its way down from the root to the member: you are my child from now on; `epoch` names the edge."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -57,7 +57,7 @@ class Dissolve(Message, frozen=True):
     topic: Topic
 
 
-class TreeAlive(Message, frozen=True):
+class EdgeAlive(Message, frozen=True, tag="TreeAlive"):
     """From the root down, once per interval: this edge stands. Edges left over from a crash may form a ring, which has
     no root: `hops` lets the word that runs in it die, then its brokers hear nothing and join again."""
 
@@ -75,14 +75,14 @@ class Inbound(EventMessage, frozen=True):
     version: int = 0
 
 
-class Multicast(EventMessage, frozen=True):
+class TreeMulticast(EventMessage, frozen=True, tag="Multicast"):
     """An event on its way down the tree."""
 
     traffic: ClassVar[Traffic] = Traffic.EVENT
     version: int = 0
 
 
-class Here(Message, frozen=True):
+class VersionHere(Message, frozen=True, tag="Here"):
     """I use this version and sit at this position; `asks`: and you? `is_sure`: not freshly started.
 
     `near` are the peers next to me on the ring, so that neighbours who have missed each other meet (Chord's stabilise).
@@ -96,7 +96,7 @@ class Here(Message, frozen=True):
     near: tuple[tuple[int, int], ...] = ()
 
 
-class InForce(Message, frozen=True):
+class OtherVersion(Message, frozen=True, tag="InForce"):
     """Another version than yours is in use; you had position `position` in it, if `is_known`."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -148,15 +148,15 @@ class Adopted(Message, frozen=True):
 
 
 MESSAGES: tuple[type[Message], ...] = (
-    Join,
-    Graft,
+    RootJoin,
+    TreeGraft,
     Prune,
     Dissolve,
-    TreeAlive,
+    EdgeAlive,
     Inbound,
-    Multicast,
-    Here,
-    InForce,
+    TreeMulticast,
+    VersionHere,
+    OtherVersion,
     Announce,
     Handover,
     HandoverTaken,

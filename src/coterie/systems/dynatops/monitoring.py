@@ -40,7 +40,7 @@ class RateEstimate:
 
 
 @dataclass(frozen=True, eq=False)
-class Decision:
+class RoundDecision:
     """What a round of the reconfiguration process came to. `slot_of` is the old configuration if nothing pays."""
 
     slot_of: Index
@@ -55,17 +55,17 @@ class Decision:
         return self.moved > 0
 
 
-def decide(slots: Slots, per_period: Instance, slot_of: Index, beta: float, method: str = "paper") -> Decision:
+def decide(slots: Slots, per_period: Instance, slot_of: Index, beta: float, method: str = "paper") -> RoundDecision:
     """Algorithm 2, steps 2 and 3. Rates of `per_period` are events in one free period."""
     brokers, topics = per_period.wants.shape
     before = slotcost.total_cost(slotcost.stand(per_period, slot_of))
-    stay = Decision(slot_of, False, before, before, 0.0, 0)
+    stay = RoundDecision(slot_of, False, before, before, 0.0, 0)
     if before <= beta * float(reconfiguration_cost(brokers, topics, brokers)):
         return stay
-    best = Decision(slot_of, True, before, before, 0.0, 0)
+    best = RoundDecision(slot_of, True, before, before, 0.0, 0)
     for candidate, cost, price, moved in _candidates(slots, per_period, slot_of, method):
         if before - cost - price > best.cost_before - best.cost_after - best.price:
-            best = Decision(candidate, True, before, cost, price, moved)
+            best = RoundDecision(candidate, True, before, cost, price, moved)
     return best
 
 

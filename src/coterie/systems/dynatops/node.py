@@ -19,14 +19,14 @@ from coterie.systems.dynatops.plane import Plane
 from coterie.systems.dynatops.reconfiguration import (
     GRACE_S,
     Ask,
-    Coordinator,
     Done,
     Order,
-    Refused,
-    Report,
-    Step,
     Switch,
+    SwitchLeader,
+    SwitchReport,
+    SwitchStep,
     Tell,
+    UnknownVersion,
 )
 from coterie.systems.key_routing import AskState, RingNode, TellState
 from coterie.systems.reliable_events import ACKNOWLEDGE, RETRY, Keeper, Offer, Replay, Status
@@ -55,16 +55,16 @@ class DynatopsNode(RingNode):
         self._switch = Switch(self, 0)
         self._is_sure = False
         self._started_s = 0.0
-        self._coordinator = Coordinator(self, parameters.retry_s) if address == parameters.coordinator else None
+        self._coordinator = SwitchLeader(self, parameters.retry_s) if address == parameters.coordinator else None
         self._reported: dict[int, float] = {}  # broker -> when it last reported, at the coordinator
         self._handlers = {
-            wire.Join: lambda source, message, plane: plane.on_join(message),
-            wire.Graft: lambda source, message, plane: plane.on_graft(source, message),
+            wire.RootJoin: lambda source, message, plane: plane.on_join(message),
+            wire.TreeGraft: lambda source, message, plane: plane.on_graft(source, message),
             wire.Prune: lambda source, message, plane: plane.on_prune(source, message),
             wire.Dissolve: lambda source, message, plane: plane.on_dissolve(source, message),
-            wire.TreeAlive: lambda source, message, plane: plane.on_tree_alive(source, message),
+            wire.EdgeAlive: lambda source, message, plane: plane.on_tree_alive(source, message),
             wire.Inbound: lambda source, message, plane: plane.towards_root(message.event, message.hops, source),
-            wire.Multicast: lambda source, message, plane: plane.spread(message.event, message.hops, source),
+            wire.TreeMulticast: lambda source, message, plane: plane.spread(message.event, message.hops, source),
             wire.Announce: lambda source, message, plane: plane.router.learn(source, message.position),
             wire.Adopt: self._on_adopt,
         }
@@ -78,7 +78,7 @@ class DynatopsNode(RingNode):
         return self._switch
 
     @property
-    def coordinator(self) -> Coordinator | None:
+    def coordinator(self) -> SwitchLeader | None:
         return self._coordinator
 
     def make_router(self, position: int) -> ChordRouter:
@@ -143,19 +143,21 @@ class DynatopsNode(RingNode):
             case Replay(event=event, hops=hops, to_root=to_root, age_s=age_s):
                 pass_on = self.plane.towards_root if to_root else self.plane.spread
                 pass_on(event, hops, source, age_s)
-            case wire.Here():
+            case wire.VersionHere():
                 self._on_here(source, message)
-            case wire.InForce():
+            case wire.OtherVersion():
                 self._on_in_force(source, message)
             case wire.Handover() | wire.HandoverTaken() | wire.Adopted():
                 self._on_transfer(source, message)
             case Order() | Ask() if not self._is_sure:
-                self._answer(Refused(message.version), source)  # what we started with may never have been in force
+                self._answer(
+                    UnknownVersion(message.version), source
+                )  # what we started with may never have been in force
             case Order():
                 self._answer(self._switch.on_order(message), source)
             case Ask():
                 self._answer(self._switch.tell(message.version), source)
-            case Done() | Refused() | Tell() | Report():
+            case Done() | UnknownVersion() | Tell() | SwitchReport():
                 self._coordinate(source, message)
             case AskState():
                 known = [contact for contact in self.router.state_for(message.position) if contact[0] != source]
@@ -240,9 +242,9 @@ class DynatopsNode(RingNode):
 
     # --- who is where, in which version ---
 
-    def _here(self, asks: bool = False) -> wire.Here:
+    def _here(self, asks: bool = False) -> wire.VersionHere:
         near = (*self.router.predecessors()[:2], *self.router.successors()[:2])
-        return wire.Here(self._switch.version, self.router.position, asks, self._is_sure, near)
+        return wire.VersionHere(self._switch.version, self.router.position, asks, self._is_sure, near)
 
     def _ping(self, peers: list[int]) -> None:
         self.send_all(peers, self._here())
@@ -255,7 +257,7 @@ class DynatopsNode(RingNode):
         if self._is_joining:
             self.send_all(fresh, AskState(self.router.position))
 
-    def _on_here(self, source: int, message: wire.Here) -> None:
+    def _on_here(self, source: int, message: wire.VersionHere) -> None:
         if message.version == self._switch.version:
             self._is_sure = self._is_sure or message.is_sure
             self._hear(source, message.position)
@@ -263,7 +265,7 @@ class DynatopsNode(RingNode):
             if message.asks:
                 self._ping([source])
         elif message.is_sure and message.version > max(self._switch.version, self._switch.revoked):
-            self._on_in_force(source, wire.InForce(message.version, 0, False, -1))
+            self._on_in_force(source, wire.OtherVersion(message.version, 0, False, -1))
         elif self._is_sure and not (message.is_sure and message.version in self._planes):
             self._correct(source)
 
@@ -273,9 +275,9 @@ class DynatopsNode(RingNode):
         if position is None:
             position = self._lost.get(source)
         version, revoked = self._switch.version, self._switch.revoked
-        self.send(source, wire.InForce(version, position or 0, position is not None, revoked))
+        self.send(source, wire.OtherVersion(version, position or 0, position is not None, revoked))
 
-    def _on_in_force(self, source: int, message: wire.InForce) -> None:
+    def _on_in_force(self, source: int, message: wire.OtherVersion) -> None:
         """Follow, if we know nothing better: freshly started, behind, or in a version that was taken back."""
         mine = self._switch.version
         is_newer = message.version > mine and message.version > self._switch.revoked
@@ -287,7 +289,7 @@ class DynatopsNode(RingNode):
         self._is_joining = True
         self.send(source, AskState(self.router.position))
 
-    def _move_to(self, message: wire.InForce) -> None:
+    def _move_to(self, message: wire.OtherVersion) -> None:
         """Start again in another version: at the planned place, at the place we had, or at a place of our own."""
         plan = self._plans.get(message.version)
         position = node_position(self.address, message.version)
@@ -327,14 +329,14 @@ class DynatopsNode(RingNode):
         self._transfer = None
         return True
 
-    def work(self, version: int, step: Step) -> bool:
+    def work(self, version: int, step: SwitchStep) -> bool:
         plane = self._planes[version]
         old = self._planes[self._switch.old]
-        if step is Step.OVERLAY:
+        if step is SwitchStep.OVERLAY:
             if plane.router.position != old.router.position:
                 self.send_all(plane.router.announce_targets(), wire.Announce(version, plane.router.position))
             return True
-        if step is Step.PUBSUB:
+        if step is SwitchStep.PUBSUB:
             self._transfer = Transfer(self, old, plane, self._parameters.retry_s)
             self._transfer.begin()
             return self._transfer.is_done
@@ -376,8 +378,8 @@ class DynatopsNode(RingNode):
         switch = self._switch
         if switch.pending < 0:
             return
-        is_handed_over = switch.step is Step.PUBSUB and self._transfer is not None and self._transfer.is_done
-        is_repaired = switch.step is Step.REPAIR and not self._planes[switch.pending].joining
+        is_handed_over = switch.step is SwitchStep.PUBSUB and self._transfer is not None and self._transfer.is_done
+        is_repaired = switch.step is SwitchStep.REPAIR and not self._planes[switch.pending].joining
         if switch.step is not None and (is_handed_over or is_repaired):
             self._answer(switch.done(switch.pending, switch.step))
 
@@ -394,7 +396,7 @@ class DynatopsNode(RingNode):
 
     def _report(self) -> None:
         switch = self._switch
-        report = Report(switch.version, switch.pending, switch.participants if switch.pending >= 0 else ())
+        report = SwitchReport(switch.version, switch.pending, switch.participants if switch.pending >= 0 else ())
         if self._coordinator is None:
             self.send(self._parameters.coordinator, report)
         else:
@@ -417,11 +419,11 @@ class DynatopsNode(RingNode):
             return
         if isinstance(message, Done):
             coordinator.on_done(source, message)
-        elif isinstance(message, Refused):
+        elif isinstance(message, UnknownVersion):
             coordinator.on_refused(source, message)
         elif isinstance(message, Tell):
             coordinator.on_told(source, message)
-        elif isinstance(message, Report):
+        elif isinstance(message, SwitchReport):
             self._reported.pop(source, None)
             self._reported[source] = self.now_s
             if message.pending >= 0 and coordinator.is_idle:

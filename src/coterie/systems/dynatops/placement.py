@@ -109,7 +109,7 @@ def place_by_similarity(
 
 
 @dataclass
-class Step:
+class TimelineStep:
     """What one step of a timeline did: users that changed brokers, and what brokers took up (+1) and gave up (-1)."""
 
     handovers: int
@@ -139,7 +139,7 @@ class Follower:
     _updated_s: float = field(default=0.0)
     _turn: int = 0
 
-    def advance(self, until_s: float) -> Step:
+    def advance(self, until_s: float) -> TimelineStep:
         """Everything up to and including this moment."""
         timeline = self.timeline
         end = int(np.searchsorted(timeline.time_s, until_s, side="right"))
@@ -162,9 +162,9 @@ class Follower:
             float(self.room),
         )
         self._next = end
-        return self._update(until_s, Step(int(handovers), broker, topic, sign))
+        return self._update(until_s, TimelineStep(int(handovers), broker, topic, sign))
 
-    def _update(self, now_s: float, step: Step) -> Step:
+    def _update(self, now_s: float, step: TimelineStep) -> TimelineStep:
         """Once per T_update (as often as we look) brokers exchange state, or ours are looked over as a whole."""
         updates = int((now_s - self._updated_s) // self.update_s)
         self._updated_s += updates * self.update_s
@@ -175,7 +175,7 @@ class Follower:
             return self._look_over(step)
         return step
 
-    def _look_over(self, step: Step) -> Step:
+    def _look_over(self, step: TimelineStep) -> TimelineStep:
         """A part of the users once more, alone and by exchange, where that saves the price of a handover."""
         users, rates = self.users, self.timeline.start.rates
         held = users.held >= 0
@@ -196,7 +196,7 @@ class Follower:
         broker, topic = (index.astype(np.int32) for index in np.nonzero(change))
         moved = int(np.count_nonzero(seats.part != users.node_of))
         settle_at(users, seats.part)
-        return Step(
+        return TimelineStep(
             step.handovers + moved,
             np.concatenate([step.broker, broker]),
             np.concatenate([step.topic, topic]),

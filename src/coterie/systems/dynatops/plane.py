@@ -18,12 +18,12 @@ from coterie.substrate.identifiers import topic_key
 from coterie.systems.dynatops.messages import (
     TREE_HOPS_MAX,
     Dissolve,
-    Graft,
+    EdgeAlive,
     Inbound,
-    Join,
-    Multicast,
     Prune,
-    TreeAlive,
+    RootJoin,
+    TreeGraft,
+    TreeMulticast,
 )
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.systems.reliable_events import Keeper, Replay
@@ -32,7 +32,7 @@ SILENT_HEARTBEATS = 2.5  # a root not heard of for so long is lost
 IDLE_S = 10.0  # how long an edge nobody needs may wait for the Graft that explains it
 
 
-class Branch:
+class TreeBranch:
     """What a broker knows of one tree it is on."""
 
     __slots__ = ("children", "epoch", "heard_s", "key", "parent")
@@ -66,7 +66,7 @@ class Plane:
         self._retry_s = parameters.retry_s
         self._heartbeat_s = parameters.tree_heartbeat_s
         self._keeper = keeper
-        self.branches: dict[Topic, Branch] = {}
+        self.branches: dict[Topic, TreeBranch] = {}
         self.joining: dict[Topic, int] = {}  # topics asked for and not yet reached, with attempts made
         self.is_open = True  # follows the subscriptions; a plane under construction does not yet
         self._epoch = 0
@@ -92,7 +92,7 @@ class Plane:
         if topic in self.joining:
             self._ask(topic)
 
-    def is_root(self, branch: Branch) -> bool:
+    def is_root(self, branch: TreeBranch) -> bool:
         return self.router.next_hop(branch.key) is None
 
     def needs(self, topic: Topic) -> bool:
@@ -113,16 +113,16 @@ class Plane:
         attempts = self.joining[topic]
         self.joining[topic] = attempts + 1
         back_s = self._node.now_s - self._wants.get(topic, 0.0)
-        self._node.send(towards, Join(self.version, topic, self._node.address, self.router.position, back_s))
+        self._node.send(towards, RootJoin(self.version, topic, self._node.address, self.router.position, back_s))
         self._node.set_timer(("join", self.version, topic), min(self._retry_s * 2**attempts, self._heartbeat_s))
 
-    def _branch(self, topic: Topic) -> Branch:
+    def _branch(self, topic: Topic) -> TreeBranch:
         branch = self.branches.get(topic)
         if branch is None:
-            branch = self.branches[topic] = Branch(topic, self._node.now_s)
+            branch = self.branches[topic] = TreeBranch(topic, self._node.now_s)
         return branch
 
-    def _cut_from_parent(self, topic: Topic, branch: Branch) -> None:
+    def _cut_from_parent(self, topic: Topic, branch: TreeBranch) -> None:
         if branch.parent is not None:
             self._node.send(branch.parent, Prune(self.version, topic, branch.epoch))
             branch.parent, branch.epoch = None, -1
@@ -140,12 +140,12 @@ class Plane:
 
     # --- messages about trees ---
 
-    def on_join(self, message: Join) -> None:
+    def on_join(self, message: RootJoin) -> None:
         towards = self.router.next_hop(topic_key(message.topic))
         if towards is not None:
             if message.hops < TREE_HOPS_MAX:
                 hops = message.hops + 1
-                onward = Join(self.version, message.topic, message.member, message.position, message.back_s, hops)
+                onward = RootJoin(self.version, message.topic, message.member, message.position, message.back_s, hops)
                 self._node.send(towards, onward)
             return
         branch = self._branch(message.topic)
@@ -153,7 +153,7 @@ class Plane:
         self._lead_on(branch, message, hops=1)
         self._prune_if_idle(message.topic)
 
-    def on_graft(self, source: int, message: Graft) -> None:
+    def on_graft(self, source: int, message: TreeGraft) -> None:
         topic = message.topic
         branch = self._branch(topic)
         self._offered(topic, branch, source, message.epoch)
@@ -161,18 +161,18 @@ class Plane:
             self._lead_on(branch, message, message.hops + 1)
         self._prune_if_idle(topic)
 
-    def _lead_on(self, branch: Branch, message: Join | Graft, hops: int) -> None:
+    def _lead_on(self, branch: TreeBranch, message: RootJoin | TreeGraft, hops: int) -> None:
         """The next edge of the path to the member."""
         topic, member, position, back_s = message.topic, message.member, message.position, message.back_s
         child = self.router.next_hop(position)
         if child is None or child == branch.parent:
             return
         epoch = branch.children[child] = self.next_epoch()
-        self._node.send(child, Graft(self.version, topic, member, position, epoch, back_s, hops))
+        self._node.send(child, TreeGraft(self.version, topic, member, position, epoch, back_s, hops))
         if self._keeper is not None:
             self._keeper.gained_child(topic, child, back_s)
 
-    def _offered(self, topic: Topic, branch: Branch, source: int, epoch: int) -> None:
+    def _offered(self, topic: Topic, branch: TreeBranch, source: int, epoch: int) -> None:
         """Somebody says it is our parent: of two parents the newer edge counts."""
         is_new_edge = epoch > branch.epoch
         if source == branch.parent:
@@ -234,7 +234,7 @@ class Plane:
             elif (branch.parent is None and topic not in self.joining) or self._node.now_s - branch.heard_s > silent_s:
                 self.dissolve(topic)
 
-    def on_tree_alive(self, source: int, message: TreeAlive) -> None:
+    def on_tree_alive(self, source: int, message: EdgeAlive) -> None:
         if message.hops >= TREE_HOPS_MAX:
             return
         topic = message.topic
@@ -250,9 +250,9 @@ class Plane:
     def on_idle(self, topic: Topic) -> None:
         self._prune_if_idle(topic)
 
-    def _pass_on(self, topic: Topic, branch: Branch, hops: int) -> None:
+    def _pass_on(self, topic: Topic, branch: TreeBranch, hops: int) -> None:
         for child, epoch in branch.children.items():
-            self._node.send(child, TreeAlive(self.version, topic, epoch, hops))
+            self._node.send(child, EdgeAlive(self.version, topic, epoch, hops))
 
     def on_lost(self, peer: int) -> None:
         for topic, branch in list(self.branches.items()):
@@ -287,7 +287,7 @@ class Plane:
             self._node.deliver(event, hops)
         branch = self.branches.get(event.topic)
         children = [] if branch is None else [child for child in branch.children if child != source]
-        copy: EventMessage = Multicast(event, hops + 1, self.version)
+        copy: EventMessage = TreeMulticast(event, hops + 1, self.version)
         if age_s:
             copy = Replay(event, hops + 1, False, age_s)
         self._node.send_all(children, copy)

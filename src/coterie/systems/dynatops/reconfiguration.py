@@ -27,7 +27,7 @@ PATIENCE = 40  # orders repeated before a participant that stays silent stops a 
 GRACE_S = 15.0  # a plane nobody uses is kept for events still under way
 
 
-class Step(IntEnum):
+class SwitchStep(IntEnum):
     """What everybody is asked to do; forwards in this order, or back from any of the first four."""
 
     INIT = 1  # RCFG_INIT: have both planes, use the old one
@@ -40,7 +40,14 @@ class Step(IntEnum):
     FORGET = 8  # drop the new one
 
 
-FORWARD = (Step.INIT, Step.OVERLAY, Step.PUBSUB, Step.REPAIR, Step.FINISH, Step.RETIRE)
+FORWARD = (
+    SwitchStep.INIT,
+    SwitchStep.OVERLAY,
+    SwitchStep.PUBSUB,
+    SwitchStep.REPAIR,
+    SwitchStep.FINISH,
+    SwitchStep.RETIRE,
+)
 
 
 class Order(Message, frozen=True):
@@ -51,7 +58,7 @@ class Order(Message, frozen=True):
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
     version: int
-    step: Step
+    step: SwitchStep
     ballot: int
     participants: tuple[int, ...] = ()
 
@@ -64,7 +71,7 @@ class Done(Message, frozen=True):
     ballot: int
 
 
-class Refused(Message, frozen=True):
+class UnknownVersion(Message, frozen=True, tag="Refused"):
     """I know nothing of this version: I was not there from the beginning, or have lost my memory."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
@@ -87,7 +94,7 @@ class Tell(Message, frozen=True):
     is_used: bool
 
 
-class Report(Message, frozen=True):
+class SwitchReport(Message, frozen=True, tag="Report"):
     """I take part, use version `version`, and (if not -1) am in the middle of a switch to `pending`."""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
@@ -96,15 +103,15 @@ class Report(Message, frozen=True):
     participants: tuple[int, ...] = ()
 
 
-RECONFIGURATION_MESSAGES: tuple[type[Message], ...] = (Order, Done, Refused, Ask, Tell, Report)
+RECONFIGURATION_MESSAGES: tuple[type[Message], ...] = (Order, Done, UnknownVersion, Ask, Tell, SwitchReport)
 
 
-class Planes(Protocol):
+class SwitchSteps(Protocol):
     """What a system does at each step. `begin` answers False if it cannot yet; work that takes time ends in `done`."""
 
     def begin(self, version: int) -> bool: ...
 
-    def work(self, version: int, step: Step) -> bool:
+    def work(self, version: int, step: SwitchStep) -> bool:
         """True if the step is done at once."""
 
     def use(self, version: int) -> None: ...
@@ -112,14 +119,14 @@ class Planes(Protocol):
     def drop(self, version: int) -> None: ...
 
 
-class Coordinator:
+class SwitchLeader:
     """Leads one switch at a time. `node` lends its verbs; nothing else of it is touched."""
 
     def __init__(self, node: OverlayNode, retry_s: float) -> None:
         self._node = node
         self._retry_s = retry_s
         self.version = -1
-        self.step: Step | None = None  # None: idle, or asking
+        self.step: SwitchStep | None = None  # None: idle, or asking
         self.participants: dict[int, None] = {}
         self.outcome: str = ""  # "completed" or "rolled back", of the last switch
         self._waiting: dict[int, None] = {}
@@ -136,7 +143,7 @@ class Coordinator:
         if self.is_idle:
             self.version = version
             self.participants = dict.fromkeys(participants)
-            self._order(Step.INIT)
+            self._order(SwitchStep.INIT)
 
     def resume(self, version: int, participants: Iterable[int]) -> None:
         """Somebody is in the middle of a switch we know nothing of: find out how far everybody is."""
@@ -155,7 +162,7 @@ class Coordinator:
             self._waiting.pop(source, None)
             self._go_on()
 
-    def on_refused(self, source: int, message: Refused) -> None:
+    def on_refused(self, source: int, message: UnknownVersion) -> None:
         if message.version == self.version:
             self.on_lost(source)
 
@@ -171,8 +178,8 @@ class Coordinator:
             return
         del self.participants[peer]
         self._waiting.pop(peer, None)
-        if self.step is not None and self.step <= Step.REPAIR:
-            self._order(Step.ROLLBACK)
+        if self.step is not None and self.step <= SwitchStep.REPAIR:
+            self._order(SwitchStep.ROLLBACK)
         else:
             self._go_on()
 
@@ -182,13 +189,13 @@ class Coordinator:
         self._attempts += 1
         if self._attempts <= PATIENCE:
             self._send()
-        elif self.step is not None and self.step <= Step.REPAIR:
-            self._order(Step.ROLLBACK)
+        elif self.step is not None and self.step <= SwitchStep.REPAIR:
+            self._order(SwitchStep.ROLLBACK)
         else:
             self._attempts = 0  # nobody may drop a plane that somebody might still use: go on asking
             self._send()
 
-    def _order(self, step: Step) -> None:
+    def _order(self, step: SwitchStep) -> None:
         self.step = step
         self._ballot = max(self._ballot + 1, round(self._node.now_s * 1e6))  # rises through restarts too
         self._attempts = 0
@@ -200,7 +207,7 @@ class Coordinator:
         everybody = tuple(self.participants)
         message: Message = Ask(self.version)
         if self.step is not None:
-            message = Order(self.version, self.step, self._ballot, everybody if self.step is Step.INIT else ())
+            message = Order(self.version, self.step, self._ballot, everybody if self.step is SwitchStep.INIT else ())
         here = self._node.address
         self._node.send_all((peer for peer in self._waiting if peer != here), message)
         self._node.set_timer("reconfiguration", self._retry_s)
@@ -214,24 +221,24 @@ class Coordinator:
             self._is_asking = False
             # Whoever uses the new plane may have dropped the old one already; nobody can have dropped both.
             is_forward = any(tell.is_used for tell in self._told.values())
-            self._order(Step.FINISH if is_forward else Step.ROLLBACK)
-        elif self.step is Step.RETIRE or self.step is Step.FORGET:
-            self.outcome = "completed" if self.step is Step.RETIRE else "rolled back"
+            self._order(SwitchStep.FINISH if is_forward else SwitchStep.ROLLBACK)
+        elif self.step is SwitchStep.RETIRE or self.step is SwitchStep.FORGET:
+            self.outcome = "completed" if self.step is SwitchStep.RETIRE else "rolled back"
             self.step = None
             self._node.cancel_timer("reconfiguration")
         elif self.step is not None:
-            self._order(Step.FORGET if self.step is Step.ROLLBACK else Step(self.step + 1))
+            self._order(SwitchStep.FORGET if self.step is SwitchStep.ROLLBACK else SwitchStep(self.step + 1))
 
 
 class Switch:
     """A participant's part: which plane it uses, which one is being prepared, and how far the switch has come here."""
 
-    def __init__(self, planes: Planes, version: int) -> None:
+    def __init__(self, planes: SwitchSteps, version: int) -> None:
         self._planes = planes
         self.version = version  # the one in use
         self.old = version  # the one in use before the switch under way
         self.pending = -1  # the one that is being prepared, or used while the old one is still there
-        self.step: Step | None = None
+        self.step: SwitchStep | None = None
         self.participants: tuple[int, ...] = ()
         self.revoked = -1  # the last version that was rolled back
         self._ballot = -1
@@ -249,7 +256,7 @@ class Switch:
                 return answer
         return Done(order.version, order.ballot) if self._is_done else None
 
-    def done(self, version: int, step: Step) -> Message | None:
+    def done(self, version: int, step: SwitchStep) -> Message | None:
         """The system has finished the work of a step; the message for the coordinator, if it still waits for it."""
         if version != self.pending or step is not self.step or self._is_done:
             return None
@@ -270,7 +277,7 @@ class Switch:
         """Do what a new order says; a refusal if that is impossible."""
         version, step = order.version, order.step
         self._is_done = False
-        if step is Step.INIT:
+        if step is SwitchStep.INIT:
             return self._init(order)
         if version != self.pending:
             return self._after_the_fact(version, step)
@@ -284,32 +291,32 @@ class Switch:
         if version in (self.pending, self.version):
             self._is_done = True
         elif version < self.version or version <= self.revoked or self.pending >= 0:
-            return Refused(version)
+            return UnknownVersion(version)
         elif self._planes.begin(version):
             self.old, self.pending, self.participants = self.version, version, order.participants
-            self.step, self._is_done = Step.INIT, True
+            self.step, self._is_done = SwitchStep.INIT, True
         else:
             self._wanted = order
         return None
 
-    def _after_the_fact(self, version: int, step: Step) -> Message | None:
+    def _after_the_fact(self, version: int, step: SwitchStep) -> Message | None:
         """What is over already is simply confirmed; what never began here is refused."""
-        if step in (Step.ROLLBACK, Step.FORGET) and version != self.version:
+        if step in (SwitchStep.ROLLBACK, SwitchStep.FORGET) and version != self.version:
             self.revoked = max(self.revoked, version)
-        elif version != self.version or step < Step.FINISH:
-            return Refused(version)
+        elif version != self.version or step < SwitchStep.FINISH:
+            return UnknownVersion(version)
         self._is_done = True
         return None
 
-    def _perform(self, version: int, step: Step) -> bool:
-        if step <= Step.REPAIR:
+    def _perform(self, version: int, step: SwitchStep) -> bool:
+        if step <= SwitchStep.REPAIR:
             return self._planes.work(version, step)
-        if step is Step.FINISH or step is Step.ROLLBACK:
-            self._use(version if step is Step.FINISH else self.old)
+        if step is SwitchStep.FINISH or step is SwitchStep.ROLLBACK:
+            self._use(version if step is SwitchStep.FINISH else self.old)
         else:
-            self._use(version if step is Step.RETIRE else self.old)
-            self._planes.drop(self.old if step is Step.RETIRE else version)
-            if step is Step.FORGET:
+            self._use(version if step is SwitchStep.RETIRE else self.old)
+            self._planes.drop(self.old if step is SwitchStep.RETIRE else version)
+            if step is SwitchStep.FORGET:
                 self.revoked = version
             self.pending, self.step, self.participants = -1, None, ()
         return True

@@ -23,7 +23,7 @@ from coterie.substrate.router import Contact
 from coterie.systems.magnet.node import MagnetNode
 from coterie.systems.magnet.parameters import MagnetParameters
 from coterie.systems.magnet.trees import RangedBranch
-from coterie.systems.magnet.wire import AskLikes, Drop, Graft, Join, Leave, Likes
+from coterie.systems.magnet.wire import AskLikes, Drop, Graft, TreeJoin, TreeLeave, Wants
 
 LIKES_DELAY_S = 0.5  # interests change in waves; one message tells them all
 ASKERS_MAX = 4096
@@ -76,7 +76,7 @@ class InterestNode(MagnetNode):
 
     def on_timer(self, timer: Timer) -> None:
         if timer == "likes":
-            self.send_all(self._askers, Likes(self.interest()))
+            self.send_all(self._askers, Wants(self.interest()))
             return
         super().on_timer(timer)
         if timer == "links":
@@ -87,8 +87,8 @@ class InterestNode(MagnetNode):
             self._askers[source] = None
             if len(self._askers) > ASKERS_MAX:
                 del self._askers[next(iter(self._askers))]
-            self.send(source, Likes(self.interest()))
-        elif isinstance(message, Likes):
+            self.send(source, Wants(self.interest()))
+        elif isinstance(message, Wants):
             self._learn_likes(source, frozenset(message.topics))
         else:
             super().on_receive(source, message)
@@ -141,9 +141,9 @@ class InterestNode(MagnetNode):
         if message.is_first:
             if branch is None or not branch.is_member:
                 # Our leaving and this have crossed; whoever it was for needs another way.
-                self.send(source, Leave(message.topic, message.stamp))
+                self.send(source, TreeLeave(message.topic, message.stamp))
                 if message.member != self.address:
-                    self.send(source, Join(message.topic, message.member, message.position, False, 1))
+                    self.send(source, TreeJoin(message.topic, message.member, message.position, False, 1))
                 return
             self._is_first_of[message.topic] = None
         super()._on_graft(source, message)

@@ -22,7 +22,7 @@ from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
-from coterie.systems.group_multicast import HOPS_MAX, Branch, Multicast, Publish
+from coterie.systems.group_multicast import HOPS_MAX, Branch, Multicast, ToRoot
 from coterie.systems.key_routing import AskState, Ping, TellState
 from coterie.systems.magnet.parameters import RingParameters
 from coterie.systems.magnet.rings import planned_shape
@@ -31,12 +31,12 @@ from coterie.systems.magnet.wire import (
     CONTROL,
     SKEWED,
     Bound,
+    ChildAlive,
     Drop,
     Follow,
     Graft,
-    Join,
-    Leave,
-    TreeAlive,
+    TreeJoin,
+    TreeLeave,
 )
 
 SILENT_HEARTBEATS = 3.5  # a child not heard of for so long is dropped
@@ -122,11 +122,11 @@ class TreeNode(WalkingNode[RangedBranch]):
     def on_receive(self, source: int, message: Message) -> None:
         if isinstance(message, Multicast):
             self._from_parent(source, message)
-        elif isinstance(message, Publish):
+        elif isinstance(message, ToRoot):
             self._towards_root(message.event, message.hops)
-        elif isinstance(message, Join):
+        elif isinstance(message, TreeJoin):
             self._on_join(message)
-        elif isinstance(message, Graft | Bound | Leave | Drop | TreeAlive):
+        elif isinstance(message, Graft | Bound | TreeLeave | Drop | ChildAlive):
             self._on_tree_message(source, message)
         elif isinstance(message, Follow):
             self._hear(source, message.position)
@@ -152,7 +152,7 @@ class TreeNode(WalkingNode[RangedBranch]):
             self._review(topic, branch)
             self._prune(topic, branch)
             if branch.parent is not None and branch.root is not None:
-                self.send(branch.parent, TreeAlive(topic, branch.root, branch.reach))
+                self.send(branch.parent, ChildAlive(topic, branch.root, branch.reach))
         self.set_timer("trees", self._tree_heartbeat_s)
 
     def on_neighbour_lost(self, peer: int) -> None:
@@ -189,14 +189,14 @@ class TreeNode(WalkingNode[RangedBranch]):
         else:
             start = self.join_start(topic)
             is_climbing = start is not None
-            request = Join(topic, self.address, self.ring.position, is_climbing, 1)
+            request = TreeJoin(topic, self.address, self.ring.position, is_climbing, 1)
             self.send(towards if start is None else start, request)
 
     def join_start(self, topic: Topic) -> int | None:
         """Somebody known to be on the topic's tree, or None."""
         return None
 
-    def _on_join(self, message: Join) -> None:
+    def _on_join(self, message: TreeJoin) -> None:
         """Phase 2: up the tree, or towards its home, until somebody is responsible for the member.
 
         A member whose own branch has come off meets its descendants on the way: climbing would lead back to it.
@@ -216,7 +216,7 @@ class TreeNode(WalkingNode[RangedBranch]):
         elif towards is not None:
             parent = branch.parent if branch is not None else None
             is_climbing = message.is_climbing and parent not in (None, message.member)
-            following = Join(topic, message.member, message.position, is_climbing, message.hops + 1)
+            following = TreeJoin(topic, message.member, message.position, is_climbing, message.hops + 1)
             self.send(parent if is_climbing and parent is not None else towards, following)
 
     def _graft(self, topic: Topic, branch: RangedBranch, member: int, position: int) -> None:
@@ -239,20 +239,20 @@ class TreeNode(WalkingNode[RangedBranch]):
 
     # --- what parents and children say ---
 
-    def _on_tree_message(self, source: int, message: Graft | Bound | Leave | Drop | TreeAlive) -> None:
+    def _on_tree_message(self, source: int, message: Graft | Bound | TreeLeave | Drop | ChildAlive) -> None:
         topic = message.topic
         branch = self._groups.get(topic)
         if isinstance(message, Graft):
             self._on_graft(source, message)
-        elif isinstance(message, TreeAlive):
+        elif isinstance(message, ChildAlive):
             self._on_alive(source, message)
         elif isinstance(message, Bound):
             if branch is None or branch.parent != source:
-                self.send(source, Leave(topic, -1))
+                self.send(source, TreeLeave(topic, -1))
             else:
                 self._take_place(topic, branch, message.root, message.reach)
                 self._prune(topic, branch)
-        elif isinstance(message, Leave) and branch is not None:
+        elif isinstance(message, TreeLeave) and branch is not None:
             child = branch.children.get(source)
             if child is not None and (message.stamp < 0 or message.stamp >= child.stamp):
                 del branch.children[source]
@@ -266,11 +266,11 @@ class TreeNode(WalkingNode[RangedBranch]):
     def _on_graft(self, source: int, message: Graft) -> None:
         topic = message.topic
         if self.root_hop(topic_key(topic)) is None:
-            self.send(source, Leave(topic, message.stamp))  # whoever sent this does not know that the home is here
+            self.send(source, TreeLeave(topic, message.stamp))  # whoever sent this does not know that the home is here
             return
         if clockwise(message.root, self.ring.position) <= clockwise(message.root, message.place):
             # Nor where we are: a child before its parent, and grafts could go round in circles.
-            self.send(source, Leave(topic, message.stamp))
+            self.send(source, TreeLeave(topic, message.stamp))
             self.send(source, Ping(self.router.position))
             return
         branch = self._groups.get(topic)
@@ -285,7 +285,7 @@ class TreeNode(WalkingNode[RangedBranch]):
             self._graft(topic, branch, message.member, message.position)
         self._prune(topic, branch)
 
-    def _on_alive(self, source: int, message: TreeAlive) -> None:
+    def _on_alive(self, source: int, message: ChildAlive) -> None:
         branch = self._groups.get(message.topic)
         child = None if branch is None else branch.children.get(source)
         if child is None:
@@ -345,7 +345,7 @@ class TreeNode(WalkingNode[RangedBranch]):
                 self.send(peer, Bound(topic, branch.root, reach))
 
     def _leave(self, parent: int, topic: Topic, branch: RangedBranch | None) -> None:
-        self.send(parent, Leave(topic, -1 if branch is None else branch.stamp))
+        self.send(parent, TreeLeave(topic, -1 if branch is None else branch.stamp))
 
     def _uproot(self) -> list[Topic]:
         """Leave every tree and let go of all children; the topics that are still wanted."""

@@ -12,7 +12,7 @@ import msgspec
 
 from coterie.model import Topic
 from coterie.protocol.wire import Message
-from coterie.systems.group_multicast import Multicast, Publish
+from coterie.systems.group_multicast import Multicast, ToRoot
 from coterie.systems.key_routing import KEY_ROUTING_MESSAGES
 from coterie.trace import Traffic
 
@@ -27,7 +27,7 @@ class Follow(Message, frozen=True):
     rings: int
 
 
-class Join(Message, frozen=True):
+class TreeJoin(Message, frozen=True, tag="Join"):
     """Looks for the node from which the way to this member leaves the tree (Algorithm 2, phases 1 and 2)."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -61,7 +61,7 @@ class Bound(Message, frozen=True):
     reach: int
 
 
-class Leave(Message, frozen=True):
+class TreeLeave(Message, frozen=True, tag="Leave"):
     """You are not my parent, whatever your grafts up to this one said; -1: nor any other."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -76,7 +76,7 @@ class Drop(Message, frozen=True):
     topic: Topic
 
 
-class TreeAlive(Message, frozen=True):
+class ChildAlive(Message, frozen=True, tag="TreeAlive"):
     """You are my parent, and I believe this of my place (the heartbeat of section 3.3)."""
 
     traffic: ClassVar[Traffic] = Traffic.TREE_KEEPALIVE
@@ -164,7 +164,7 @@ class AskLikes(Message, frozen=True):
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
 
 
-class Likes(Message, frozen=True):
+class Wants(Message, frozen=True, tag="Likes"):
     """What I want."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -175,15 +175,15 @@ TREE_MESSAGES: tuple[type[Message], ...] = (
     Follow,
     Walk,
     Walked,
-    Join,
+    TreeJoin,
     Graft,
     Bound,
-    Leave,
+    TreeLeave,
     Drop,
-    TreeAlive,
-    Publish,
+    ChildAlive,
+    ToRoot,
     Multicast,
     *KEY_ROUTING_MESSAGES,
 )
 MAGNET_MESSAGES: tuple[type[Message], ...] = (Sample, View, AskView, AskPlace, TellPlace, *TREE_MESSAGES)
-INTEREST_MESSAGES: tuple[type[Message], ...] = (AskLikes, Likes, *MAGNET_MESSAGES)
+INTEREST_MESSAGES: tuple[type[Message], ...] = (AskLikes, Wants, *MAGNET_MESSAGES)

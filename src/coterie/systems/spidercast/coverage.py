@@ -21,7 +21,7 @@ class Bulk:
     """A network in the middle of its maintenance: `nodes` and one or two tasks, advanced by `settle` or by rounds."""
 
     nodes: kernels.Nodes
-    tasks: tuple[kernels.Task, ...]
+    tasks: tuple[kernels.TaskArrays, ...]
     desk: kernels.Desk
     draw: NDArray[np.uint64]
 
@@ -33,13 +33,13 @@ class Bulk:
         """Until nobody has anything to do; returns the rounds it took."""
         return max(self._settle(task) for task in self.tasks)
 
-    def _settle(self, task: kernels.Task) -> int:
+    def _settle(self, task: kernels.TaskArrays) -> int:
         rounds = self.advance(task, ROUNDS_MAX)
         if rounds == ROUNDS_MAX:
             raise RunError(f"neighbour maintenance was not at rest after {ROUNDS_MAX} rounds")
         return rounds
 
-    def advance(self, task: kernels.Task, rounds: int) -> int:
+    def advance(self, task: kernels.TaskArrays, rounds: int) -> int:
         return kernels.run_rounds(self.nodes, task, self.desk, rounds, self.draw)
 
     def links(self) -> Relation:
@@ -89,11 +89,11 @@ def begin(interests: Relation, parameters: SpiderCastParameters, seed: int, is_u
 
 def _task(
     interests: Relation, parameters: SpiderCastParameters, choice: int, wanted: NDArray[np.int64], room: int
-) -> kernels.Task:
+) -> kernels.TaskArrays:
     count = interests.row_count
     sizes = np.ones(count, np.int64) if choice >= kernels.SIMILAR else interests.lengths
     start = np.concatenate([[0], np.cumsum(np.minimum(room * sizes, count) + parameters.margin + 1)]).astype(np.int64)
-    return kernels.Task(
+    return kernels.TaskArrays(
         choice=choice,
         ties=kernels.TIES_FIRST if parameters.ties == "first" else kernels.TIES_RANDOM,
         is_strict=parameters.disconnects == "above-target",

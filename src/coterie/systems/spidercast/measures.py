@@ -40,19 +40,19 @@ def connectivity(links: Relation, interests: Relation) -> Connectivity:
 
 
 @dataclass(frozen=True, eq=False)
-class Paths:
+class TopicPaths:
     """Shortest paths inside topics, per topic; exact."""
 
     diameter: NDArray[np.int64]
     mean: NDArray[np.float64]  # over pairs of members that reach each other
 
 
-def topic_paths(links: Relation, interests: Relation) -> Paths:
+def topic_paths(links: Relation, interests: Relation) -> TopicPaths:
     """Section 3.2: the longest is a topic's diameter."""
     by_topic = interests.transposed
     mean = np.zeros(by_topic.row_count)
     longest = spidercast_measures.diameters(by_topic.indptr, by_topic.columns, links.indptr, links.columns, mean)
-    return Paths(longest, mean)
+    return TopicPaths(longest, mean)
 
 
 def topic_diameter(links: Relation, interests: Relation) -> int:

@@ -24,7 +24,7 @@ class Heartbeat(Message, frozen=True):
     interest: tuple[Topic, ...]
 
 
-class Interest(Message, frozen=True):
+class InterestChange(Message, frozen=True, tag="Interest"):
     """What I want has changed (section 2.4), told at once so that no event goes astray until the next heartbeat."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -32,7 +32,7 @@ class Interest(Message, frozen=True):
     interest: tuple[Topic, ...]
 
 
-class Connect(Message, frozen=True):
+class LinkConnect(Message, frozen=True, tag="Connect"):
     """Be my neighbour in this task. A repair must be accepted and is kept: it joins two parts of a topic."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -61,7 +61,7 @@ class Redirect(Message, frozen=True):
     node: int
 
 
-class Disconnect(Message, frozen=True):
+class LinkDisconnect(Message, frozen=True, tag="Disconnect"):
     """I can spare our link; can you?"""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -75,7 +75,7 @@ class DisconnectOk(Message, frozen=True):
     task: int
 
 
-class Leave(Message, frozen=True):
+class LinkLeave(Message, frozen=True, tag="Leave"):
     """We are no neighbours (any more); if it is final, because I stop."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -114,7 +114,7 @@ class Foreign(Message, frozen=True):
     node: int
 
 
-class Flood(EventMessage, frozen=True):
+class TopicFlood(EventMessage, frozen=True, tag="Flood"):
     """An event inside its topic."""
 
     traffic: ClassVar[Traffic] = Traffic.EVENT
@@ -130,16 +130,16 @@ class Enter(EventMessage, frozen=True):
 
 MESSAGES = (
     Heartbeat,
-    Interest,
-    Connect,
+    InterestChange,
+    LinkConnect,
     ConnectOk,
     Redirect,
-    Disconnect,
+    LinkDisconnect,
     DisconnectOk,
-    Leave,
+    LinkLeave,
     Exchange,
     Beacon,
     Foreign,
-    Flood,
+    TopicFlood,
     Enter,
 )

@@ -21,18 +21,18 @@ from coterie.systems.spidercast.messages import (
     JOIN,
     REPLY,
     Beacon,
-    Connect,
     ConnectOk,
-    Disconnect,
     DisconnectOk,
     Enter,
     Exchange,
-    Flood,
     Foreign,
     Heartbeat,
-    Interest,
-    Leave,
+    InterestChange,
+    LinkConnect,
+    LinkDisconnect,
+    LinkLeave,
     Redirect,
+    TopicFlood,
 )
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.systems.spidercast.partitions import Labels
@@ -104,7 +104,7 @@ class SpiderCastNode(OverlayNode):
 
     def on_stop(self) -> None:
         """An orderly leave, section 2.4."""
-        self.send_all(self._links(), Leave(is_final=True))
+        self.send_all(self._links(), LinkLeave(is_final=True))
 
     def _sleep_until_heard(self) -> None:
         self._is_awake = True
@@ -161,7 +161,7 @@ class SpiderCastNode(OverlayNode):
         self.deliver(event, hops)
         topic = event.topic
         onward = [node for node, interest in self._links().items() if topic in interest and node != source]
-        self.send_all(onward, Flood(event, hops + 1))
+        self.send_all(onward, TopicFlood(event, hops + 1))
 
     def _pass_inwards(self, event: Event, hops: int, trail: tuple[int, ...]) -> None:
         links = self._links()
@@ -177,7 +177,7 @@ class SpiderCastNode(OverlayNode):
 
     def on_receive(self, source: int, message: Message) -> None:
         match message:
-            case Flood():
+            case TopicFlood():
                 self._take(message.event, message.hops, source)
             case Enter():
                 if message.event.topic in self._topics:
@@ -186,7 +186,7 @@ class SpiderCastNode(OverlayNode):
                     self._pass_inwards(message.event, message.hops, message.trail)
             case Heartbeat():
                 self._on_heartbeat(source, message)
-            case Interest():
+            case InterestChange():
                 self._on_interest(source, message.interest)
             case Exchange():
                 self._on_exchange(source, message)
@@ -199,19 +199,19 @@ class SpiderCastNode(OverlayNode):
 
     def _on_overlay(self, source: int, message: Message) -> None:
         match message:
-            case Connect():
+            case LinkConnect():
                 self._on_connect(source, message)
             case ConnectOk():
                 self._on_connect_ok(source, message)
             case Redirect() if message.task in (GREEDY, RANDOM):
                 self._tasks[message.task].refused(source, message.node, self.now_s)
                 self._wake()
-            case Disconnect() if message.task in (GREEDY, RANDOM):
+            case LinkDisconnect() if message.task in (GREEDY, RANDOM):
                 self._on_disconnect(source, self._tasks[message.task])
             case DisconnectOk() if message.task in (GREEDY, RANDOM):
                 self._tasks[message.task].remove(source)
                 self._wake()
-            case Leave():
+            case LinkLeave():
                 if message.is_final:
                     self._view.forget(source, self.now_s)
                 self._lose(source)
@@ -229,7 +229,7 @@ class SpiderCastNode(OverlayNode):
                 self._tasks[GREEDY].add(source, interest, message.greedy, is_pinned=True)
                 self._wake()
             else:
-                self.send(source, Leave())
+                self.send(source, LinkLeave())
 
     def _on_interest(self, source: int, interest: tuple[Topic, ...]) -> None:
         self._view.learn(source, interest, self.now_s)
@@ -238,7 +238,7 @@ class SpiderCastNode(OverlayNode):
         self._may_look_around = True
         self._wake()
 
-    def _on_connect(self, source: int, message: Connect) -> None:
+    def _on_connect(self, source: int, message: LinkConnect) -> None:
         if message.task not in (GREEDY, RANDOM):
             return
         task = self._tasks[message.task]
@@ -260,7 +260,7 @@ class SpiderCastNode(OverlayNode):
             task.add(source, message.interest, message.standing, message.is_repair)
             self._wake()
         else:
-            self.send(source, Leave())
+            self.send(source, LinkLeave())
 
     def _on_disconnect(self, source: int, task: Task) -> None:
         if source in task.neighbours:
@@ -293,7 +293,7 @@ class SpiderCastNode(OverlayNode):
             self.send_all(self._links(), Heartbeat(greedy.standing, anyhow.standing, tuple(self._topics)))
             self.set_timer("heartbeat", self._parameters.link_heartbeat_s)
         elif timer == "tell":
-            self.send_all(self._links(), Interest(tuple(self._topics)))
+            self.send_all(self._links(), InterestChange(tuple(self._topics)))
         elif timer == "gossip":
             self._gossip()
         elif timer == "beacon":
@@ -335,12 +335,12 @@ class SpiderCastNode(OverlayNode):
     def _maintain_task(self, task: Task) -> bool:
         other = task.next_neighbour(self._view, self.now_s, self.random)
         if other is not None:
-            self.send(other, Connect(task.kind, task.standing, tuple(self._topics)))
+            self.send(other, LinkConnect(task.kind, task.standing, tuple(self._topics)))
             return True
         self._look_around(task)
         spare = task.next_to_disconnect(self.random)
         if spare is not None:
-            self.send(spare, Disconnect(task.kind))
+            self.send(spare, LinkDisconnect(task.kind))
         return spare is not None
 
     def _adapt(self) -> None:
@@ -433,7 +433,7 @@ class SpiderCastNode(OverlayNode):
         if topic not in self._topics or stranger == self.address or stranger in self._tasks[GREEDY].neighbours:
             return
         if self._labels.is_lowest(topic) and self._labels.may_repair(topic, self.now_s):
-            self.send(stranger, Connect(GREEDY, self._tasks[GREEDY].standing, tuple(self._topics), is_repair=True))
+            self.send(stranger, LinkConnect(GREEDY, self._tasks[GREEDY].standing, tuple(self._topics), is_repair=True))
 
     def _send_beacons(self) -> None:
         for topic, lowest, count in self._labels.beacons(list(self._topics), self.now_s):

@@ -21,7 +21,7 @@ def fewer_links(
     first = np.concatenate([[0], np.cumsum(links.lengths + ROOM)])
     end = np.zeros(first[-1], np.int32)
     end[np.arange(links.pair_count) + ROOM * links.rows] = links.columns
-    slots = search.Slots(first, end, links.lengths.astype(np.int32))
+    slots = search.NeighbourRoom(first, end, links.lengths.astype(np.int32))
     attempt = _empty_attempt(interests.row_count)
     draw = np.random.default_rng([seed, 8]).integers(2**63, size=1, dtype=np.uint64)
     for _ in range(rounds):

@@ -17,7 +17,7 @@ ASKED_S = 2.0  # a CONNECT unanswered this long is forgotten
 
 
 @dataclass
-class Peer:
+class TaskNeighbour:
     """A neighbour as Figure 1 records it."""
 
     interest: frozenset[Topic]
@@ -35,7 +35,7 @@ class Task:
         self.coverage = coverage  # K
         self.target = 0  # L
         self.interest: frozenset[Topic] = frozenset()
-        self.neighbours: dict[int, Peer] = {}
+        self.neighbours: dict[int, TaskNeighbour] = {}
         self._margin = margin
         self._quarantine_s = quarantine_s
         self._is_strict = is_strict
@@ -143,7 +143,7 @@ class Task:
     def add(self, node: int, interest: Iterable[Topic], standing: Standing, is_pinned: bool = False) -> None:
         held = self.neighbours.get(node)
         pinned = is_pinned or (held is not None and held.is_pinned)
-        self.neighbours[node] = Peer(frozenset(interest), *standing, is_pinned=pinned)
+        self.neighbours[node] = TaskNeighbour(frozenset(interest), *standing, is_pinned=pinned)
         self._kept_away.pop(node, None)
         self._cover = None
         if held is None and self.target < self.limit and len(self.neighbours) < self.target + self._margin:

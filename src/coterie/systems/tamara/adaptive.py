@@ -29,11 +29,11 @@ from coterie.systems.tamara.messages import (
     Answer,
     Consult,
     Invite,
-    Moved,
+    MergeVerdict,
     Notice,
     Propose,
+    SubscriberMoved,
     Survey,
-    Verdict,
 )
 from coterie.systems.tamara.names import grown_name, is_cluster, next_version
 from coterie.systems.tamara.parameters import TamaraParameters
@@ -61,7 +61,7 @@ class TamaraNode(SubscriberNode):
         towards = self.router.next_hop(topic_key(channel))
         if towards is not None:
             self.send(towards, message)
-        elif isinstance(message, Moved):
+        elif isinstance(message, SubscriberMoved):
             self._on_moved(message)
         elif isinstance(message, Consult):
             self._on_consult(message)
@@ -81,7 +81,7 @@ class TamaraNode(SubscriberNode):
             self.on_invite(message)
 
     def on_receive(self, source: int, message: Message) -> None:
-        if isinstance(message, Moved | Consult | Notice | Propose):
+        if isinstance(message, SubscriberMoved | Consult | Notice | Propose):
             self._ask(message)
         elif isinstance(message, Survey | Invite):
             group = self._groups.get(message.channel)
@@ -91,7 +91,7 @@ class TamaraNode(SubscriberNode):
             self.on_answer(message)
         elif isinstance(message, Advice):
             self.on_advice(message)
-        elif isinstance(message, Verdict):
+        elif isinstance(message, MergeVerdict):
             self._on_verdict(message)
         else:
             super().on_receive(source, message)
@@ -101,7 +101,7 @@ class TamaraNode(SubscriberNode):
 
     # --- surveys ---
 
-    def _on_moved(self, message: Moved) -> None:
+    def _on_moved(self, message: SubscriberMoved) -> None:
         channel = self._root_of(message.channel)
         channel.move(message.is_coming, message.depth)
         if message.depth < self._settings.depth_max and channel.is_due(self._settings.survey_share):
@@ -200,7 +200,7 @@ class TamaraNode(SubscriberNode):
         for topic, rate in message.topics:
             self._rates.setdefault(topic, rate)
         outcome = self._accept(message)
-        verdict = Verdict(message.proposer, *(outcome or ("", (), 0)), message.depth)
+        verdict = MergeVerdict(message.proposer, *(outcome or ("", (), 0)), message.depth)
         if message.root == self.address:
             self._on_verdict(verdict)
         else:
@@ -275,7 +275,7 @@ class TamaraNode(SubscriberNode):
     def _reshape(self, name: str, topics: tuple[Topic, ...]) -> None:
         self._shape(name, next_version(self._shapes[name][0], topics), topics)
 
-    def _on_verdict(self, message: Verdict) -> None:
+    def _on_verdict(self, message: MergeVerdict) -> None:
         channel = self._root_of(message.channel)
         channel.unlock()
         if message.cluster and message.cluster != message.channel:
@@ -295,7 +295,7 @@ def _addressee(message: Message) -> Topic:
         return message.topic
     if isinstance(message, Notice):
         return message.cluster
-    assert isinstance(message, Moved | Propose)
+    assert isinstance(message, SubscriberMoved | Propose)
     return message.channel
 
 

@@ -67,7 +67,7 @@ class TopicClusters:
         clusters = min(chosen.clusters_max, room)
         self.state = tamara_state.empty_state(user_count, len(rate), clusters, rate)
         self.costs = functions.tables(user_count, len(rate))
-        self.rules = tamara.Rules(
+        self.rules = tamara.Triggers(
             chosen.confidence, chosen.survey_size, chosen.survey_share, chosen.is_adaptive, is_audited
         )
         self._draw = np.random.default_rng(seed)

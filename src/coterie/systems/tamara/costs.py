@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.tamara_state import Costs
+from coterie.kernels.tamara_state import CostTables
 
 Counts = NDArray[np.float64]
 
@@ -25,10 +25,10 @@ class CostFunctions:
     associate: Callable[[Counts], Counts]  # cost_a(N), keeping a cluster's ties to N topics alive
     notify: float  # cost_n(), an event to the channel
 
-    def tables(self, user_count: int, topic_count: int) -> Costs:
+    def tables(self, user_count: int, topic_count: int) -> CostTables:
         users = np.arange(user_count + 1, dtype=np.float64)
         topics = np.arange(topic_count + 2, dtype=np.float64)
-        return Costs(
+        return CostTables(
             np.ascontiguousarray(self.maintain(users), np.float64),
             np.ascontiguousarray(self.disseminate(users), np.float64),
             np.ascontiguousarray(self.associate(topics), np.float64),

@@ -10,7 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from coterie.errors import RunError
-from coterie.kernels.clusters import Prices
+from coterie.kernels.clusters import LinearCosts
 from coterie.model import Relation
 from coterie.systems.tamara.planner import UNIT_PRICES
 
@@ -18,7 +18,7 @@ TOPICS_MAX = 8
 
 
 def optimal_cost(
-    interests: Relation, rate: NDArray[np.float64], prices: Prices = UNIT_PRICES, time_limit_s: float = 60.0
+    interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES, time_limit_s: float = 60.0
 ) -> float:
     """The least overall cost; RunError if it is not proven within the time limit."""
     topic_count = interests.column_count

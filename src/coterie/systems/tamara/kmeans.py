@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
-from coterie.kernels.clusters import Prices
+from coterie.kernels.clusters import LinearCosts
 from coterie.model import Relation
-from coterie.systems.tamara.planner import UNIT_PRICES, ClusterPlan, Search, cover_with
+from coterie.systems.tamara.planner import UNIT_PRICES, ClusterPlan, ClusterSearch, cover_with
 
 _CELLS_MAX = 50_000_000
 _STARTS = 12
@@ -37,10 +37,10 @@ def kmeans_clusters(interests: Relation, cluster_count: int, seed: int) -> Relat
 
 
 def join_by_majority(
-    clusters: Relation, interests: Relation, rate: NDArray[np.float64], prices: Prices = UNIT_PRICES
+    clusters: Relation, interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES
 ) -> ClusterPlan:
     """Users join a cluster if they want more than half of its topics, whatever its events cost."""
-    search = Search(interests, rate, prices)
+    search = ClusterSearch(interests, rate, prices)
     search.topics = clusters
     shared = np.zeros((interests.row_count, clusters.row_count), np.int32)
     cluster_of = np.full(interests.column_count, -1, np.int64)
@@ -55,7 +55,7 @@ def join_by_majority(
 
 
 def join_by_cost(
-    clusters: Relation, interests: Relation, rate: NDArray[np.float64], prices: Prices = UNIT_PRICES
+    clusters: Relation, interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES
 ) -> ClusterPlan:
     """Users join what lowers the overall cost."""
     return cover_with(clusters, interests, rate, prices)

@@ -105,7 +105,7 @@ class Advice(Message, frozen=True):
     clusters: tuple[tuple[str, tuple[Topic, ...]], ...]
 
 
-class Moved(Message, frozen=True):
+class SubscriberMoved(Message, frozen=True, tag="Moved"):
     """To a channel's root, hop by hop: a subscriber has come or gone, so many updates after a user's wish."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -156,7 +156,7 @@ class Propose(Message, frozen=True):
     depth: int
 
 
-class Verdict(Message, frozen=True):
+class MergeVerdict(Message, frozen=True, tag="Verdict"):
     """To the proposer's root: your subscribers are welcome in this cluster, or (empty name) nothing changes."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -181,11 +181,11 @@ class Invite(Message, frozen=True):
 ADAPTATION_MESSAGES: tuple[type[Message], ...] = (
     Consult,
     Advice,
-    Moved,
+    SubscriberMoved,
     Notice,
     Survey,
     Answer,
     Propose,
-    Verdict,
+    MergeVerdict,
     Invite,
 )

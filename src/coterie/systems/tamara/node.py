@@ -16,10 +16,10 @@ from coterie.protocol.events import Event, Timer
 from coterie.protocol.seen import Seen
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import splitmix64, topic_key
-from coterie.systems.group_multicast import Multicast, Publish
+from coterie.systems.group_multicast import Multicast, ToRoot
 from coterie.systems.scribe import (
     SILENT_HEARTBEATS,
-    Group,
+    GroupBranch,
     Join,
     Leave,
     ScribeNode,
@@ -135,14 +135,14 @@ class ClusterNode(ScribeNode):
                 self._associate(name)
         self._expire_carriers()
 
-    def _on_tree(self, topic: Topic) -> Group:
+    def _on_tree(self, topic: Topic) -> GroupBranch:
         is_new = topic not in self._groups
         group = super()._on_tree(topic)
         if is_new and group.parent is None and topic in self._shapes:
             self._associate(str(topic))
         return group
 
-    def _prune(self, topic: Topic, group: Group) -> None:
+    def _prune(self, topic: Topic, group: GroupBranch) -> None:
         was_root = group.parent is None
         super()._prune(topic, group)
         if topic not in self._groups and topic in self._shapes:
@@ -207,7 +207,7 @@ class ClusterNode(ScribeNode):
             self._from_above(source, message.event.topic, message.event, message.hops)
         elif isinstance(message, ClusterPublish):
             self._towards_cluster(message.cluster, message.event, message.hops)
-        elif isinstance(message, Publish):
+        elif isinstance(message, ToRoot):
             self._towards_root(message.event, message.hops)
         elif isinstance(message, ClusterAlive):
             self._alive(source, message)
@@ -249,7 +249,7 @@ class ClusterNode(ScribeNode):
     def _towards_root(self, event: Event, hops: int) -> None:
         towards = self.router.next_hop(topic_key(event.topic))
         if towards is not None:
-            self.send(towards, Publish(event, hops + 1))
+            self.send(towards, ToRoot(event, hops + 1))
         elif self._seen.add(splitmix64(event.id)):
             self._spread_in(event.topic, event, hops, source=None)
             for name in sorted(self._carriers.get(event.topic, ())):

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.cluster_shapes import adjust_clusters, grow_clusters
-from coterie.kernels.clusters import Csr, Demand, Prices, cluster_rates, cover_users
+from coterie.kernels.clusters import ClusterDemand, LinearCosts, TopicRows, cluster_rates, cover_users
 from coterie.model import Relation
 
-UNIT_PRICES = Prices(1.0, 1.0, 1.0, 1.0)
+UNIT_PRICES = LinearCosts(1.0, 1.0, 1.0, 1.0)
 _TURNS_MAX = 8  # per schedule step
 _FIRST_SHARES = (0.5, 0.25, 0.05)
 _PAIRS_TO_TRY = 1_000_000
@@ -41,15 +41,15 @@ class ClusterPlan:
         return self.maintenance + self.dissemination
 
 
-class Search:
+class ClusterSearch:
     """The state of one search: clusters, covers, cost."""
 
-    def __init__(self, interests: Relation, rate: NDArray[np.float64], prices: Prices = UNIT_PRICES) -> None:
+    def __init__(self, interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES) -> None:
         self.interests = interests
         self.prices = prices
         order = np.argsort(interests.columns, kind="stable")
         of_topic = np.concatenate([[0], np.cumsum(np.bincount(interests.columns, minlength=interests.column_count))])
-        self.demand = Demand(
+        self.demand = ClusterDemand(
             interests.indptr, interests.columns, interests.rows, of_topic.astype(np.int64), order, rate
         )
         self.topics = Relation.empty(0, interests.column_count)
@@ -148,7 +148,7 @@ class Search:
 def plan_clusters(
     interests: Relation,
     rate: NDArray[np.float64],
-    prices: Prices = UNIT_PRICES,
+    prices: LinearCosts = UNIT_PRICES,
     starts: Sequence[Relation] = (),
     seed: int = 0,
 ) -> ClusterPlan:
@@ -175,9 +175,9 @@ def plan_clusters(
 
 
 def _run(
-    interests: Relation, rate: NDArray[np.float64], prices: Prices, first_share: float, start: Relation | None
+    interests: Relation, rate: NDArray[np.float64], prices: LinearCosts, first_share: float, start: Relation | None
 ) -> ClusterPlan:
-    search = Search(interests, rate, prices)
+    search = ClusterSearch(interests, rate, prices)
     if start is not None:
         search.use(start)
         search.adjust()
@@ -187,15 +187,15 @@ def _run(
 
 
 def cover_with(
-    topics: Relation, interests: Relation, rate: NDArray[np.float64], prices: Prices = UNIT_PRICES
+    topics: Relation, interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES
 ) -> ClusterPlan:
     """The given clusters under these interests: every user chooses its cover."""
-    search = Search(interests, rate, prices)
+    search = ClusterSearch(interests, rate, prices)
     search.use(topics)
     return search.result()
 
 
-def lower_bound(interests: Relation, rate: NDArray[np.float64], prices: Prices = UNIT_PRICES) -> float:
+def lower_bound(interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES) -> float:
     """No clusters can cost less: everybody interested is on one channel at least, and every event is sent to all who
     want it and once to its topic's channel."""
     wanting = np.bincount(interests.columns, minlength=interests.column_count)
@@ -203,12 +203,12 @@ def lower_bound(interests: Relation, rate: NDArray[np.float64], prices: Prices =
     return events + prices.maintain * float(np.count_nonzero(interests.lengths))
 
 
-def plain_cost(interests: Relation, rate: NDArray[np.float64], prices: Prices = UNIT_PRICES) -> float:
+def plain_cost(interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES) -> float:
     """Without clusters: every interest is a direct subscription (Scribe)."""
     wanting = np.bincount(interests.columns, minlength=interests.column_count)
     events = float((rate * (prices.notify + prices.disseminate * wanting)).sum())
     return events + prices.maintain * float(interests.pair_count)
 
 
-def _csr(relation: Relation) -> Csr:
-    return Csr(relation.indptr, relation.columns)
+def _csr(relation: Relation) -> TopicRows:
+    return TopicRows(relation.indptr, relation.columns)

@@ -8,7 +8,7 @@ from coterie.model import Slice, Topic
 from coterie.protocol.events import Event
 from coterie.substrate.identifiers import topic_key
 from coterie.systems.tamara.decisions import leave_change
-from coterie.systems.tamara.messages import Advice, Answer, Consult, Invite, Moved, Notice, Survey
+from coterie.systems.tamara.messages import Advice, Answer, Consult, Invite, Notice, SubscriberMoved, Survey
 from coterie.systems.tamara.names import is_cluster
 from coterie.systems.tamara.node import LINGER_S, ClusterNode
 from coterie.systems.tamara.parameters import TamaraParameters
@@ -111,7 +111,7 @@ class SubscriberNode(ClusterNode):
         self._enter_channels()
         for channel in self._needed():
             if channel not in before:
-                self._ask(Moved(channel, True, depth))
+                self._ask(SubscriberMoved(channel, True, depth))
         self._depth = depth
         if any(channel not in self._needed() for channel in before):
             self.set_timer("linger", LINGER_S)
@@ -121,7 +121,7 @@ class SubscriberNode(ClusterNode):
         left = [name for name, group in self._groups.items() if group.is_member and name not in needed]
         super()._leave_channels()
         for channel in left:
-            self._ask(Moved(channel, False, self._depth))
+            self._ask(SubscriberMoved(channel, False, self._depth))
 
     def on_shape(self, name: str, topics: tuple[Topic, ...]) -> None:
         if name not in self._assigned:
@@ -180,7 +180,7 @@ class SubscriberNode(ClusterNode):
 
     # --- routing ---
 
-    def _ask(self, message: Consult | Moved | Notice) -> None:
+    def _ask(self, message: Consult | SubscriberMoved | Notice) -> None:
         raise NotImplementedError
 
     def _is_root(self, channel: Topic) -> bool:
