@@ -16,7 +16,8 @@ from coterie.lab.content_runs import (
     run_trees,
     run_weights,
 )
-from coterie.lab.experiment import Row, Verdict
+from coterie.lab.experiment import Row
+from coterie.lab.judging import Verdict, judge
 from coterie.systems.content.demand import Demand
 from coterie.systems.content.grouping import merge_by_cost, merge_by_overlap
 from coterie.systems.content.merges import Merges
@@ -115,7 +116,7 @@ def test_quick_experiments_run_and_the_worked_examples_are_exact() -> None:
     for experiment in EXPERIMENTS:
         if experiment.id.endswith(("circle", "spine")):
             rows = [Row(experiment.id, point, 0, experiment.run(point, 0)) for point in experiment.quick]
-            assert all(claim.judge(rows).verdict is Verdict.REPRODUCED for claim in experiment.claims)
+            assert all(judge(claim, rows).verdict is Verdict.REPRODUCED for claim in experiment.claims)
     assert len({claim.id for experiment in EXPERIMENTS for claim in experiment.claims}) == sum(
         len(experiment.claims) for experiment in EXPERIMENTS
     )

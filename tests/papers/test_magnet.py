@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from coterie.lab.experiment import Row, Verdict
+from coterie.lab.experiment import Row
+from coterie.lab.judging import Verdict, judge
 from coterie.lab.magnet import EXPERIMENTS, FIGURE_3, UNCORRELATED
 from coterie.lab.magnet_beyond import BEYOND, LETTER, beyond, letter_of_algorithm_2
 from coterie.lab.magnet_measures import compare
@@ -27,7 +28,7 @@ def test_less_correlation_saves_less() -> None:
 def test_uncorrelated_interests_are_never_worse() -> None:
     """Section 1."""
     rows = [Row(UNCORRELATED.id, point, seed, compare(point, seed)) for point in UNCORRELATED.quick for seed in (0, 1)]
-    assert UNCORRELATED.claims[0].judge(rows).verdict is Verdict.REPRODUCED
+    assert judge(UNCORRELATED.claims[0], rows).verdict is Verdict.REPRODUCED
 
 
 def test_a_few_samples_are_enough() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.lab.experiment import Row, Verdict
+from coterie.lab.experiment import Row
+from coterie.lab.judging import Verdict, judge
 from coterie.lab.spidercast import EXPERIMENTS
 from coterie.lab.spidercast_churn import run_protocol_churn
 from coterie.lab.spidercast_runs import run_churn, run_overlay
@@ -55,9 +56,9 @@ def test_topics_stay_connected_under_churn() -> None:
 def test_quick_points_of_every_experiment_run_and_claims_judge_them(experiment) -> None:  # type: ignore[no-untyped-def]
     point = experiment.quick[0]
     rows = [Row(experiment.id, point, 1, experiment.run(point, 1))]
-    verdicts = [claim.judge(rows).verdict for claim in experiment.claims]
+    verdicts = [judge(claim, rows).verdict for claim in experiment.claims]
     assert all(isinstance(verdict, Verdict) for verdict in verdicts)
-    assert [claim.judge([]).verdict for claim in experiment.claims] == [Verdict.MISSING] * len(verdicts)
+    assert [judge(claim, []).verdict for claim in experiment.claims] == [Verdict.MISSING] * len(verdicts)
 
 
 def test_the_protocol_keeps_topics_connected_while_nodes_come_go_and_crash() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from coterie.kernels import tamara_benefit as benefit
 from coterie.kernels.tamara import sample_size
 from coterie.lab.experiment import Row
+from coterie.lab.judging import judge
 from coterie.lab.tamara import EXPERIMENTS
 from coterie.systems.tamara.costs import (
     SIMPLE,
@@ -123,7 +124,7 @@ def test_quick_experiments_judge_every_claim_they_can() -> None:
     for experiment in EXPERIMENTS:
         rows = [Row(experiment.id, point, 0, experiment.run(point, 0)) for point in experiment.quick]
         assert all(np.isfinite(list(row.values.values())).all() for row in rows)
-        verdicts |= {claim.id: str(claim.judge(rows).verdict) for claim in experiment.claims}
+        verdicts |= {claim.id: str(judge(claim, rows).verdict) for claim in experiment.claims}
     for name in ("worked/add", "worked/omega", "worked/merge-80", "worked/merge-7", "safe/exact", "optimum/planner"):
         assert verdicts[name] == "reproduced"
     for name in (

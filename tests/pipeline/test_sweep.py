@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from coterie.errors import ConfigError, RunError
-from coterie.pipeline.sweep import Measurement, sweep
+from coterie.pipeline.sweep import Measurement, in_spark, sweep
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -53,14 +53,14 @@ def ran(tmp_path: Path) -> list[tuple[int, int]]:
 
 def test_every_measurement_runs_once_and_only_missing_ones_run_again(spark, tmp_path):
     wanted = measurements(tmp_path, [0, 1, 2])
-    results = sweep(spark, wanted, tmp_path / "results")
+    results = sweep(in_spark(spark), wanted, tmp_path / "results")
     assert {results[one.key]["values"]["y"] for one in wanted} == {1.0, 2.0, 11.0, 12.0, 21.0, 22.0}
     assert all(results[one.key]["seconds"] >= 0 for one in wanted)
     assert len(ran(tmp_path)) == 6
     (tmp_path / "results" / f"{wanted[3].key}.json").unlink()
     (tmp_path / "results" / f"{wanted[4].key}.json").write_text('{"values"')  # damaged counts as missing
     (tmp_path / "log").unlink()
-    again = sweep(spark, wanted, tmp_path / "results")
+    again = sweep(in_spark(spark), wanted, tmp_path / "results")
     assert ran(tmp_path) == [(1, 2), (2, 1)]
     assert {key: found["values"] for key, found in again.items()} == {
         key: found["values"] for key, found in results.items()
@@ -75,7 +75,7 @@ import test_sweep as tests
 from coterie.pipeline.session import open_session
 folder = Path(sys.argv[2])
 (folder / "driver").write_text(str(os.getpid()))
-tests.sweep(open_session("local[1]", profile="test"), tests.deadly(folder), folder / "results")
+tests.sweep(tests.in_spark(open_session("local[1]", profile="test")), tests.deadly(folder), folder / "results")
 """
 
 
@@ -93,7 +93,7 @@ def test_a_killed_sweep_is_finished_by_the_next_with_the_same_results(spark, tmp
     assert (4, 2) not in before
     assert {(0, 1), (0, 2), (1, 1), (1, 2), (2, 1)} <= set(before)
     kept = {path.stem for path in (tmp_path / "results").glob("*.json")}
-    resumed = sweep(spark, deadly(tmp_path), tmp_path / "results")
+    resumed = sweep(in_spark(spark), deadly(tmp_path), tmp_path / "results")
     again = ran(tmp_path)[:]
     for one in before:
         again.remove(one)
@@ -107,11 +107,11 @@ def test_a_killed_sweep_is_finished_by_the_next_with_the_same_results(spark, tmp
 def test_failures_are_told_and_the_others_are_kept(spark, tmp_path):
     wanted = measurements(tmp_path, [0, 1, 2], seeds=[1], broken=1, refused=2)
     with pytest.raises(RunError, match=r"2 of 3 runs failed; the first: test .*ValueError: no such thing"):
-        sweep(spark, wanted, tmp_path / "results")
+        sweep(in_spark(spark), wanted, tmp_path / "results")
     assert [path.stem for path in (tmp_path / "results").glob("*.json")] == [wanted[0].key]
     (tmp_path / "log").unlink()
     with pytest.raises(RunError):
-        sweep(spark, wanted, tmp_path / "results")
+        sweep(in_spark(spark), wanted, tmp_path / "results")
     assert ran(tmp_path) == [(1, 1), (2, 1)]
 
 
@@ -130,6 +130,7 @@ def test_a_key_names_everything_that_decides_a_result(tmp_path):
 
 def test_progress_is_told_and_nothing_to_do_is_nothing_done(spark, tmp_path):
     told: list[float] = []
-    assert sweep(spark, [], tmp_path / "results", lambda stage, share: told.append(share)) == {}
-    sweep(spark, measurements(tmp_path, [3], [1]), tmp_path / "results", lambda stage, share: told.append(share))
+    run = in_spark(spark)
+    assert sweep(run, [], tmp_path / "results", lambda stage, share: told.append(share)) == {}
+    sweep(run, measurements(tmp_path, [3], [1]), tmp_path / "results", lambda stage, share: told.append(share))
     assert told == [1.0, 0.0, 1.0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,37 +10,39 @@ import typer
 
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, progress, table
-from coterie.lab.experiment import Verdict
+from coterie.lab.experiment import Experiment
+from coterie.lab.judging import Verdict
 from coterie.lab.registry import experiments
-from coterie.lab.reproduce import Finding, as_document, chosen, report, reproduce
-from coterie.pipeline.session import open_session
+from coterie.lab.reproduce import TOTALS_HEADER, Finding, as_document, chosen, report, reproduce, totals_rows
+from coterie.pipeline.sweep import Progress, in_processes, in_spark
 
-COLOURS = {Verdict.REPRODUCED: "green", Verdict.PARTLY: "yellow", Verdict.NOT: "red", Verdict.MISSING: "dim"}
+COLOURS = {Verdict.REPRODUCED: "green", Verdict.PARTLY: "yellow", Verdict.NOT: "red", Verdict.UNDECIDED: "magenta"}
+COLOURS[Verdict.MISSING] = "dim"
 
 
 def reproduce_command(
     paper: Annotated[
         str | None, typer.Argument(help="tamara, magnet, dynatops, content or spidercast; else all.")
     ] = None,
-    claim: Annotated[str | None, typer.Option(help="Only the experiment or claim whose id starts like this.")] = None,
+    claim: Annotated[str | None, typer.Option(help="Only PAPER/FIGURE or PAPER/FIGURE/CLAIM.")] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' sizes, or small ones in seconds.")] = False,
     seeds: Annotated[int | None, typer.Option(help="Instead of each experiment's own number.", min=1)] = None,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Results and the report.")] = Path("out/claims"),
-    spark: Annotated[str, typer.Option("--spark", help="Master: local[*], spark://... or sc://...")] = "local[*]",
+    spark: Annotated[
+        str | None, typer.Option("--spark", help="Spread it: spark://... or sc://...; else this machine.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run the experiments of the papers and print the paper's value, ours, the spread over seeds and a verdict.
+    """Run the experiments of the papers and print what is claimed, what we measure and a verdict.
 
-    Each (point, seed) is a Spark task; what is already in OUT is not run again, so an interrupted run goes on.
+    What is already in OUT is not run again, so an interrupted run goes on where it was.
     """
     picked = chosen(experiments(paper), claim)
     with progress("claims", as_json) as tell:
-        tell("starting Spark", 0.0)
-        session = open_session(spark)
-        try:
-            findings = reproduce(session, picked, out_folder, full, seeds, tell)
-        finally:
-            session.stop()
+        if spark is None:
+            findings = reproduce(in_processes(), picked, out_folder, full, seeds, tell)
+        else:
+            findings = _on_cluster(spark, picked, out_folder, full, seeds, tell)
     page = report(findings, full, out_folder)
     if as_json:
         print_json({"form": "full" if full else "quick", "claims": as_document(findings), "report": str(page)})
@@ -48,18 +51,32 @@ def reproduce_command(
         if finding.judgements:
             out.print(_table(finding))
             out.print()
+    out.print(table("Verdicts", TOTALS_HEADER, totals_rows(findings)))
     out.print(f"report: {page}")
+
+
+def _on_cluster(
+    master: str, picked: Sequence[Experiment], folder: Path, full: bool, seeds: int | None, tell: Progress
+) -> list[Finding]:
+    from coterie.pipeline.session import open_session
+
+    tell("starting Spark", 0.0)
+    session = open_session(master)
+    try:
+        return reproduce(in_spark(session), picked, folder, full, seeds, tell)
+    finally:
+        session.stop()
 
 
 def _table(finding: Finding) -> object:
     rows = [
         [
             judgement.claim.statement,
-            f"{judgement.claim.expected:g} ± {judgement.claim.tolerance:g}",
-            f"{judgement.mean:.4g} ± {judgement.spread:.2g}" if judgement.measured else "",
+            judgement.paper,
+            judgement.ours,
             f"[{COLOURS[judgement.verdict]}]{judgement.verdict.value}[/]",
         ]
         for judgement in finding.judgements
     ]
     title = f"{finding.experiment.id}: {finding.experiment.title}"
-    return table(title, ["claim", "paper", "ours", "verdict"], rows)
+    return table(title, ["claim", "claimed", "ours", "verdict"], rows)

@@ -69,12 +69,6 @@ def worst(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
     return measure
 
 
-def worst_above_one(top: str, bottom: str) -> Measure:
-    """The same, but 1 where it is below: a claim of never being dearer is not judged by how much is saved."""
-    plain = worst(top, bottom)
-    return lambda rows: [max(value, 1.0) for value in plain(rows)]
-
-
 def share_of_ones(value: str, **where: float | int | str | bool) -> Measure:
     """How many of a seed's rows have the value 1."""
 

@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
 Point = Mapping[str, float | int | str | bool]  # the parameters of one run
 
 
@@ -27,57 +25,63 @@ class Row:
     seconds: float = 0.0
 
 
-class Verdict(StrEnum):
-    REPRODUCED = "reproduced"
-    PARTLY = "partly"
-    NOT = "not reproduced"
-    MISSING = "not run"
+OURS = "ours"  # where a claim stands that no paper makes
+
+
+class Kind(StrEnum):
+    """Whose sentence a claim is. Totals never mix them."""
+
+    PAPER = "the paper's"
+    READING = "another reading"
+    OURS = "our own"
+
+
+class Sense(StrEnum):
+    """How a number is held against the paper's."""
+
+    ABOUT = "about"  # within the tolerance on either side
+    AT_LEAST = "at least"  # the tolerance is how far below still counts as partly
+    AT_MOST = "at most"  # the tolerance is how far above still counts as partly
+    HOLDS = "holds"  # yes or no: one 1.0 or 0.0 per seed
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence, cell or curve of a paper.
+    """One sentence, cell or curve of a paper, or one of ours.
 
-    `measure` gives one number per seed from the experiment's rows. It is *reproduced* when the mean lies within
-    `tolerance` of `expected`, *partly* within twice that. For a claim about a shape, measure 1.0 where it holds and
-    expect 1.0. `because` says what is known about a claim that does not hold.
+    `measure` gives one number per seed from the experiment's rows; `judging.judge` holds them against `expected`.
+    `because` says what is known about a claim that does not hold. A claim that takes another claim's words another way
+    names it in `reads`; all readings of a sentence stand side by side.
     """
 
-    id: str  # "fig12/degree-10000"; the experiment's paper comes before it
-    where: str  # "Figure 12"
+    id: str  # "fig12/degree-10000"; its paper comes before it
+    where: str  # "Figure 12", or OURS
     statement: str
     expected: float
     tolerance: float
     measure: Callable[[Sequence[Row]], Sequence[float]]
     unit: str = ""
     because: str = ""
-
-    def judge(self, rows: Sequence[Row]) -> Judgement:
-        measured = [float(value) for value in self.measure(rows)] if rows else []
-        if not measured:
-            return Judgement(self, (), Verdict.MISSING)
-        off = abs(float(np.mean(measured)) - self.expected)
-        if off <= self.tolerance:
-            return Judgement(self, tuple(measured), Verdict.REPRODUCED)
-        return Judgement(self, tuple(measured), Verdict.PARTLY if off <= 2 * self.tolerance else Verdict.NOT)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """A claim and what we measured for it."""
-
-    claim: Claim
-    measured: tuple[float, ...]
-    verdict: Verdict
+    sense: Sense = Sense.ABOUT
+    reads: str = ""
 
     @property
-    def mean(self) -> float:
-        return float(np.mean(self.measured)) if self.measured else float("nan")
+    def kind(self) -> Kind:
+        if self.reads:
+            return Kind.READING
+        return Kind.OURS if self.where == OURS else Kind.PAPER
 
-    @property
-    def spread(self) -> float:
-        """Standard deviation over seeds."""
-        return float(np.std(self.measured, ddof=1)) if len(self.measured) > 1 else 0.0
+
+def yes(
+    id: str,
+    where: str,
+    statement: str,
+    measure: Callable[[Sequence[Row]], Sequence[float]],
+    because: str = "",
+    reads: str = "",
+) -> Claim:
+    """A claim that holds or does not: `measure` gives 1.0 for every seed where it does, else 0.0."""
+    return Claim(id, where, statement, 1.0, 0.0, measure, "", because, Sense.HOLDS, reads)
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,14 @@ class Experiment:
     plots: Sequence[Plot] = ()
     quick_seeds: int = 1
     full_seeds: int = 5
+
+    @property
+    def short(self) -> str:
+        """The paper's short name, which its ids begin with."""
+        return self.id.partition("/")[0]
+
+    def id_of(self, claim: Claim) -> str:
+        return f"{self.short}/{claim.id}"
 
 
 def per_seed(rows: Sequence[Row], value: str, **where: float | int | str | bool) -> list[float]:

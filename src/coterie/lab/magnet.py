@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie.lab.experiment import Claim, Experiment, Plot, Point, per_seed
+from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Point, per_seed, yes
 from coterie.lab.magnet_beyond import BEYOND, LETTER
 from coterie.lab.magnet_measures import (
     better_with_rates,
@@ -59,12 +59,10 @@ FIGURE_3 = Experiment(
             0.08,
             value("saving", modes=25, modes_per_peer=5, rates="constant"),
         ),
-        Claim(
+        yes(
             "fig3/rates",
             "Figure 3(b), section 4.2",
             "more is saved with power-law publication rates than with equal ones",
-            1.0,
-            0.0,
             better_with_rates,
         ),
     ),
@@ -82,12 +80,10 @@ FIGURE_4A = Experiment(
     full=[{**_ALPHAS, "nodes": 5000, "exponent": alpha} for alpha in (0.5, 1.0, 1.5, 2.0)],
     full_seeds=3,
     claims=(
-        Claim(
+        yes(
             "fig4a/rises",
             "Figure 4(a)",
             "the saving rises with alpha",
-            1.0,
-            0.0,
             holds(rises, "saving", along="exponent"),
         ),
     ),
@@ -109,12 +105,10 @@ FIGURE_4B = Experiment(
     ],
     full_seeds=3,
     claims=(
-        Claim(
+        yes(
             "fig4b/always",
             "Figure 4(b)",
             "something is saved at every subscription size, with equal and with power-law rates",
-            1.0,
-            0.0,
             holds(lambda values: min(values) > 0, "saving", along="subscriptions"),
         ),
     ),
@@ -177,20 +171,16 @@ FIGURE_6 = Experiment(
             0.06,
             value("saving", nodes=10_000, subscriptions=32),
         ),
-        Claim(
+        yes(
             "fig6/rises-with-t",
             "Figure 6",
             "the saving rises with the subscriptions of a peer (1,000 nodes)",
-            1.0,
-            0.0,
             holds(rises, "saving", along="subscriptions", nodes=1000),
         ),
-        Claim(
+        yes(
             "fig6/rises-with-n",
             "Figure 6",
             "the saving rises with the network (32 subscriptions)",
-            1.0,
-            0.0,
             holds(rises, "saving", along="nodes", subscriptions=32),
         ),
     ),
@@ -239,12 +229,10 @@ FIGURE_8 = Experiment(
     ],
     full_seeds=2,
     claims=(
-        Claim(
+        yes(
             "fig8/range",
             "section 1, Figure 8(a)",
             "between 20 and 60 % saved with initFrac 10 % and Z = 16",
-            1.0,
-            0.0,
             holds(
                 lambda values: 0.2 <= min(values) <= max(values) <= 0.6,
                 "saving",
@@ -253,28 +241,22 @@ FIGURE_8 = Experiment(
                 subscriptions=16,
             ),
         ),
-        Claim(
+        yes(
             "fig8/homophily",
             "Figure 8(a)",
             "the saving rises with lambda",
-            1.0,
-            0.0,
             holds(rises, "saving", along="homophily", initial_fraction=0.1, subscriptions=16),
         ),
-        Claim(
+        yes(
             "fig8/initial",
             "Figure 8(a)",
             "the saving falls with initFrac (lambda = 2)",
-            1.0,
-            0.0,
             holds(falls, "saving", along="initial_fraction", homophily=2.0, subscriptions=16),
         ),
-        Claim(
+        yes(
             "fig8/size",
             "Figure 8(b)",
             "the saving falls with Z (lambda = 2, initFrac 10 %)",
-            1.0,
-            0.0,
             holds(falls, "saving", along="subscriptions", homophily=2.0, initial_fraction=0.1),
         ),
     ),
@@ -328,12 +310,10 @@ UNCORRELATED = Experiment(
     full=[{"workload": "uncorrelated"}],
     full_seeds=3,
     claims=(
-        Claim(
+        yes(
             "uncorrelated/never-worse",
             "section 1",
             "never worse than the strawman",
-            1.0,
-            0.0,
             lambda rows: [float(saved >= 0) for saved in per_seed(rows, "saving")],
         ),
     ),
@@ -421,12 +401,10 @@ LIMITS = Experiment(
     ],
     full_seeds=2,
     claims=(
-        Claim(
+        yes(
             "limits/ours",
-            "beyond the paper",
+            OURS,
             "the order by likeness saves more than Magnet's own on every workload",
-            1.0,
-            0.0,
             ours_is_better,
         ),
     ),

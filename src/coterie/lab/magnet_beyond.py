@@ -8,7 +8,7 @@ from random import Random
 
 from coterie.accounting.price import price
 from coterie.kernels.interest_trees import interested_trees
-from coterie.lab.experiment import Claim, Experiment, Point, per_seed
+from coterie.lab.experiment import OURS, Claim, Experiment, Point, per_seed, yes
 from coterie.lab.magnet_measures import parameters_of, value, workload_of
 from coterie.model import Ledger, Spread, Trees, Workload
 from coterie.protocol.system import Stages
@@ -124,12 +124,10 @@ BEYOND = Experiment(
     ],
     full_seeds=2,
     claims=(
-        Claim(
+        yes(
             "interest-ring/fewer-relays",
-            "beyond the paper",
+            OURS,
             "interest-ring has at most two thirds of Magnet's relays with one category of ten",
-            1.0,
-            0.0,
             lambda rows: [float(share <= 2 / 3) for share in per_seed(rows, "relays_to_magnet", modes=10)],
         ),
     ),

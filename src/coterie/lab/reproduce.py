@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError
 from coterie.lab.code import code_of
-from coterie.lab.experiment import Experiment, Judgement, Plot, Point, Row, Verdict
+from coterie.lab.experiment import Experiment, Kind, Plot, Point, Row
+from coterie.lab.judging import Judgement, Verdict, judge
 from coterie.pipeline import charts
 from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow
-from coterie.pipeline.sweep import Measurement, sweep
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from coterie.pipeline.sweep import Measurement, Wave, sweep
 
 
 @dataclass(frozen=True)
@@ -31,31 +28,34 @@ class Finding:
 
 
 def chosen(experiments: Sequence[Experiment], claim: str | None) -> list[Experiment]:
-    """The experiments that hold a claim whose id starts like this; all without one."""
+    """The experiments that have this id or hold a claim that does, or whose id begins like it; all without one."""
     if claim is None:
         return list(experiments)
-    found = [one for one in experiments if one.id.startswith(claim) or _claims(one, claim)]
+    found = [one for one in experiments if any(_begins(known, claim) for known in _ids(one))]
     if not found:
         known = ", ".join(one.id for one in experiments) or "none"
-        raise ConfigError("--claim", claim, f"an experiment or a claim of one; experiments are: {known}")
+        raise ConfigError("--claim", claim, f"PAPER/FIGURE or PAPER/FIGURE/CLAIM; experiments are: {known}")
     return found
 
 
-def _claims(experiment: Experiment, claim: str) -> bool:
-    return any(
-        f"{experiment.paper}/{one.id}".startswith(claim) or one.id.startswith(claim) for one in experiment.claims
-    )
+def _ids(experiment: Experiment) -> list[str]:
+    return [experiment.id, *(experiment.id_of(claim) for claim in experiment.claims)]
+
+
+def _begins(known: str, claim: str) -> bool:
+    """Also without the paper's name."""
+    return known.startswith(claim) or known.partition("/")[2].startswith(claim)
 
 
 def reproduce(
-    spark: SparkSession,
+    run_wave: Wave,
     experiments: Sequence[Experiment],
     folder: Path,
     is_full: bool,
     seeds: int | None = None,
     progress: Callable[[str, float], None] = lambda stage, share: None,
 ) -> list[Finding]:
-    """Run every point with every seed as a Spark task (those not yet in `folder`), then judge."""
+    """Run every point with every seed (those not yet in `folder`), then judge."""
     runs: list[tuple[Experiment, Point, int, Measurement]] = []
     for experiment in experiments:
         points = experiment.full if is_full else experiment.quick
@@ -64,7 +64,7 @@ def reproduce(
             for seed in range(1, count + 1):
                 one = Measurement(experiment.id, point, seed, experiment.run, code_of(experiment.run))
                 runs.append((experiment, point, seed, one))
-    results = sweep(spark, [one for *_, one in runs], folder / "runs", progress)
+    results = sweep(run_wave, [one for *_, one in runs], folder / "runs", progress)
     findings = []
     for experiment in experiments:
         rows = [
@@ -72,7 +72,7 @@ def reproduce(
             for owner, point, seed, one in runs
             if owner is experiment
         ]
-        findings.append(Finding(experiment, rows, [claim.judge(rows) for claim in experiment.claims]))
+        findings.append(Finding(experiment, rows, [judge(claim, rows) for claim in experiment.claims]))
     _write_table(findings, folder / "results.parquet")
     return findings
 
@@ -103,13 +103,16 @@ def as_document(findings: Sequence[Finding]) -> list[dict[str, object]]:
     return [
         {
             "experiment": finding.experiment.id,
-            "claim": f"{finding.experiment.paper}/{judgement.claim.id}",
+            "claim": finding.experiment.id_of(judgement.claim),
+            "kind": judgement.claim.kind.value,
+            "reads": judgement.claim.reads,
             "where": judgement.claim.where,
             "statement": judgement.claim.statement,
             "paper": judgement.claim.expected,
             "tolerance": judgement.claim.tolerance,
+            "sense": judgement.claim.sense.value,
             "ours": None if not judgement.measured else judgement.mean,
-            "spread": judgement.spread,
+            "interval": judgement.interval,
             "seeds": len(judgement.measured),
             "unit": judgement.claim.unit,
             "verdict": judgement.verdict.value,
@@ -120,19 +123,41 @@ def as_document(findings: Sequence[Finding]) -> list[dict[str, object]]:
     ]
 
 
+def totals(findings: Sequence[Finding]) -> list[tuple[str, Kind, dict[Verdict, int]]]:
+    """Verdicts counted by paper and by whose claims they are; a paper's own claims come first."""
+    counted: dict[tuple[str, Kind], dict[Verdict, int]] = {}
+    for finding in findings:
+        for judgement in finding.judgements:
+            key = (finding.experiment.short, judgement.claim.kind)
+            of = counted.setdefault(key, dict.fromkeys(Verdict, 0))
+            of[judgement.verdict] += 1
+    kinds = list(Kind)
+    ordered = sorted(counted, key=lambda key: kinds.index(key[1]))
+    return [(paper, kind, counted[paper, kind]) for paper, kind in ordered]
+
+
+TOTALS_HEADER = ["paper", "whose claims", *(verdict.value for verdict in Verdict)]
+
+
+def totals_rows(findings: Sequence[Finding]) -> list[list[str]]:
+    return [
+        [paper, kind.value, *(str(counts[verdict]) for verdict in Verdict)] for paper, kind, counts in totals(findings)
+    ]
+
+
 MARKS = {Verdict.REPRODUCED: "good", Verdict.NOT: "bad"}
 
 
 def report(findings: Sequence[Finding], is_full: bool, folder: Path) -> Path:
     """The verdicts and the plots, one section per experiment."""
-    judged = [judgement for finding in findings for judgement in finding.judgements]
-    counts = {verdict: sum(one.verdict is verdict for one in judged) for verdict in Verdict}
     form = "full" if is_full else "quick"
+    sums = PageSection(
+        "Verdicts", (), (), [ReportTable(TOTALS_HEADER, [TableRow(row) for row in totals_rows(findings)], (0, 1))]
+    )
     made = Report(
         title="Coterie: claims of the papers",
         subtitle=f"The {form} form of {len(findings)} experiments. Quick forms are smaller than the papers' settings.",
-        cards=[(verdict.value, str(count)) for verdict, count in counts.items() if count],
-        sections=[_section(finding) for finding in findings],
+        sections=[sums, *(_section(finding) for finding in findings)],
     )
     return made.write(folder / "report.html")
 
@@ -143,8 +168,8 @@ def _section(finding: Finding) -> PageSection:
         TableRow(
             [
                 judgement.claim.statement,
-                f"{judgement.claim.expected:g} ± {judgement.claim.tolerance:g} {judgement.claim.unit}",
-                f"{judgement.mean:.4g} ± {judgement.spread:.2g}" if judgement.measured else "",
+                judgement.paper,
+                judgement.ours,
                 judgement.verdict.value,
                 judgement.claim.because,
             ],
@@ -152,7 +177,7 @@ def _section(finding: Finding) -> PageSection:
         )
         for judgement in finding.judgements
     ]
-    header = ["claim", "paper ± tolerance", "ours ± spread over seeds", "verdict", "because"]
+    header = ["claim", "claimed", "ours, with its 95 % confidence interval", "verdict", "because"]
     drawn = [_draw(plot, finding.rows) for plot in experiment.plots]
     tables = [ReportTable(header, rows, (0, 3, 4))] if rows else []
     return PageSection(f"{experiment.paper}, {experiment.where}: {experiment.title}", (), drawn, tables)

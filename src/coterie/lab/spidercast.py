@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import hypot
 
-from coterie.lab.experiment import Claim, Experiment, Plot, Row, per_seed
+from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Row, per_seed, yes
 from coterie.lab.spidercast_churn import run_protocol_churn
 from coterie.lab.spidercast_claims import SIZES, SMALL, Measure, Setting, experiment, holds, ratio, rising, value, worst
 from coterie.lab.spidercast_figures import (
@@ -120,12 +120,10 @@ FIGURE_12_13 = experiment(
             worst("partitioned", links="spidercast"),
         ),
         *(
-            Claim(
+            yes(
                 f"fig13/components-{x}-{y}",
                 "Figure 13",
                 f"similarity({x}, {y}) has more than 100 components, more with more nodes",
-                1.0,
-                0.0,
                 holds(
                     "components",
                     "nodes",
@@ -138,12 +136,10 @@ FIGURE_12_13 = experiment(
             )
             for x, y in OTHERS
         ),
-        Claim(
+        yes(
             "fig13/random-links-hurt",
             "section 3.9.1",
             "random links in place of similarity links add components",
-            1.0,
-            0.0,
             lambda rows: [
                 float(rising([first, second, third]))
                 for first, second, third in zip(
@@ -233,7 +229,7 @@ BEYOND = experiment(
         *(
             Claim(
                 f"beyond/lean-{nodes}",
-                "ours",
+                OURS,
                 f"lean: connected, covered three times, 10 to 15 % fewer links than SpiderCast ({nodes} nodes)",
                 -12.5,
                 2.5,
@@ -243,20 +239,18 @@ BEYOND = experiment(
             for nodes in BEYOND_SIZES
         ),
         Claim(
-            "beyond/lean-connected", "ours", "lean: all topics connected", 0.0, 0.0, worst("partitioned", links="lean")
+            "beyond/lean-connected", OURS, "lean: all topics connected", 0.0, 0.0, worst("partitioned", links="lean")
         ),
-        Claim(
+        yes(
             "beyond/lean-crashes",
-            "ours",
+            OURS,
             "lean: when 5, 10 or 20 % of the nodes crash at once, no more memberships are cut off than with SpiderCast",
-            1.0,
-            0.0,
             loses_no_more("lean", "spidercast"),
         ),
         *(
             Claim(
                 f"beyond/{name}-bound",
-                "ours",
+                OURS,
                 f"{name}: degree above the bound for {what}, at the size where it is most",
                 15.0,
                 10.0,
@@ -271,7 +265,7 @@ BEYOND = experiment(
         ),
         Claim(
             "beyond/two-connected",
-            "ours",
+            OURS,
             "two-connected: no node's crash cuts any topic, before any repair",
             0.0,
             0.0,
@@ -280,7 +274,7 @@ BEYOND = experiment(
         *(
             Claim(
                 f"beyond/two-connected-{nodes}",
-                "ours",
+                OURS,
                 f"two-connected: fewer links than the (3,0) overlay ({nodes} nodes)",
                 -40.0,
                 10.0,
@@ -318,13 +312,11 @@ PROTOCOL = experiment(
         {"nodes": 10000, "view_share": 0.02, "duration_s": 40},
     ],
     [
-        Claim("protocol/degree", "ours", "degree within 3 % of the bulk form's", 0.0, 3.0, off_by_percent, "%"),
-        Claim(
+        Claim("protocol/degree", OURS, "degree within 3 % of the bulk form's", 0.0, 3.0, off_by_percent, "%"),
+        yes(
             "protocol/few",
             "Figure 10",
             "learned views of 5 % need no more links than views of 5 % that never change",
-            1.0,
-            0.0,
             lambda rows: [
                 float(row.values["degree"] <= row.values["bulk_degree"])
                 for row in rows

@@ -16,6 +16,7 @@ from coterie.model.latency import Latency
 from coterie.model.plan import Neighbour, Slice
 from coterie.sim.faults import Crash, Restart, Stop
 from coterie.systems.spidercast import measures
+from coterie.systems.spidercast import messages as wire
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.trace import TraceEvent
 from coterie.workloads import make_timeline
@@ -26,7 +27,15 @@ STEADY_S = 30.0  # of churn before anything is counted
 FRESH_S = 2.0  # section 3.8: who joined so lately is left out of a snapshot
 CONTACTS = 3
 LATENCY_MS = 5.0  # section 3.2: a local network with uniform delays
-OVERLAY_KINDS = ("Connect", "ConnectOk", "Redirect", "Disconnect", "DisconnectOk", "Leave", "Foreign")
+OVERLAY_KINDS = (
+    wire.LinkConnect,
+    wire.ConnectOk,
+    wire.Redirect,
+    wire.LinkDisconnect,
+    wire.DisconnectOk,
+    wire.LinkLeave,
+    wire.Foreign,
+)
 
 
 def run_protocol_churn(point: Point, seed: int) -> Mapping[str, float]:
@@ -111,8 +120,8 @@ class _ChurnRun:
     def values(
         self, snapshots: list[tuple[float, int]], sent: Counter[str], changes: int, length_s: float
     ) -> dict[str, float]:
-        control = sum(sent[kind] for kind in OVERLAY_KINDS)
-        refused = sent["Disconnect"] - sent["DisconnectOk"]
+        control = sum(sent[kind.__name__] for kind in OVERLAY_KINDS)
+        refused = sent[wire.LinkDisconnect.__name__] - sent[wire.DisconnectOk.__name__]
         up = sum(self.simulation.is_up(node) for node in range(self._node_count))
         intervals = up * length_s / INTERVAL_S
         return {
@@ -121,7 +130,7 @@ class _ChurnRun:
             "snapshots": float(len(snapshots)),
             "messages": (control - refused) / max(changes, 1),
             "messages_with_refused": control / max(changes, 1),
-            "repairs": float(sent["Foreign"]),
-            "gossip": sent["Exchange"] / max(intervals, 1.0),
-            "beacons": sent["Beacon"] / max(intervals, 1.0),
+            "repairs": float(sent[wire.Foreign.__name__]),
+            "gossip": sent[wire.Exchange.__name__] / max(intervals, 1.0),
+            "beacons": sent[wire.Beacon.__name__] / max(intervals, 1.0),
         }

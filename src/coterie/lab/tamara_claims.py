@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coterie.lab.experiment import Claim, Point, Row, per_seed
+from coterie.lab.experiment import Claim, Point, Row, per_seed, yes
 
 PAPER = "Milo, Zur, Verbin: Boosting Topic-Based Publish-Subscribe Systems with Dynamic Clustering, SIGMOD 2007"
 RATES = ("average", "frequent", "infrequent")
@@ -27,7 +27,7 @@ def shape(
     measure: Callable[[Sequence[Row]], Sequence[float]],
     because: str = "",
 ) -> Claim:
-    return Claim(id=id, where=where, statement=statement, expected=1.0, tolerance=0.0, measure=measure, because=because)
+    return yes(id=id, where=where, statement=statement, measure=measure, because=because)
 
 
 def grid(**axes: Sequence[float | int | str | bool]) -> list[Point]:

@@ -1,7 +1,8 @@
-"""Runs many independent measurements as Spark tasks and keeps each result the moment it is there.
+"""Runs many independent measurements side by side and keeps each result the moment it is there.
 
 A measurement is known by its key; its result is one small JSON file, written beside its place and renamed. A sweep
-that was interrupted runs only what is missing. What a measurement cost is kept with it.
+that was interrupted runs only what is missing. What a measurement cost is kept with it. Where they run is the caller's
+choice: processes of this machine, or tasks of a Spark cluster; the results are the same.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,14 +49,43 @@ class Measurement:
         return hashlib.blake2b(told.encode(), digest_size=12).hexdigest()
 
 
+Wave = Callable[[Sequence[Measurement], Path], list[str]]  # runs and keeps them all, and tells what went wrong
+
+
+def in_spark(spark: SparkSession) -> Wave:
+    """Each measurement a task of the cluster; its machines share the folder."""
+
+    def run(wave: Sequence[Measurement], folder: Path) -> list[str]:
+        target = str(folder)
+        told = run_tasks(spark, wave, lambda one: pa.table({"problem": [measured(one, target)]}), "problem string")
+        return [problem for problem in told["problem"].to_pylist() if problem]
+
+    return run
+
+
+def in_processes(count: int | None = None) -> Wave:
+    """Each measurement in one of `count` processes (one for each core); a single one right here. No Spark, no Java."""
+    workers = count or os.cpu_count() or 1
+
+    def run(wave: Sequence[Measurement], folder: Path) -> list[str]:
+        target = str(folder)
+        if len(wave) == 1 or workers == 1:
+            return [problem for one in wave if (problem := measured(one, target))]
+        fresh = get_context("spawn")  # forked threads of numba or Arrow would hang
+        with ProcessPoolExecutor(min(workers, len(wave)), mp_context=fresh) as pool:
+            return [problem for problem in pool.map(measured, wave, [target] * len(wave)) if problem]
+
+    return run
+
+
 def sweep(
-    spark: SparkSession,
+    run_wave: Wave,
     measurements: Sequence[Measurement],
     folder: Path,
     progress: Progress = lambda stage, share: None,
 ) -> dict[str, dict[str, Any]]:
     """Results by key: `values`, `seconds`; RunError lists measurements that failed, after all others are kept."""
-    folder = folder.resolve()  # executors work in other folders
+    folder = folder.resolve()  # whoever runs them works in another folder
     folder.mkdir(parents=True, exist_ok=True)
     results = {one.key: found for one in measurements if (found := _load(folder, one.key)) is not None}
     missing = [one for one in measurements if one.key not in results]
@@ -63,8 +95,7 @@ def sweep(
         tell = _teller(progress, folder, [one.key for one in wave], len(results), len(measurements))
         tell()
         with polled(tell, POLL_S):
-            told = run_tasks(spark, wave, _runner(folder), "key string, problem string")
-        failed += [problem for problem in told["problem"].to_pylist() if problem]
+            failed += run_wave(wave, folder)
         results |= {one.key: found for one in wave if (found := _load(folder, one.key)) is not None}
     progress("done", 1.0)
     if failed:
@@ -82,22 +113,17 @@ def _teller(progress: Progress, folder: Path, wave: Sequence[str], before: int, 
     return tell
 
 
-def _runner(folder: Path) -> Callable[[Measurement], pa.Table]:
-    target = str(folder)
-
-    def work(one: Measurement) -> pa.Table:
-        problem = ""
-        began = time.process_time()
-        try:
-            values = {name: float(value) for name, value in one.run(one.point, one.seed).items()}
-            _keep(Path(target), one.key, {"values": values, "seconds": time.process_time() - began})
-        except CoterieError as error:
-            problem = f"{one.owner} {dict(one.point)} seed {one.seed}: {error}"
-        except Exception as error:  # a defect of one experiment must not take the others with it
-            problem = f"{one.owner} {dict(one.point)} seed {one.seed}: {type(error).__name__}: {error}"
-        return pa.table({"key": [one.key], "problem": [problem]})
-
-    return work
+def measured(one: Measurement, folder: str) -> str:
+    """Run one and keep its result; what went wrong, or nothing."""
+    began = time.process_time()
+    try:
+        values = {name: float(value) for name, value in one.run(one.point, one.seed).items()}
+        _keep(Path(folder), one.key, {"values": values, "seconds": time.process_time() - began})
+    except CoterieError as error:
+        return f"{one.owner} {dict(one.point)} seed {one.seed}: {error}"
+    except Exception as error:  # a defect of one experiment must not take the others with it
+        return f"{one.owner} {dict(one.point)} seed {one.seed}: {type(error).__name__}: {error}"
+    return ""
 
 
 def _keep(folder: Path, key: str, result: dict[str, Any]) -> None:

@@ -1,0 +1,69 @@
+"""From an experiment to verdicts without Spark: runs in processes, kept results, totals by whose claims they are."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from coterie.errors import RunError
+from coterie.lab.experiment import OURS, Claim, Experiment, Kind, Point, per_seed, yes
+from coterie.lab.judging import Verdict
+from coterie.lab.reproduce import as_document, report, reproduce, totals
+from coterie.pipeline.sweep import in_processes
+
+
+def run(point: Point, seed: int) -> Mapping[str, float]:
+    if point.get("broken"):
+        raise ValueError("planted")
+    return {"y": float(point["x"]) + seed, "spark": float("pyspark" in sys.modules)}
+
+
+def experiment(*points: Point) -> Experiment:
+    claims = (
+        Claim("fig1/sum", "Figure 1", "x plus seed", 12.0, 3.0, lambda rows: per_seed(rows, "y", x=10)),
+        Claim("fig1/far", "Figure 1", "far off", 99.0, 2.0, lambda rows: per_seed(rows, "y", x=10)),
+        Claim("fig1/other", "Figure 1", "read elsewhere", 12.0, 2.0, lambda rows: [], reads="fig1/sum"),
+        yes("fig1/quiet", OURS, "no JVM", lambda rows: [1.0 - one for one in per_seed(rows, "spark", x=10)]),
+    )
+    return Experiment("planted/fig1", "Planted", "Figure 1", "a sum", run, points, points, claims, quick_seeds=3)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_runs_are_judged_and_kept_and_no_spark_is_started(tmp_path, workers):
+    wanted = [experiment({"x": 10}, {"x": 20})]
+    findings = reproduce(in_processes(workers), wanted, tmp_path, is_full=False)
+    verdicts = {one.claim.id: one.verdict for one in findings[0].judgements}
+    assert verdicts == {
+        "fig1/sum": Verdict.REPRODUCED,
+        "fig1/far": Verdict.NOT,
+        "fig1/other": Verdict.MISSING,
+        "fig1/quiet": verdicts["fig1/quiet"],
+    }
+    if workers > 1:  # processes of their own; this one may have met Spark in another test
+        assert verdicts["fig1/quiet"] is Verdict.REPRODUCED
+    kept = sorted((tmp_path / "runs").glob("*.json"))
+    assert len(kept) == 6
+    kept[0].write_text(json.dumps({"values": {"y": -1e6, "spark": 0.0}, "seconds": 0.0}))
+    again = reproduce(in_processes(workers), wanted, tmp_path, is_full=False)
+    assert -1e6 in {row.values["y"] for row in again[0].rows}, "a kept result is not run again"
+
+
+def test_totals_do_not_mix_whose_claims_they_are(tmp_path):
+    findings = reproduce(in_processes(1), [experiment({"x": 10})], tmp_path, is_full=False)
+    counted = {kind: {verdict.name: many for verdict, many in of.items() if many} for _, kind, of in totals(findings)}
+    assert counted[Kind.PAPER] == {"REPRODUCED": 1, "NOT": 1}
+    assert counted[Kind.READING] == {"MISSING": 1}
+    assert sum(counted[Kind.OURS].values()) == 1
+    document = as_document(findings)
+    assert [one["claim"] for one in document][:2] == ["planted/fig1/sum", "planted/fig1/far"]
+    assert document[2]["reads"] == "fig1/sum"
+    assert "another reading" in report(findings, is_full=False, folder=tmp_path).read_text()
+
+
+def test_a_run_that_fails_is_named_and_the_others_are_kept(tmp_path):
+    with pytest.raises(RunError, match=r"3 of 6 runs failed.*planted/fig1.*broken.*ValueError: planted"):
+        reproduce(in_processes(2), [experiment({"x": 10}, {"x": 1, "broken": True})], tmp_path, is_full=False)
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 3
