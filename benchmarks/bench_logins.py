@@ -33,11 +33,11 @@ from typing import Any
 import numpy as np
 
 from bench_broker import free_port, wait_open
-from coterie.mqtt.broker import Verdict
+from coterie.broker.credentials import Check
+from coterie.broker.settings import LoginSection
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.packets import Connect
-from coterie.runtime.config import LoginSection
-from coterie.runtime.credentials import Check
+from coterie.mqtt.ruling import Ruling
 from coterie.runtime.load import cpu_s
 from coterie.runtime.logins import LoginBook, Waiter
 from coterie.runtime.node import loop_factory
@@ -193,7 +193,7 @@ def known_us() -> float:
         key = book.key(check)
         book.wait(key, check, "", Waiter(lambda: False, lambda verdict: None))
         book.next()
-        book.done(key, Verdict(user=check.user), 0.0)
+        book.done(key, Ruling(user=check.user), 0.0)
     start_s = time.perf_counter()
     known = [book.known(book.key(check), 1.0) for check in checks]
     spent_s = time.perf_counter() - start_s

@@ -22,11 +22,11 @@ from pathlib import Path
 from random import Random
 
 from bench_network import free_base
+from coterie.broker.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
 from coterie.cli.up import ADMIN_OFFSET, LINK_OFFSET, Fleet, arrange
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
 from coterie.runtime.client import MqttClient, connect_packet
-from coterie.runtime.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
 from coterie.systems import system_named
 
 CONNECT = encode_packet(p.Connect("c"), p.MQTT_5)

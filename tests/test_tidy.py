@@ -15,7 +15,18 @@ MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 60
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "manager"}
 # The command alone prints; the core is deterministic and knows no clock, socket or ambient randomness.
-DETERMINISTIC = ("model", "kernels", "substrate", "workloads", "protocol", "systems", "sim", "accounting", "mqtt")
+DETERMINISTIC = (
+    "broker",
+    "model",
+    "kernels",
+    "substrate",
+    "workloads",
+    "protocol",
+    "systems",
+    "sim",
+    "accounting",
+    "mqtt",
+)
 
 
 def module_id(path: Path) -> str:

@@ -12,22 +12,8 @@ from typing import Any
 
 import msgspec
 
-from coterie.errors import ConfigError, RemoteProtocolError
-from coterie.model.plan import Slice
-from coterie.mqtt import packets as p
-from coterie.mqtt.broker import Broker
-from coterie.mqtt.encode import encode_packet
-from coterie.mqtt.options import ServerOptions
-from coterie.mqtt.properties import Properties
-from coterie.mqtt.publish import Message
-from coterie.mqtt.reasons import MqttError
-from coterie.mqtt.stream import Decoder
-from coterie.mqtt.topics import check_filter, filter_matches, split_shared
-from coterie.runtime.access import Access
-from coterie.runtime.admin import AdminInterface
-from coterie.runtime.carried import decode_carried, encode_carried
-from coterie.runtime.config import AccessSection, config_of
-from coterie.runtime.frames import (
+from coterie.broker.carried import decode_carried, encode_carried
+from coterie.broker.frames import (
     CONTROL,
     HELLO,
     MESSAGE,
@@ -43,6 +29,21 @@ from coterie.runtime.frames import (
     frame,
     greeting_in,
 )
+from coterie.broker.settings import AccessSection
+from coterie.errors import ConfigError, RemoteProtocolError
+from coterie.model.plan import Slice
+from coterie.mqtt import packets as p
+from coterie.mqtt.broker import Broker
+from coterie.mqtt.encode import encode_packet
+from coterie.mqtt.options import ServerOptions
+from coterie.mqtt.properties import Properties
+from coterie.mqtt.publish import Message
+from coterie.mqtt.reasons import MqttError
+from coterie.mqtt.stream import Decoder
+from coterie.mqtt.topics import check_filter, filter_matches, split_shared
+from coterie.runtime.access import Access
+from coterie.runtime.admin import AdminInterface
+from coterie.runtime.config import config_of
 from coterie.runtime.guard import Guard
 from coterie.runtime.passwords import hash_password, read_password_file
 from coterie.runtime.rights import Rights, Rules, filter_covers

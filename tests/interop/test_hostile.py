@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
-from coterie.runtime.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
 from coterie.runtime.node import LiveNode
 from coterie.systems import system_named
 from tests.interop.fleet import Network, lone_config, run, until

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from coterie.runtime.config import LinkSection, Peer
-from coterie.runtime.frames import MESSAGE, frame
+from coterie.broker.frames import MESSAGE, frame
+from coterie.broker.settings import LinkSection, PeerEntry
 from coterie.runtime.links import Links
 from tests.interop.fleet import Network, run, until
 
@@ -61,12 +61,14 @@ class Pair:
 
     async def __aenter__(self) -> Pair:
         settings = LinkSection(heartbeat_s=5.0, silence_s=20.0, backoff_s=0.05, backoff_s_max=0.05)
-        self.there = Links("n", "s", 1, self.keys[1], [Peer(id=0, host="127.0.0.1", port=1)], settings)
+        self.there = Links("n", "s", 1, self.keys[1], [PeerEntry(id=0, host="127.0.0.1", port=1)], settings)
         self.there.on_frames = lambda peer, frames: self.got.extend(body for _, body in frames)
         self.there.log = self.said.append
         self.between = Between(await self.there.listen())
         await self.between.start()
-        self.here = Links("n", "s", 0, self.keys[0], [Peer(id=1, host="127.0.0.1", port=self.between.port)], settings)
+        self.here = Links(
+            "n", "s", 0, self.keys[0], [PeerEntry(id=1, host="127.0.0.1", port=self.between.port)], settings
+        )
         self.here.want([1])
         return self
 

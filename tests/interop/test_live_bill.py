@@ -13,11 +13,11 @@ import pytest
 
 from coterie.accounting.price import price
 from coterie.accounting.tally import COPIES, Tally
+from coterie.broker.carried import RETAINED_CHANNEL
 from coterie.cli.up import _nobody_yet
 from coterie.model import BrokerGraph, Design, Ledger, Placement, Publications, Relation, Workload
 from coterie.model.wires import COTERIE
 from coterie.protocol.system import Parameters, System
-from coterie.runtime.carried import RETAINED_CHANNEL
 from coterie.substrate.identifiers import topic_key
 from coterie.systems import scribe, system_named
 from coterie.trace import Traffic

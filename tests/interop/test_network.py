@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 from coterie.accounting.tally import Tally
+from coterie.broker.carried import RETAINED_CHANNEL
 from coterie.cli.up import _nobody_yet
 from coterie.model import Publications, Relation, Workload
 from coterie.model.plan import Slice, slices
 from coterie.protocol.events import Event
-from coterie.runtime.carried import RETAINED_CHANNEL
 from coterie.sim.engine import Simulation
 from coterie.systems import SYSTEMS as REGISTERED
 from coterie.systems import system_named

@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.mqtt import packets as p
-from coterie.mqtt.broker import OpenPolicy, Verdict
+from coterie.mqtt.broker import OpenPolicy
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.options import NEVER_S, ServerOptions
 from coterie.mqtt.properties import Properties
 from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Session
 from tests.mqtt.conversation import Network, Peer
 
@@ -87,8 +88,8 @@ def test_packets_behind_connect_are_served() -> None:
 
 
 class RedirectPolicy(OpenPolicy):
-    def connect(self, packet: p.Connect) -> Verdict:
-        return Verdict(Reason.USE_ANOTHER_SERVER, "other:1884")
+    def connect(self, packet: p.Connect) -> Ruling:
+        return Ruling(Reason.USE_ANOTHER_SERVER, "other:1884")
 
 
 def test_a_client_is_sent_elsewhere() -> None:
@@ -447,7 +448,7 @@ def test_an_answer_to_a_client_that_has_gone_does_nothing() -> None:
     (connect,) = connection.receive(encode_packet(p.Connect("a")), network.now_s)
     assert isinstance(connect, p.Connect)
     broker.lost(connection, network.now_s)
-    assert broker.connect(connection, connect, Verdict(), network.now_s) is not None
+    assert broker.connect(connection, connect, Ruling(), network.now_s) is not None
     peer = network.peer("b")
     broker.disconnect(peer.connection, Reason.ADMINISTRATIVE_ACTION, network.now_s)
     late = p.Subscribe(1, (p.Subscription("x"),))

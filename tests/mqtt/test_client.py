@@ -7,12 +7,13 @@ import pytest
 from coterie.errors import LocalProtocolError
 from coterie.mqtt import client as c
 from coterie.mqtt import packets as p
-from coterie.mqtt.broker import Broker, OpenPolicy, Verdict
+from coterie.mqtt.broker import Broker, OpenPolicy
 from coterie.mqtt.client import Client
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.options import NEVER_S, ServerOptions
 from coterie.mqtt.properties import Properties
 from coterie.mqtt.reasons import MqttError, Reason
+from coterie.mqtt.ruling import Ruling
 from tests.mqtt.conversation import Line, settle
 
 VERSIONS = [p.MQTT_3, p.MQTT_5]
@@ -58,10 +59,10 @@ def test_the_servers_window_is_respected() -> None:
 
 
 class Redirect(OpenPolicy):
-    def connect(self, packet: p.Connect) -> Verdict:
+    def connect(self, packet: p.Connect) -> Ruling:
         if c.follows_redirect(packet):
-            return Verdict(Reason.USE_ANOTHER_SERVER, "one.example:1884 [::1]:1885 two.example bad:port")
-        return Verdict()
+            return Ruling(Reason.USE_ANOTHER_SERVER, "one.example:1884 [::1]:1885 two.example bad:port")
+        return Ruling()
 
 
 def test_a_redirect_is_shown_to_those_who_follow() -> None:

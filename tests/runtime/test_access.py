@@ -9,15 +9,16 @@ from hashlib import scrypt
 import jwt
 import pytest
 
+from coterie.broker.credentials import Check
+from coterie.broker.settings import AccessSection, JwtSection, OthersSection, User
 from coterie.errors import ConfigError
-from coterie.mqtt.broker import Verdict
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import Connect, Subscription
 from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Session
 from coterie.runtime.access import Access
-from coterie.runtime.config import AccessSection, JwtSection, OthersSection, User
-from coterie.runtime.credentials import Check, certificate_user
+from coterie.runtime.credentials import answer, certificate_user
 
 
 def cheap(password: str) -> str:
@@ -32,9 +33,9 @@ def session_of(owner: str | None, client: str = "c1") -> Session:
     return session
 
 
-def admitted(access: Access, packet: Connect, host: str, certified: str = "") -> Verdict:
+def admitted(access: Access, packet: Connect, host: str, certified: str = "") -> Ruling:
     asked = access.ask(packet, host, certified)
-    return asked.run() if isinstance(asked, Check) else asked
+    return answer(asked) if isinstance(asked, Check) else asked
 
 
 ANN = User(name="ann", password=cheap("secret"), publish=("home/%u/#",), subscribe=("home/#", "own/%c"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from coterie.broker.settings import LimitsSection
 from coterie.mqtt.reasons import Reason
-from coterie.runtime.config import LimitsSection
 from coterie.runtime.limits import ADDRESSES_MAX, Bucket, Gate, PerAddress, address_of
 
 HERE, THERE = "192.0.2.1", "192.0.2.2"

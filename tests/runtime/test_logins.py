@@ -6,20 +6,20 @@ import asyncio
 import threading
 from typing import Any
 
-from coterie.mqtt.broker import Verdict
+from coterie.broker.credentials import Check
+from coterie.broker.settings import LoginSection
 from coterie.mqtt.reasons import Reason
-from coterie.runtime.config import LoginSection
-from coterie.runtime.credentials import Check
+from coterie.mqtt.ruling import Ruling
 from coterie.runtime.logins import LoginBook, Logins, Waiter
 
-RIGHT, WRONG = Verdict(user="ann"), Verdict(Reason.BAD_USER_NAME_OR_PASSWORD)
+RIGHT, WRONG = Ruling(user="ann"), Ruling(Reason.BAD_USER_NAME_OR_PASSWORD)
 
 
 def book(**settings: Any) -> LoginBook:
     return LoginBook(LoginSection(**settings), b"s" * 32)
 
 
-def waiter(told: list[Verdict] | None = None, is_gone: bool = False) -> Waiter:
+def waiter(told: list[Ruling] | None = None, is_gone: bool = False) -> Waiter:
     return Waiter(lambda: is_gone, ([] if told is None else told).append)
 
 
@@ -53,7 +53,7 @@ def test_a_token_is_not_known_for_longer_than_it_holds() -> None:
         assert line_up(logins, "ann")
         following = logins.next()
         assert following is not None
-        logins.done(following[0], Verdict(user="ann", until_s=until_s), 10.0)
+        logins.done(following[0], Ruling(user="ann", until_s=until_s), 10.0)
         assert (logins.known(following[0], 11.0) is not None) == is_known
         logins.forget()
 
@@ -88,28 +88,27 @@ def test_the_line_is_bounded_and_leaves_out_who_has_gone() -> None:
 
 
 def test_threads_check_and_the_loop_is_told() -> None:
-    class Slow(Check):
-        def run(self) -> Verdict:
-            seen.append(threading.current_thread() is threading.main_thread())
-            return RIGHT
+    def answer(check: Check) -> Ruling:
+        seen.append(threading.current_thread() is threading.main_thread())
+        return RIGHT
 
     seen: list[bool] = []
-    told: list[Verdict] = []
+    told: list[Ruling] = []
 
     async def main() -> None:
-        logins = Logins(LoginSection(workers=2), lambda: 0.0)
-        check = Slow("ann", b"p")
+        logins = Logins(LoginSection(workers=2), lambda: 0.0, answer)
+        check = Check("ann", b"p")
         for _ in range(50):
             assert logins.ask(check, "a", waiter(told))
         while len(told) < 50:
             await asyncio.sleep(0.001)
         assert (logins.checked_count, logins.known(check), logins.known_count) == (1, RIGHT, 1)
-        assert logins.ask(Slow("bob", b"p"), "a", waiter(told))
+        assert logins.ask(Check("bob", b"p"), "a", waiter(told))
         logins.forget()  # users have changed meanwhile: what was found out does not count
         while len(told) < 51:
             await asyncio.sleep(0.001)
         assert told[-1].reason is Reason.SERVER_BUSY
-        assert logins.known(Slow("bob", b"p")) is None
+        assert logins.known(Check("bob", b"p")) is None
         logins.stop()
 
     asyncio.run(main())

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.carried import encode_carried
+from coterie.broker.frames import Claim, Handed, Moved, Taken
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import Subscribe, Subscription
 from coterie.mqtt.publish import Message
 from coterie.mqtt.session import Session
 from coterie.protocol.seen import Seen
-from coterie.runtime.carried import encode_carried
-from coterie.runtime.frames import Claim, Handed, Moved, Taken
 from coterie.runtime.moving import SETTLE_S, WORD_S, Moving
 
 THERE = 7

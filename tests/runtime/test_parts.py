@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.broker.carried import Identifiers, decode_carried, encode_carried, microseconds, origin_of
+from coterie.broker.frames import BEAT, CONTROL, MESSAGE, Filters, FrameReader, decode_control, encode_control, frame
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.publish import Message
-from coterie.runtime.carried import Identifiers, decode_carried, encode_carried, microseconds, origin_of
 from coterie.runtime.cascades import Cascades
-from coterie.runtime.frames import BEAT, CONTROL, MESSAGE, Filters, FrameReader, decode_control, encode_control, frame
 from coterie.runtime.interest import RemoteFilters, WatchedIndex
 from coterie.runtime.journal import LINES_PER_S_MAX, Journal
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from coterie.broker.carried import TIME_BITS
 from coterie.errors import InputError
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import Subscription, Will
 from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.session import Session
-from coterie.runtime.carried import TIME_BITS
 from coterie.runtime.recovery import SeenEvents
 from coterie.runtime.store import FORMAT, SessionJournal, Store
 

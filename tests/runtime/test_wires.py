@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.broker.carried import Identifiers, encode_carried, microseconds
+from coterie.broker.frames import MESSAGE, TRACKED_MESSAGE, frame
 from coterie.errors import ConfigError
 from coterie.model.wires import COTERIE, WIRES, wire_named
 from coterie.mqtt.publish import Message as Publication
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.wire import Message
-from coterie.runtime.carried import Identifiers, encode_carried, microseconds
-from coterie.runtime.frames import MESSAGE, TRACKED_MESSAGE, frame
 from coterie.systems import SYSTEMS
 from coterie.systems.key_routing import Ping
 from coterie.systems.scribe import Join, TreeAlive

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from coterie.mqtt.connection import Connection, Ended, Fact, State
 from coterie.mqtt.fanout import fan_out, fan_out_run, run_of
@@ -20,25 +20,16 @@ from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Subscripti
 from coterie.mqtt.publish import Message, SharedPublish, message_of
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.retained import RetainedStore
+from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Budget, Session
 from coterie.mqtt.timers import Timers
 from coterie.mqtt.topics import SHARE_PREFIX, TopicNames
 
 
-class Verdict(NamedTuple):
-    """The answer to a CONNECT; USE_ANOTHER_SERVER and SERVER_MOVED name the server to go to, success the user."""
-
-    reason: Reason = Reason.SUCCESS
-    server_reference: str = ""
-    detail: str = ""
-    user: str | None = None
-    until_s: float | None = None  # when the proof of it ends, in wall time
-
-
 class Policy(Protocol):
     """Who may do what. Called on the hot path: answer from memory."""
 
-    def connect(self, packet: Connect) -> Verdict: ...
+    def connect(self, packet: Connect) -> Ruling: ...
     def publish(self, session: Session, topic: str) -> Reason: ...
     def subscribe(self, session: Session, subscription: Subscription) -> Reason: ...
     def read(self, session: Session, topic: str) -> bool: ...
@@ -51,8 +42,8 @@ class OpenPolicy:
         self._denied_filters = denied_filters
         self._denied_reason = denied_reason
 
-    def connect(self, packet: Connect) -> Verdict:
-        return Verdict()
+    def connect(self, packet: Connect) -> Ruling:
+        return Ruling()
 
     def publish(self, session: Session, topic: str) -> Reason:
         return Reason.SUCCESS
@@ -157,7 +148,7 @@ class Broker:
 
     # -- connecting -------------------------------------------------------------------------------------------------
 
-    def connect(self, connection: Connection, packet: Connect, verdict: Verdict, now_s: float) -> Ended | None:
+    def connect(self, connection: Connection, packet: Connect, verdict: Ruling, now_s: float) -> Ended | None:
         """Answer a CONNECT: refuse it, or find or make its session and take that over from an older connection.
 
         The verdict may take its time; if the client has gone meanwhile, nothing happens.
@@ -165,11 +156,11 @@ class Broker:
         if connection.state is not State.DECIDING:
             return Ended(Reason.UNSPECIFIED_ERROR, "gone before the answer", with_will=False)
         if packet.properties.authentication_method is not None:
-            verdict = Verdict(Reason.BAD_AUTHENTICATION_METHOD, detail="extended authentication is not supported")
+            verdict = Ruling(Reason.BAD_AUTHENTICATION_METHOD, detail="extended authentication is not supported")
         elif not packet.client_id and packet.version < MQTT_5 and not packet.clean_start:
-            verdict = Verdict(Reason.CLIENT_ID_NOT_VALID, detail="a lasting session needs a client identifier")
+            verdict = Ruling(Reason.CLIENT_ID_NOT_VALID, detail="a lasting session needs a client identifier")
         elif len(self.sessions) >= self.options.session_count_max and packet.client_id not in self.sessions:
-            verdict = Verdict(Reason.QUOTA_EXCEEDED, detail="the server has no room for another session")
+            verdict = Ruling(Reason.QUOTA_EXCEEDED, detail="the server has no room for another session")
         verdict = self.claim(packet, verdict)
         if verdict.reason is not Reason.SUCCESS:
             self._timers.set(connection, None)
@@ -190,7 +181,7 @@ class Broker:
         self._watch(connection)
         return None
 
-    def claim(self, packet: Connect, verdict: Verdict) -> Verdict:
+    def claim(self, packet: Connect, verdict: Ruling) -> Ruling:
         """The verdict, or why this user cannot have this session or leave this will.
 
         A session of a user is never given to another, nor ended or pushed aside by it. One without an owner is
@@ -200,12 +191,12 @@ class Broker:
             return verdict
         session = self.sessions.get(packet.client_id)
         if session is not None and session.owner not in (None, verdict.user):
-            return Verdict(Reason.CLIENT_ID_NOT_VALID, detail="the client identifier is another user's")
+            return Ruling(Reason.CLIENT_ID_NOT_VALID, detail="the client identifier is another user's")
         if packet.will is not None:
             asking = Session(packet.client_id, self.options)
             asking.owner = verdict.user
             if self.policy.publish(asking, packet.will.topic) is not Reason.SUCCESS:
-                return Verdict(Reason.NOT_AUTHORIZED, detail="the will's topic is not allowed")
+                return Ruling(Reason.NOT_AUTHORIZED, detail="the will's topic is not allowed")
         return verdict
 
     def _new_client_id(self) -> str:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from coterie.broker.credentials import NO_ONE, Check, TokenRule
+from coterie.broker.settings import AccessSection
 from coterie.errors import ConfigError
-from coterie.mqtt.broker import Verdict
 from coterie.mqtt.packets import Connect, Subscription
 from coterie.mqtt.reasons import MqttError, Reason
+from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Session
 from coterie.mqtt.topics import check_filter, split_shared
-from coterie.runtime.config import AccessSection
-from coterie.runtime.credentials import NO_ONE, Check, TokenRule
+from coterie.runtime.credentials import answer
 from coterie.runtime.passwords import ALLOWED, is_stored
 from coterie.runtime.rights import Rights, Rules
 
@@ -63,22 +64,22 @@ class Access:
     def may_stay(self, owner: str | None, host: str) -> bool:
         """Whether a client that is connected as this user would still be let in."""
         if owner is None:
-            return isinstance(asked := self.ask(NOBODY, host), Verdict) and asked.reason is Reason.SUCCESS
+            return isinstance(asked := self.ask(NOBODY, host), Ruling) and asked.reason is Reason.SUCCESS
         return owner in self._rules or self._strangers != Rules()
 
-    def ask(self, packet: Connect, host: str, certified: str = "") -> Verdict | Check:
+    def ask(self, packet: Connect, host: str, certified: str = "") -> Ruling | Check:
         """The verdict, or what must be checked for it; `certified` is the user that a certificate names."""
         settings, user = self._settings, packet.username
         if settings.certificate_users and certified:
             is_same = user in (None, "", certified)
-            return Verdict(user=certified) if is_same else Verdict(Reason.BAD_USER_NAME_OR_PASSWORD)
+            return Ruling(user=certified) if is_same else Ruling(Reason.BAD_USER_NAME_OR_PASSWORD)
         if user is not None and (self._stored or self._tokens is not None):
             is_known = user in self._stored
             return Check(user, packet.password or b"", self._stored.get(user, self._nobody), is_known, self._tokens)
         is_near = host.startswith(LOOPBACK) or not host
         if settings.anonymous == "always" or (settings.anonymous == "loopback" and is_near):
-            return Verdict()
-        return Verdict(Reason.NOT_AUTHORIZED, detail="a user name and password are needed")
+            return Ruling()
+        return Ruling(Reason.NOT_AUTHORIZED, detail="a user name and password are needed")
 
     def rights_of(self, session: Session) -> Rights:
         """Follows from the session's owner alone, so it is the same after a restart. A user who is gone may nothing."""
@@ -91,10 +92,10 @@ class Access:
 
     # --- what the broker asks ---
 
-    def connect(self, packet: Connect) -> Verdict:
+    def connect(self, packet: Connect) -> Ruling:
         """For brokers without a loop of their own: takes its time."""
         asked = self.ask(packet, "")
-        return asked.run() if isinstance(asked, Check) else asked
+        return answer(asked) if isinstance(asked, Check) else asked
 
     def publish(self, session: Session, topic: str) -> Reason:
         rights = session.rights or self.rights_of(session)

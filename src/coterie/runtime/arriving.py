@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from coterie.broker.credentials import Check
+from coterie.broker.settings import LimitsSection, LoginSection
 from coterie.errors import InputError
-from coterie.mqtt.broker import Verdict
 from coterie.mqtt.packets import Connect
 from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
 from coterie.runtime.access import Access
-from coterie.runtime.config import LimitsSection, LoginSection, NodeConfig
+from coterie.runtime.config import NodeConfig
 from coterie.runtime.counts import Counts
-from coterie.runtime.credentials import Check
 from coterie.runtime.limits import Gate, address_of
 from coterie.runtime.logins import Logins, Waiter
 from coterie.runtime.passwords import read_password_file
 
-BUSY = Verdict(Reason.SERVER_BUSY, detail="too many logins at once; try again later")
+BUSY = Ruling(Reason.SERVER_BUSY, detail="too many logins at once; try again later")
 WRONG = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
 
 
@@ -47,7 +48,7 @@ class Arriving:
         reason = self.gate.connect(host, now_s)
         if reason is not Reason.SUCCESS:
             self._counts.connects_limited += 1
-            waiter.tell(Verdict(reason, detail="too many from your address"))
+            waiter.tell(Ruling(reason, detail="too many from your address"))
             return
         asked = self._access.ask(packet, host, certified)
         verdict = self.logins.known(asked) if isinstance(asked, Check) else asked
@@ -62,7 +63,7 @@ class Arriving:
             self._counts.logins_busy += 1
             waiter.tell(BUSY)
 
-    def _tell(self, waiter: Waiter, host: str, verdict: Verdict) -> None:
+    def _tell(self, waiter: Waiter, host: str, verdict: Ruling) -> None:
         if verdict.reason in WRONG:
             self._counts.logins_failed += 1
             self.gate.failed(host, self._wall_s())

@@ -11,8 +11,7 @@ import asyncio
 import socket
 from typing import Protocol, cast
 
-from coterie.errors import RemoteProtocolError
-from coterie.runtime.frames import (
+from coterie.broker.frames import (
     BYE,
     HELLO,
     LINK_VERSION,
@@ -24,6 +23,7 @@ from coterie.runtime.frames import (
     frame,
     greeting_in,
 )
+from coterie.errors import RemoteProtocolError
 from coterie.runtime.sealing import Sealing
 
 GREETING_BYTES_MAX = 1024

@@ -8,172 +8,40 @@ from typing import Any, Literal
 
 import msgspec
 
+from coterie.broker.settings import (
+    AccessSection,
+    ConfigTable,
+    JournalSection,
+    LimitsSection,
+    LinkSection,
+    MqttSection,
+    NetworkSection,
+    RecoverySection,
+    StoreSection,
+)
 from coterie.errors import ConfigError, InputError
-from coterie.model.ledger import HEARTBEAT_S
 from coterie.mqtt.options import ServerOptions
 from coterie.runtime.tokens import TOKEN_FILE
 
 NODE_MAX = 4095  # identifiers of events hold the node in 12 bits
 
 
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table of the file."""
-
-
-class NodeSection(Section, frozen=True, kw_only=True):
+class NodeSection(ConfigTable, frozen=True, kw_only=True):
     id: int = 0
     name: str = ""
     data: str = "data"
     log_level: Literal["info", "error"] = "info"
 
 
-class Peer(Section, frozen=True, kw_only=True):
-    """Another node of the network: where its peer port is, and what to tell clients that should go there."""
-
-    id: int
-    host: str
-    port: int
-    server: str = ""
-
-
-class NetworkSection(Section, frozen=True, kw_only=True):
-    name: str = "coterie"
-    system: str = "flooding"
-    seed: int = 0
-    slice: str = ""
-    settings: dict[str, Any] = {}
-    peers: list[Peer] = []
-    key: str = ""
-    key_file: str = ""
-    accepted_keys: list[str] = []
-
-
-class MqttSection(Section, frozen=True, kw_only=True):
-    host: str = "127.0.0.1"
-    port: int = 1883
-    tls_port: int = 0
-    websocket_port: int = 0
-    websocket_origins: list[str] = []
-    certificate: str = ""
-    certificate_key: str = ""
-    client_authority: str = ""
-    profile: Literal["service", "conformance"] = "service"
-    limits: dict[str, Any] = {}
-    connections_max: int = 20_000
-    write_buffer_bytes_max: int = 1 << 20
-    subscribe_wait_s: float = 5.0
-
-
-class LinkSection(Section, frozen=True, kw_only=True):
-    host: str = "127.0.0.1"
-    port: int = 0
-    heartbeat_s: float = HEARTBEAT_S
-    silence_s: float = 2.5 * HEARTBEAT_S
-    backoff_s: float = 0.1
-    backoff_s_max: float = 5.0
-    idle_s: float = 60.0
-    patience_s: float = 5.0
-    queue_bytes_max: int = 32 << 20
-    certificate: str = ""
-    certificate_key: str = ""
-    authority: str = ""
-
-
-class AdminSection(Section, frozen=True, kw_only=True):
+class AdminSection(ConfigTable, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 0
     token: str = ""
     token_file: str = ""
-    hosts: list[str] = []
+    hosts: tuple[str, ...] = ()
 
 
-class User(Section, frozen=True, kw_only=True):
-    """`password` is what `coterie node --hash-password` prints; filters with %u and %c for the user and client."""
-
-    name: str
-    password: str = ""
-    publish: tuple[str, ...] = ("#",)
-    subscribe: tuple[str, ...] = ("#", "$SYS/#")
-    share: tuple[str, ...] = ("+",)
-
-
-class OthersSection(Section, frozen=True, kw_only=True):
-    """The rights of users that prove who they are and are not among `access.users`."""
-
-    publish: tuple[str, ...] = ("#",)
-    subscribe: tuple[str, ...] = ("#", "$SYS/#")
-    share: tuple[str, ...] = ("+",)
-
-
-class LoginSection(Section, frozen=True, kw_only=True):
-    workers: int = 0
-    queue_max: int = 10_000
-    queue_address_max: int = 5_000
-    right_s: float = 300.0
-    wrong_s: float = 10.0
-
-
-class JwtSection(Section, frozen=True, kw_only=True):
-    algorithms: tuple[str, ...] = ()
-    key: str = ""
-    key_file: str = ""
-    user_claim: str = "sub"
-    audience: str = ""
-    issuer: str = ""
-
-
-class LimitsSection(Section, frozen=True, kw_only=True):
-    """A rate of 0 means no limit; a burst is what may come at once."""
-
-    connections_address_max: int = 0
-    connects_per_s: float = 0.0
-    connects_burst: float = 20_000.0
-    connects_per_s_address: float = 0.0
-    connects_burst_address: float = 10_000.0
-    failures_per_s: float = 0.0
-    failures_burst: float = 1_000.0
-    failures_per_s_address: float = 5.0
-    failures_burst_address: float = 100.0
-    publishes_per_s: float = 0.0
-    publishes_burst: float = 100_000.0
-    publishes_per_s_client: float = 0.0
-    publishes_burst_client: float = 10_000.0
-
-
-class AccessSection(Section, frozen=True, kw_only=True):
-    anonymous: Literal["loopback", "always", "never"] = "loopback"
-    anonymous_publish: tuple[str, ...] = ("#",)
-    anonymous_subscribe: tuple[str, ...] = ("#", "$SYS/#")
-    anonymous_share: tuple[str, ...] = ("+",)
-    denied_subscriptions: list[str] = []
-    users: list[User] = []
-    others: OthersSection = OthersSection()
-    password_file: str = ""
-    certificate_users: bool = False
-    jwt: JwtSection = JwtSection()
-    logins: LoginSection = LoginSection()
-
-
-class StoreSection(Section, frozen=True, kw_only=True):
-    sync: Literal["normal", "full"] = "normal"
-    log_hours: float = 24.0
-    log_bytes_max: int = 1 << 30
-
-
-class JournalSection(Section, frozen=True, kw_only=True):
-    enabled: bool = True
-    folder: str = ""
-    segment_bytes_max: int = 16 << 20
-    counters_s: float = 60.0
-
-
-class RecoverySection(Section, frozen=True, kw_only=True):
-    rounds_s: tuple[float, ...] = (0.3, 1.0, 3.0, 6.0, 10.0, 15.0, 20.0, 26.0, 33.0, 41.0, 50.0, 60.0, 75.0)
-    audit_s: float = 60.0
-    margin_s: float = 3.0
-
-
-class NodeConfig(Section, frozen=True, kw_only=True):
+class NodeConfig(ConfigTable, frozen=True, kw_only=True):
     """The whole file. `folder` is where it lies: relative paths in it start there."""
 
     node: NodeSection = NodeSection()

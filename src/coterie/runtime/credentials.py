@@ -1,68 +1,47 @@
-"""What a client shows to prove who it is: a password, a token (JWT) or a certificate, and how each is checked."""
+"""How what a client shows is checked: passwords, tokens (JWT) and certificates. Takes its time: off the loop."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import jwt
 
-from coterie.mqtt.broker import Verdict
+from coterie.broker.credentials import Check, TokenRule
 from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
 from coterie.runtime.passwords import check_password
 
-WRONG = Verdict(Reason.BAD_USER_NAME_OR_PASSWORD)
-NO_ONE = "scrypt$16384$8$1$" + "A" * 22 + "==$" + "A" * 43 + "="  # nobody's password: costs as much as ours do
+WRONG = Ruling(Reason.BAD_USER_NAME_OR_PASSWORD)
 
 
-@dataclass(frozen=True)
-class TokenRule:
-    """How tokens must be made."""
-
-    key: str
-    algorithms: tuple[str, ...]
-    user_claim: str
-    audience: str
-    issuer: str
-
-    def verdict(self, token: bytes, user: str) -> Verdict:
-        """Success if nothing about a token is wrong and it names this user; it holds until the token expires."""
-        try:
-            claims: dict[str, Any] = jwt.decode(
-                token,
-                self.key,
-                algorithms=list(self.algorithms),
-                audience=self.audience or None,
-                issuer=self.issuer or None,
-                options={"require": ["exp", self.user_claim], "verify_aud": bool(self.audience)},
-            )
-        except (jwt.PyJWTError, ValueError, TypeError):
-            return WRONG
-        if not user or claims[self.user_claim] != user:
-            return WRONG
-        return Verdict(user=user, until_s=float(claims["exp"]))
+def _token(rule: TokenRule, token: bytes, user: str) -> Ruling:
+    """Success if nothing about a token is wrong and it names this user; it holds until the token expires."""
+    try:
+        claims: dict[str, Any] = jwt.decode(
+            token,
+            rule.key,
+            algorithms=list(rule.algorithms),
+            audience=rule.audience or None,
+            issuer=rule.issuer or None,
+            options={"require": ["exp", rule.user_claim], "verify_aud": bool(rule.audience)},
+        )
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return WRONG
+    if not user or claims[rule.user_claim] != user:
+        return WRONG
+    return Ruling(user=user, until_s=float(claims["exp"]))
 
 
-@dataclass(frozen=True)
-class Check:
-    """A question that takes its time; `stored` is empty where only a token will do. Run it off the loop."""
-
-    user: str
-    secret: bytes
-    stored: str = NO_ONE
-    is_known: bool = False
-    tokens: TokenRule | None = None
-
-    def run(self) -> Verdict:
-        if self.tokens is not None and self.secret.count(b".") == 2:
-            return self.tokens.verdict(self.secret, self.user)
-        # An unknown user costs as much as a known one, so that names cannot be found out by the clock.
-        try:
-            is_right = check_password(self.secret, self.stored)
-        except (ValueError, MemoryError):
-            return WRONG
-        return Verdict(user=self.user) if is_right and self.is_known else WRONG
+def answer(check: Check) -> Ruling:
+    if check.tokens is not None and check.secret.count(b".") == 2:
+        return _token(check.tokens, check.secret, check.user)
+    # An unknown user costs as much as a known one, so that names cannot be found out by the clock.
+    try:
+        is_right = check_password(check.secret, check.stored)
+    except (ValueError, MemoryError):
+        return WRONG
+    return Ruling(user=check.user) if is_right and check.is_known else WRONG
 
 
 def certificate_user(certificate: Mapping[str, Any] | None) -> str:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TypeVar
 
+from coterie.broker.frames import Filters
 from coterie.mqtt.index import SharedGroup, SubscriptionIndex
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.topics import split_shared
-from coterie.runtime.frames import Filters
 
 R = TypeVar("R", bound=Hashable)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from ipaddress import IPv6Address, ip_address
 
+from coterie.broker.settings import LimitsSection
 from coterie.mqtt.reasons import Reason
-from coterie.runtime.config import LimitsSection
 
 ADDRESSES_MAX = 65_536
 

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from coterie.broker.frames import BEAT, BEAT_FRAME, BYE, CONTROL, TRACKED_CONTROL
+from coterie.broker.settings import LinkSection, PeerEntry
 from coterie.errors import ConfigError
 from coterie.protocol.wire import FRAME_BYTES_MAX
 from coterie.runtime.channel import Channel
-from coterie.runtime.config import LinkSection, Peer
-from coterie.runtime.frames import BEAT, BEAT_FRAME, BYE, CONTROL, TRACKED_CONTROL
 
 DIAL_TIMEOUT_S = 5.0
 PENDING_BYTES_MAX = 4 << 20
@@ -37,7 +37,7 @@ class LinkCounts:
 class _Target:
     """What is known of reaching one peer."""
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: PeerEntry) -> None:
         self.peer = peer
         self.channels: list[Channel] = []
         self.pending: list[bytes] = []
@@ -57,7 +57,7 @@ class Links:
         system: str,
         node: int,
         keys: tuple[bytes, ...],
-        peers: Iterable[Peer],
+        peers: Iterable[PeerEntry],
         settings: LinkSection,
     ) -> None:
         self.network, self.system, self.node, self.keys = network, system, node, keys
@@ -110,7 +110,7 @@ class Links:
                 self._strangers.discard(channel)  # the connection never came about
             channel.abort("did not greet in time")
 
-    def set_peer(self, peer: Peer) -> None:
+    def set_peer(self, peer: PeerEntry) -> None:
         """Tell where a peer is (its port may only be known once it runs)."""
         self._targets.setdefault(peer.id, _Target(peer)).peer = peer
 

@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from coterie.mqtt.broker import Verdict
+from coterie.broker.credentials import Check
+from coterie.broker.settings import LoginSection
 from coterie.mqtt.reasons import Reason
-from coterie.runtime.config import LoginSection
-from coterie.runtime.credentials import Check
+from coterie.mqtt.ruling import Ruling
+from coterie.runtime.credentials import answer
 
 KNOWN_MAX = 100_000
 NICE = 5
@@ -29,7 +30,7 @@ class Waiter:
     """Who wants to know: whether it has gone meanwhile, and whom to tell."""
 
     is_gone: Callable[[], bool]
-    tell: Callable[[Verdict], None]
+    tell: Callable[[Ruling], None]
 
 
 @dataclass
@@ -45,7 +46,7 @@ class LoginBook:
     def __init__(self, settings: LoginSection, secret: bytes) -> None:
         self._settings = settings
         self._secret = secret
-        self._known: OrderedDict[bytes, tuple[Verdict, float]] = OrderedDict()
+        self._known: OrderedDict[bytes, tuple[Ruling, float]] = OrderedDict()
         self._pending: dict[bytes, Pending] = {}
         self._turns: OrderedDict[str, deque[bytes]] = OrderedDict()  # address -> what waits; the first is next
         self._waiting = 0
@@ -58,7 +59,7 @@ class LoginBook:
         user = check.user.encode("utf-8", "surrogatepass")
         return blake2b(len(user).to_bytes(4, "big") + user + check.secret, key=self._secret, digest_size=32).digest()
 
-    def known(self, key: bytes, now_s: float) -> Verdict | None:
+    def known(self, key: bytes, now_s: float) -> Ruling | None:
         found = self._known.get(key)
         if found is None or found[1] <= now_s:
             return None
@@ -94,7 +95,7 @@ class LoginBook:
             del self._pending[key]
         return None
 
-    def done(self, key: bytes, verdict: Verdict, now_s: float) -> list[Waiter]:
+    def done(self, key: bytes, verdict: Ruling, now_s: float) -> list[Waiter]:
         """It was checked; returns whom to tell."""
         is_right = verdict.reason is Reason.SUCCESS
         lasts_s = self._settings.right_s if is_right else self._settings.wrong_s
@@ -115,7 +116,10 @@ class LoginBook:
 class Logins:
     """The threads. `ask` tells at once what is known."""
 
-    def __init__(self, settings: LoginSection, wall_s: Callable[[], float]) -> None:
+    def __init__(
+        self, settings: LoginSection, wall_s: Callable[[], float], answer: Callable[[Check], Ruling] = answer
+    ) -> None:
+        self._answer = answer
         self.book = LoginBook(settings, os.urandom(32))
         self.checked_count = self.known_count = self.busy_count = 0
         self._count = settings.workers or os.cpu_count() or 1
@@ -125,7 +129,7 @@ class Logins:
         self._wall_s = wall_s
         self._loop = asyncio.get_running_loop()
 
-    def known(self, check: Check) -> Verdict | None:
+    def known(self, check: Check) -> Ruling | None:
         verdict = self.book.known(self.book.key(check), self._wall_s())
         if verdict is not None:
             self.known_count += 1
@@ -150,17 +154,17 @@ class Logins:
             self._threads.submit(self._work, key, check, self._era)
 
     def _work(self, key: bytes, check: Check, era: int) -> None:
-        verdict = check.run()
+        verdict = self._answer(check)
         try:
             self._loop.call_soon_threadsafe(self._finish, key, verdict, era)
         except RuntimeError:  # the loop is closed: nobody wants to know
             return
 
-    def _finish(self, key: bytes, verdict: Verdict, era: int) -> None:
+    def _finish(self, key: bytes, verdict: Ruling, era: int) -> None:
         self._at_work -= 1
         self.checked_count += 1
         if era != self._era:
-            verdict = Verdict(Reason.SERVER_BUSY, detail="users have just changed; try again")
+            verdict = Ruling(Reason.SERVER_BUSY, detail="users have just changed; try again")
         for waiter in self.book.done(key, verdict, self._wall_s()):
             if not waiter.is_gone():
                 waiter.tell(verdict)

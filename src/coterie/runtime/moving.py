@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from coterie.broker.carried import decode_carried, encode_carried, microseconds
+from coterie.broker.frames import Claim, Handed, Moved, Moves, Seek, Taken
 from coterie.mqtt.packets import Subscribe
 from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.session import Session
 from coterie.mqtt.topics import filter_matches, split_shared
 from coterie.protocol.seen import Seen
-from coterie.runtime.carried import decode_carried, encode_carried, microseconds
-from coterie.runtime.frames import Claim, Handed, Moved, Moves, Seek, Taken
 
 if TYPE_CHECKING:
     from coterie.runtime.network import Network

@@ -9,14 +9,7 @@ from hashlib import sha256
 import msgspec
 
 from coterie.accounting.tally import Tally
-from coterie.errors import ConfigError, RemoteProtocolError
-from coterie.model.plan import Slice
-from coterie.mqtt.publish import Message
-from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
-from coterie.protocol.events import Event
-from coterie.protocol.seen import Seen
-from coterie.protocol.system import System
-from coterie.runtime.carried import (
+from coterie.broker.carried import (
     RETAINED_CHANNEL,
     TIME_MASK,
     Carried,
@@ -26,9 +19,7 @@ from coterie.runtime.carried import (
     microseconds,
     origin_of,
 )
-from coterie.runtime.cascades import Cascades
-from coterie.runtime.config import NodeConfig
-from coterie.runtime.frames import (
+from coterie.broker.frames import (
     CONTROL,
     DONE,
     MESSAGE,
@@ -55,6 +46,15 @@ from coterie.runtime.frames import (
     frame,
     numbered,
 )
+from coterie.errors import ConfigError, RemoteProtocolError
+from coterie.model.plan import Slice
+from coterie.mqtt.publish import Message
+from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
+from coterie.protocol.events import Event
+from coterie.protocol.seen import Seen
+from coterie.protocol.system import System
+from coterie.runtime.cascades import Cascades
+from coterie.runtime.config import NodeConfig
 from coterie.runtime.interest import RemoteFilters, is_local
 from coterie.runtime.links import Links
 from coterie.runtime.overlay import Overlay

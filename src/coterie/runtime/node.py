@@ -17,6 +17,7 @@ from typing import IO, Any, Literal
 import msgspec
 
 from coterie import __version__
+from coterie.broker.carried import microseconds
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.model.plan import Slice
 from coterie.protocol.system import System
@@ -24,7 +25,6 @@ from coterie.runtime import figures
 from coterie.runtime.access import Access
 from coterie.runtime.admin import AdminInterface
 from coterie.runtime.arriving import Arriving, secrets_of
-from coterie.runtime.carried import microseconds
 from coterie.runtime.config import NodeConfig
 from coterie.runtime.counts import Counts
 from coterie.runtime.guard import Guard

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from coterie.accounting.tally import Tally
+from coterie.broker.frames import MESSAGE, TRACKED_MESSAGE, frame
 from coterie.model.plan import Slice, Topic
 from coterie.protocol.events import (
     Deliver,
@@ -34,7 +35,6 @@ from coterie.protocol.seen import Seen
 from coterie.protocol.system import Parameters, System, node_random
 from coterie.protocol.wire import Message
 from coterie.runtime.cascades import Cascades
-from coterie.runtime.frames import MESSAGE, TRACKED_MESSAGE, frame
 from coterie.runtime.links import Links
 from coterie.trace import Traffic
 

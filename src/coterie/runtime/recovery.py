@@ -14,10 +14,10 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from coterie.broker.carried import TIME_BITS, TIME_MASK, decode_carried, microseconds
+from coterie.broker.frames import AskDigest, Control, Copies, Digest, Disturbed, Want
+from coterie.broker.settings import RecoverySection
 from coterie.protocol.seen import Seen
-from coterie.runtime.carried import TIME_BITS, TIME_MASK, decode_carried, microseconds
-from coterie.runtime.config import RecoverySection
-from coterie.runtime.frames import AskDigest, Control, Copies, Digest, Disturbed, Want
 from coterie.runtime.store import Store
 
 EVENTS_PER_DIGEST = 4000

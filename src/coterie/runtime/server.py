@@ -9,13 +9,13 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 
-from coterie.mqtt.broker import Verdict
 from coterie.mqtt.connection import Connection, Ended, Fact, State
 from coterie.mqtt.fanout import fan_out, fan_out_run, run_of
 from coterie.mqtt.index import Match
 from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscribe, Unsubscribe
 from coterie.mqtt.publish import Message, SharedPublish, message_of
 from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Session
 from coterie.runtime.access import Access
 from coterie.runtime.arriving import Arriving
@@ -287,13 +287,13 @@ class Server:
     # --- connecting ---
 
     def _decide(self, client: ClientLink, connection: Connection, packet: Connect) -> None:
-        def answer(verdict: Verdict) -> None:
+        def answer(verdict: Ruling) -> None:
             self._answer(client, connection, packet, verdict)
             self._touch(client)
 
         self.arriving.decide(packet, client.host, client.certified, Waiter(lambda: client.is_closing, answer))
 
-    def _answer(self, client: ClientLink, connection: Connection, packet: Connect, verdict: Verdict) -> None:
+    def _answer(self, client: ClientLink, connection: Connection, packet: Connect, verdict: Ruling) -> None:
         now_s = self.wall_s()
         verdict = self.broker.claim(packet, verdict)  # before anything is moved on behalf of somebody else
         if verdict.reason is Reason.SUCCESS and self.placement is not None:
@@ -302,7 +302,7 @@ class Server:
             if server and session is not None:
                 self.moving.send_off(session, self.placement.of[packet.client_id])
             if server:
-                verdict = Verdict(Reason.USE_ANOTHER_SERVER, server, "your topics live there")
+                verdict = Ruling(Reason.USE_ANOTHER_SERVER, server, "your topics live there")
         is_known = packet.client_id in self.broker.sessions
         ended = self.broker.connect(connection, packet, verdict, now_s)
         if ended is not None:

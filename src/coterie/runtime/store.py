@@ -14,12 +14,12 @@ from typing import Any
 
 import msgspec
 
+from coterie.broker.carried import TIME_BITS, TIME_MASK
 from coterie.errors import InputError
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import Subscription, Will
 from coterie.mqtt.publish import Message
 from coterie.mqtt.session import Delivery, Session, SessionState
-from coterie.runtime.carried import TIME_BITS, TIME_MASK
 
 SCHEMA = """
 create table if not exists meta (key text primary key, value) without rowid;
