@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from coterie.cli.adminclient import ask
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.model import Ledger
-from coterie.model.plan import Slice, slices
+from coterie.model.plan import HomePart, Slice, slices
 from coterie.pipeline.plans import PlanStore
 from coterie.runtime.planes import PlanPart
 
@@ -109,7 +109,11 @@ def _renamed(part: Slice, numbers: list[int], topics: list[str]) -> Slice:
         for one in part.channels
     )
     neighbours = tuple(msgspec.structs.replace(one, node=numbers[one.node]) for one in part.neighbours)
-    return msgspec.structs.replace(part, node=numbers[part.node], neighbours=neighbours, channels=channels)
+    homes = tuple(
+        HomePart(numbers[one.node], tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
+        for one in part.homes
+    )
+    return msgspec.structs.replace(part, node=numbers[part.node], neighbours=neighbours, channels=channels, homes=homes)
 
 
 def _names(path: Path, column: str) -> list[str]:

@@ -52,6 +52,8 @@ class Overlay:
     positions: NDArray[np.uint64] | None = None  # identifiers on the ring, where there is one
     is_complete: bool = False
     costs: NDArray[np.float64] | None = None  # of every pair of `links`, where the network is given and they differ
+    zone_of: Index | None = None  # of each node, where nodes are to know it
+    beside: Relation | None = None  # those of `links` that lead to nodes of the own zone, besides the system's own ones
 
     @property
     def node_count(self) -> int:
@@ -114,6 +116,8 @@ class Trees:
     node: Index
     parent: Index
     is_announced: bool = False  # every membership is told to all nodes, and all keep it in mind
+    has_homes: bool = False  # roots are chosen by the plan, topic by topic, and told to all nodes
+    has_relays: bool = False  # what goes to several nodes of another zone goes there once, and is passed on inside
 
     @property
     def edge_counts(self) -> Offset:
@@ -123,7 +127,7 @@ class Trees:
     def without_edges(cls, spread: Spread, members: Relation, is_announced: bool = False) -> Trees:
         nothing, channels = np.zeros(0, np.int32), members.row_count
         no_root, indptr = np.full(channels, -1, np.int32), np.zeros(channels + 1, np.int64)
-        return cls(spread, members, no_root, indptr, nothing, nothing, is_announced)
+        return cls(spread, members, no_root, indptr, nothing, nothing, is_announced=is_announced)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,11 +16,16 @@ Topic = int | str  # dense indices in the laboratory, MQTT topic names in the li
 
 
 class Neighbour(msgspec.Struct, frozen=True, array_like=True):
-    """A node to keep a link to, where it sits on the ring (0 where there is none), and what the link costs."""
+    """A node to keep a link to, where it sits on the ring (0 where there is none), and what the link costs.
+
+    `zone` is where it stands, if the plan has zones; `is_beside`: a link that zones add to those of the system below.
+    """
 
     node: int
     position: int = 0
     cost: float = 1.0
+    zone: int = 0
+    is_beside: bool = False
 
 
 class ChannelPart(msgspec.Struct, frozen=True, array_like=True):
@@ -29,6 +34,13 @@ class ChannelPart(msgspec.Struct, frozen=True, array_like=True):
     channel: int
     topics: tuple[Topic, ...]
     is_member: bool = True
+
+
+class HomePart(msgspec.Struct, frozen=True, array_like=True):
+    """The topics whose home is this node."""
+
+    node: int
+    topics: tuple[Topic, ...]
 
 
 class Slice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +52,8 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: int = 0
     neighbours: tuple[Neighbour, ...] = ()
     channels: tuple[ChannelPart, ...] = ()
+    homes: tuple[HomePart, ...] = ()
+    zone: int = 0
     settings: dict[str, float | int | str | bool] = {}
 
 
@@ -60,18 +74,21 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
     """The slices of these nodes (of all, by default): whom they know, and the channels of several topics they join."""
     overlay = design.overlay
     positions = [0] * design.node_count if overlay.positions is None else overlay.positions.tolist()
-    everyone = tuple(Neighbour(node, position) for node, position in enumerate(positions))
-
-    channels = _told(design)
+    zones = [0] * design.node_count if overlay.zone_of is None else overlay.zone_of.tolist()
+    everyone = tuple(Neighbour(node, positions[node], zone=zone) for node, zone in enumerate(zones))
+    channels, homes, chosen = _told(design), _homes(design), _chosen(design)
 
     def neighbours(node: int) -> tuple[Neighbour, ...]:
         if overlay.is_complete:
             return everyone[:node] + everyone[node + 1 :]
-        peers = overlay.links.row(node).tolist()
-        if overlay.costs is None:
-            return tuple(everyone[peer] for peer in peers)
-        costs = overlay.costs[overlay.links.indptr[node] : overlay.links.indptr[node + 1]].tolist()
-        return tuple(Neighbour(peer, positions[peer], cost) for peer, cost in zip(peers, costs, strict=True))
+        found = [everyone[peer] for peer in overlay.links.row(node).tolist()]
+        if overlay.costs is not None:
+            costs = overlay.costs[overlay.links.indptr[node] : overlay.links.indptr[node + 1]].tolist()
+            found = [msgspec.structs.replace(one, cost=cost) for one, cost in zip(found, costs, strict=True)]
+        if overlay.beside is not None:
+            beside = set(overlay.beside.row(node).tolist())
+            found = [msgspec.structs.replace(one, is_beside=one.node in beside) for one in found]
+        return tuple(found)
 
     return [
         Slice(
@@ -81,9 +98,32 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
             position=positions[node],
             neighbours=neighbours(node),
             channels=channels(node),
+            homes=homes,
+            zone=zones[node],
+            settings=chosen,
         )
         for node in (range(design.node_count) if nodes is None else nodes)
     ]
+
+
+def _chosen(design: Design) -> dict[str, float | int | str | bool]:
+    """Which links a system chose that chooses among several kinds: each has nodes of its own."""
+    links = design.settings.get("links")
+    return {"links": links} if isinstance(links, str) else {}
+
+
+def _homes(design: Design) -> tuple[HomePart, ...]:
+    """Every topic that is wanted or published by its home; about others nodes agree without being told."""
+    if not design.trees.has_homes:
+        return ()
+    root, members = design.trees.root, design.trees.members
+    used = members.lengths > 0
+    used[design.entries.channel] = True
+    topics = np.flatnonzero(used)
+    topics = topics[np.argsort(root[topics], kind="stable")]
+    nodes, first = np.unique(root[topics], return_index=True)
+    groups = np.split(topics, first[1:]) if len(nodes) else []
+    return tuple(HomePart(int(node), tuple(some.tolist())) for node, some in zip(nodes, groups, strict=True))
 
 
 def _told(design: Design) -> Callable[[int], tuple[ChannelPart, ...]]:

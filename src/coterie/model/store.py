@@ -86,6 +86,10 @@ def save_design(design: Design, path: Path | str) -> None:
         arrays["overlay.positions"] = overlay.positions
     if overlay.costs is not None:
         arrays["overlay.costs"] = overlay.costs
+    if overlay.zone_of is not None:
+        arrays["overlay.zone_of"] = overlay.zone_of
+    if overlay.beside is not None:
+        arrays |= _relation_out("overlay.beside", overlay.beside)
     if entries.targets is not None:
         arrays |= _relation_out("entries.targets", entries.targets)
     if design.bundles is not None:
@@ -96,6 +100,8 @@ def save_design(design: Design, path: Path | str) -> None:
         "node_count": design.node_count,
         "spread": trees.spread.value,
         "is_announced": trees.is_announced,
+        "has_homes": trees.has_homes,
+        "has_relays": trees.has_relays,
         "is_complete": overlay.is_complete,
         "settings": design.settings,
         "announcements": design.announcements,
@@ -227,7 +233,7 @@ def _design(parts: _Parts) -> Design:
         parts.offsets("trees.indptr", channels.count, len(node)),
         node,
         parts.array("trees.parent", np.int32, below=nodes),
-        bool(about.get("is_announced", False)),
+        **{name: bool(about.get(name, False)) for name in ("is_announced", "has_homes", "has_relays")},
     )
     publication = parts.array("entries.publication", np.int32)
     hops = parts.array("entries.hops", np.int32, below=nodes)
@@ -241,7 +247,11 @@ def _design(parts: _Parts) -> Design:
     )
     positions = parts.array("overlay.positions", np.uint64) if "overlay.positions" in parts else None
     costs = parts.array("overlay.costs", np.float64) if "overlay.costs" in parts else None
-    overlay = Overlay(parts.relation("overlay.links"), positions, bool(about["is_complete"]), costs)
+    zone_of = _aligned(parts, "overlay.zone_of", np.int32, nodes)
+    beside = parts.relation("overlay.beside") if "overlay.beside.indptr" in parts else None
+    overlay = Overlay(
+        parts.relation("overlay.links"), positions, bool(about["is_complete"]), costs, zone_of, beside
+    )
     placement = Placement(parts.array("placement.node_of", np.int32, below=nodes), nodes)
     settings, upkeep = dict(about["settings"]), Upkeep(**about["upkeep"])
     bundles = None

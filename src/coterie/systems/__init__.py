@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.errors import ConfigError
 from coterie.protocol.system import System
-from coterie.systems import content, coterie, dynatops, flooding, mesh, scribe, spidercast, star
+from coterie.systems import content, coterie, dynatops, flooding, homes, mesh, scribe, spidercast, star
 from coterie.systems.magnet import system as magnet
 from coterie.systems.tamara import adaptive, planned
 from coterie.systems.tamara.anywhere import CLUSTERED, over
@@ -15,6 +15,7 @@ SYSTEMS: dict[str, System] = {
         flooding.SYSTEM,
         mesh.SYSTEM,
         star.SYSTEM,
+        homes.SYSTEM,
         scribe.SYSTEM,
         adaptive.SYSTEM,
         planned.SYSTEM,

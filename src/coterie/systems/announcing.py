@@ -1,4 +1,5 @@
-"""The lower tier of systems whose nodes tell each other what they want: `mesh` tells all, `star` tells its hub.
+"""The lower tier of systems whose nodes tell each other what they want: `mesh` tells all, `star` its hub, `homes` the
+topic's home.
 
 A node announces the first subscriber of a topic and the last one's leaving to whoever it reports to, and keeps what was
 announced to it. Every heartbeat carries a digest of all that its sender announced, so a word that was lost, or a memory
@@ -79,8 +80,14 @@ class TopicSet:
         return True
 
 
+NOTHING = TopicSet()  # what a peer is told that is told nothing; never changed
+
+
 class AnnouncingNode(OverlayNode):
-    """Keeps `peers` alive, tells `reports_to` what is wanted here, and knows in `wanted_by` who wants what there."""
+    """Keeps `peers` alive, tells `reports_to` what is wanted here, and knows in `wanted_by` who wants what there.
+
+    Who is told what may be another matter: `announce` and `told_to` are to be overridden together.
+    """
 
     def __init__(self, address: int, heartbeat_s: float, random: Random) -> None:
         super().__init__(address, random)
@@ -113,11 +120,11 @@ class AnnouncingNode(OverlayNode):
 
     def on_subscribe(self, topic: Topic) -> None:
         if self.own.put(topic, True):
-            self.send_all(self.reports_to, Announcement(topic, True))
+            self.announce(topic, True)
 
     def on_unsubscribe(self, topic: Topic) -> None:
         if self.own.put(topic, False):
-            self.send_all(self.reports_to, Announcement(topic, False))
+            self.announce(topic, False)
 
     def on_receive(self, source: int, message: Message) -> None:
         if source not in self.peers:
@@ -132,7 +139,7 @@ class AnnouncingNode(OverlayNode):
         elif isinstance(message, Announcement):
             self._note(source, message.topic, message.is_wanted)
         elif isinstance(message, AskInterest):
-            for number, part in enumerate(self._parts()):
+            for number, part in enumerate(parts_of(self.told_to(source))):
                 self.send(source, TellInterest(part, number == 0))
         elif isinstance(message, TellInterest):
             if message.is_first:
@@ -154,13 +161,25 @@ class AnnouncingNode(OverlayNode):
                 self.set_timer("again", AGAIN_S)
             self._lost[peer] = None
 
+    # --- who is told what ---
+
+    def announce(self, topic: Topic, is_wanted: bool) -> None:
+        """The first subscriber of a topic came, or the last one left."""
+        self.send_all(self.reports_to, Announcement(topic, is_wanted))
+
+    def told_to(self, peer: int) -> TopicSet:
+        """All that was announced to this peer and is still wanted."""
+        return self.own if peer in self.reports_to else NOTHING
+
     # --- inside ---
 
     def _greet(self, peers: tuple[int, ...], asks: bool) -> None:
         """Heartbeats and greetings alike, each with the digest of what that peer should know."""
-        reported = tuple(peer for peer in peers if peer in self.reports_to)
-        self.send_all(reported, Presence(self.own.digest, asks))
-        self.send_all((peer for peer in peers if peer not in self.reports_to), Presence(0, asks))
+        by_digest: dict[int, list[int]] = {}
+        for peer in peers:
+            by_digest.setdefault(self.told_to(peer).digest, []).append(peer)
+        for digest, some in by_digest.items():
+            self.send_all(some, Presence(digest, asks))
 
     def _note(self, peer: int, topic: Topic, is_wanted: bool) -> None:
         if not self.told.setdefault(peer, TopicSet()).put(topic, is_wanted):
@@ -178,14 +197,15 @@ class AnnouncingNode(OverlayNode):
         for topic in list(self.told[peer].topics) if peer in self.told else ():
             self._note(peer, topic, False)
 
-    def _parts(self) -> Iterator[tuple[Topic, ...]]:
-        """The whole interest in messages of a bounded size; an empty one is told, too."""
-        part: list[Topic] = []
-        size = 0
-        for topic in self.own.topics:
-            if size > PART_BYTES:
-                yield tuple(part)
-                part, size = [], 0
-            part.append(topic)
-            size += len(topic) if isinstance(topic, str) else 8
-        yield tuple(part)
+
+def parts_of(wanted: TopicSet) -> Iterator[tuple[Topic, ...]]:
+    """A whole interest in messages of a bounded size; an empty one is told, too."""
+    part: list[Topic] = []
+    size = 0
+    for topic in wanted.topics:
+        if size > PART_BYTES:
+            yield tuple(part)
+            part, size = [], 0
+        part.append(topic)
+        size += len(topic) if isinstance(topic, str) else 8
+    yield tuple(part)

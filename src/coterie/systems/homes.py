@@ -1,0 +1,320 @@
+"""Homes: every topic has a home broker. Events go there, and from there one copy to each interested broker.
+
+Nodes tell what they want to the topic's home alone, so an announcement is one message where a mesh sends one to every
+node, and only the home keeps in mind who wants the topic. The price is a hop for whatever is published elsewhere. A
+plan puts the home where most of the topic's subscribers are; about topics that no plan names, and with `at="hash"`
+about all, nodes agree by a hash of the topic's name. Left out: homes that move by themselves as interests do (a new
+plan moves them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from coterie.accounting.changes import node_wishes
+from coterie.accounting.price import local_audience
+from coterie.errors import ConfigError
+from coterie.model import Channels, Entries, Overlay, Placement, Slice, Spread, Topic, Trees, Workload
+from coterie.model.design import Upkeep
+from coterie.model.ledger import HEARTBEAT_S
+from coterie.model.relation import Index
+from coterie.protocol.events import Event, EventMessage, Timer
+from coterie.protocol.node import NodeState
+from coterie.protocol.seen import Seen
+from coterie.protocol.system import Parameters, Stages, System, check_period
+from coterie.protocol.wire import Message
+from coterie.substrate.identifiers import splitmix64, splitmix64_array, topic_key, topic_keys
+from coterie.systems.announcing import ANNOUNCING_MESSAGES, AGAIN_S, NOTHING, Announcement, AnnouncingNode, TopicSet
+from coterie.systems.flooding import full_mesh
+from coterie.systems.recent import Recent
+from coterie.trace import Traffic
+
+WHERE = ("interest", "hash")
+TOPICS_AT_ONCE = 4096
+START_S = 2.0  # a home that has just started waits so long for announcements before it trusts what it knows
+KNOWN_MAX = 65_536  # homes of topics that no plan names, kept so that they are not looked for with every event
+
+
+class HomesParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a plan chooses homes, and how often links are kept alive."""
+
+    at: str = "interest"  # where most of the topic's subscribers are, or "hash"
+    link_heartbeat_s: float = HEARTBEAT_S
+    seen_capacity: int = 4096
+
+    def __post_init__(self) -> None:
+        if self.at not in WHERE:
+            raise ConfigError("at", self.at, f"one of {', '.join(WHERE)}")
+        check_period("link_heartbeat_s", self.link_heartbeat_s)
+        if self.seen_capacity < 1:
+            raise ConfigError("seen_capacity", self.seen_capacity, "at least 1")
+
+
+class Homeward(EventMessage, frozen=True):
+    """An event on its way to the home of its topic."""
+
+    traffic: ClassVar[Traffic] = Traffic.EVENT
+
+
+class FromHome(EventMessage, frozen=True):
+    """An event for a node that wants it (or may want it, while nobody knows who does)."""
+
+    traffic: ClassVar[Traffic] = Traffic.EVENT
+
+
+# --- bulk form ---
+
+
+def hashed_homes(keys: NDArray[np.uint64], node_count: int) -> Index:
+    """The node of the smallest number that key and node make together: `hashed_home` of all of them."""
+    nodes = splitmix64_array(np.arange(node_count, dtype=np.uint64))
+    homes = np.zeros(len(keys), np.int32)
+    for first in range(0, len(keys), TOPICS_AT_ONCE):
+        some = slice(first, first + TOPICS_AT_ONCE)
+        homes[some] = np.argmin(splitmix64_array(keys[some, None] ^ nodes), axis=1)
+    return homes
+
+
+def homes_of(workload: Workload, placement: Placement, parameters: HomesParameters) -> Index:
+    """Of every topic: where most deliveries are; if nobody wants it, where most is published; else by hash.
+
+    Copies are the same wherever in the audience the home is: it need not be sent what it wants itself.
+    """
+    homes = np.full(workload.topic_count, -1, np.int32)
+    if parameters.at == "interest":
+        publications = workload.publications
+        source = placement.node_of[publications.publisher]
+        _most(homes, publications.topic, source, publications.rate, workload.node_count)
+        audience, deliveries = local_audience(workload, placement.node_of)
+        _most(homes, audience.rows, audience.columns, deliveries, workload.node_count)
+    unknown = np.flatnonzero(homes < 0)
+    homes[unknown] = hashed_homes(topic_keys(workload.topic_count)[unknown], workload.node_count)
+    return homes
+
+
+def _most(homes: Index, topic: Index, node: Index, amount: NDArray[np.float64], node_count: int) -> None:
+    """Put every topic that occurs at the node with most of it; the lowest node of several."""
+    key = topic.astype(np.int64) * node_count + node
+    pairs, at = np.unique(key, return_inverse=True)
+    total = np.bincount(at, amount, len(pairs))
+    by_topic, by_node = np.divmod(pairs, node_count)
+    order = np.lexsort([by_node, -total, by_topic])
+    first = np.concatenate([[True], np.diff(by_topic[order]) > 0]) if len(order) else np.zeros(0, bool)
+    homes[by_topic[order][first]] = by_node[order][first]
+
+
+def through_the_homes(
+    workload: Workload,
+    placement: Placement,
+    channels: Channels,
+    overlay: Overlay,
+    parameters: HomesParameters,
+    seed: int,
+) -> tuple[Trees, Entries]:
+    publications = workload.publications
+    homes = homes_of(workload, placement, parameters)
+    members = workload.node_interests(placement.node_of).transposed
+    is_away = members.columns != homes[members.rows]
+    away, topic = members.columns[is_away], members.rows[is_away]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(topic, minlength=channels.count))]).astype(np.int64)
+    trees = Trees(Spread.THROUGH, members, homes, indptr, away, homes[topic], has_homes=parameters.at == "interest")
+    return trees, Entries.at_publisher(placement.node_of[publications.publisher], publications.topic)
+
+
+def told_to_the_home(workload: Workload, placement: Placement, overlay: Overlay, parameters: HomesParameters) -> float:
+    """Every wish for one topic goes to its home, if that is elsewhere; a wildcard's goes to all nodes: any may be home."""
+    wishes = node_wishes(workload, placement.node_of)
+    homes = homes_of(workload, placement, parameters)
+    if workload.wishes is None:
+        return float(np.count_nonzero(homes[wishes.columns] != wishes.rows))
+    matches = workload.wishes.matches
+    is_plain = matches.lengths[wishes.columns] == 1
+    topic = matches.columns[matches.indptr[wishes.columns[is_plain]]]
+    away = np.count_nonzero(homes[topic] != wishes.rows[is_plain])
+    return float(away + np.count_nonzero(~is_plain) * (workload.node_count - 1))
+
+
+# --- protocol ---
+
+
+def hashed_home(topic: Topic, nodes: Iterable[int]) -> int:
+    """All who know the same nodes agree on it, and one node's going moves only what was there."""
+    key = topic_key(topic)
+    return min(nodes, key=lambda node: (splitmix64(key ^ splitmix64(node)), node))
+
+
+class HomesNode(AnnouncingNode):
+    """Tells the home of each topic what is wanted here, sends it what is published here; passes on what it is home to.
+
+    When a home cannot be reached its topics are at home with the next node by hash, and everybody tells it. Who finds
+    out late has not told it yet, so for a while what is published goes to all nodes, and with it what was last sent
+    to the home that is gone.
+    """
+
+    def __init__(self, address: int, parameters: HomesParameters, random: Random) -> None:
+        super().__init__(address, parameters.link_heartbeat_s, random)
+        self._seen = Seen(parameters.seen_capacity)
+        self._filed: dict[int, TopicSet] = {}  # home -> what was announced to it
+        self._filed_at: dict[Topic, int] = {}  # what is wanted here -> its home
+        self._planned: dict[Topic, int] = {}
+        self._hashed: dict[Topic, int] = {}
+        self._away: dict[int, None] = {}  # homes that cannot be reached
+        self._nodes: dict[int, None] = {}  # that can, in order; this one among them
+        self._unsure_s: dict[int, float] = {}  # home -> until when it may not know everybody
+        self._recent = Recent[Homeward]()
+
+    def on_start(self, slice: Slice) -> None:
+        self._planned = {topic: part.node for part in slice.homes for topic in part.topics}
+        self._away = {}
+        self._see((self.address, *(neighbour.node for neighbour in slice.neighbours)))
+        self._unsure_s = dict.fromkeys(self._nodes, self.now_s + START_S)
+        for home in [home for home in self._filed if home not in self._nodes]:
+            del self._filed[home]
+        super().on_start(slice)
+        self._file_all()
+
+    # --- homes ---
+
+    def home_of(self, topic: Topic) -> int:
+        home = self._planned.get(topic)
+        if home is not None and home in self._nodes:
+            return home
+        home = self._hashed.get(topic)
+        if home is None:
+            if len(self._hashed) >= KNOWN_MAX:
+                self._hashed.clear()
+            home = self._hashed[topic] = hashed_home(topic, self._nodes)
+        return home
+
+    def _see(self, nodes: tuple[int, ...]) -> None:
+        self._nodes = dict.fromkeys(sorted(nodes))
+        self._hashed.clear()
+
+    def _file_all(self) -> None:
+        """Every wish with the home its topic has now."""
+        for topic in self.own.topics:
+            home, before = self.home_of(topic), self._filed_at.get(topic)
+            if home != before:
+                if before is not None:
+                    self._file(before, topic, False)
+                self._file(home, topic, True)
+
+    def _file(self, home: int, topic: Topic, is_wanted: bool) -> None:
+        if is_wanted:
+            self._filed_at[topic] = home
+        else:
+            self._filed_at.pop(topic, None)
+        if home == self.address:
+            return
+        self._filed.setdefault(home, TopicSet()).put(topic, is_wanted)
+        if home not in self._away:
+            self.send(home, Announcement(topic, is_wanted))
+
+    def announce(self, topic: Topic, is_wanted: bool) -> None:
+        self._file(self.home_of(topic) if is_wanted else self._filed_at[topic], topic, is_wanted)
+
+    def told_to(self, peer: int) -> TopicSet:
+        return self._filed.get(peer, NOTHING)
+
+    def on_peer_lost(self, peer: int) -> None:
+        super().on_peer_lost(peer)
+        for message in self._recent.take(peer, self.now_s):
+            self._to_all(message.event, peer)
+        if peer in self.peers and peer not in self._away:
+            self._away[peer] = None
+            self._see(tuple(node for node in self._nodes if node != peer))
+            # Everybody greets everybody once per heartbeat: after two of them all have found out, too.
+            self._unsure_s[peer] = self.now_s + 2 * self._heartbeat_s
+            self._file_all()
+
+    def _hear(self, peer: int) -> None:
+        """A home that was away is back; others may hear of it when they greet it next."""
+        del self._away[peer]
+        self._see((*self._nodes, peer))
+        self._unsure_s[peer] = self.now_s + 2 * AGAIN_S
+        self._file_all()
+
+    # --- events ---
+
+    def on_publish(self, event: Event) -> None:
+        self._take(event, hops=0)
+        planned = self._planned.get(event.topic)
+        home = self.home_of(event.topic)
+        if self._is_unsure(home) or (planned is not None and planned != home and self._is_unsure(planned)):
+            self._to_all(event, self.address)
+        elif home == self.address:
+            self.send_all(self.wanted_by.get(event.topic, ()), FromHome(event, 1))
+        else:
+            message = Homeward(event, 1)
+            self._recent.add(home, message, self.now_s)
+            self.send(home, message)
+
+    def _is_unsure(self, home: int) -> bool:
+        return self._unsure_s.get(home, 0.0) > self.now_s
+
+    def _to_all(self, event: Event, but: int) -> None:
+        self.send_all((node for node in self._nodes if node not in (but, self.address)), FromHome(event, 1))
+
+    def on_receive(self, source: int, message: Message) -> None:
+        if source in self._away:
+            self._hear(source)
+        if isinstance(message, Homeward):
+            self._pass_on(source, message)
+        elif isinstance(message, FromHome):
+            self._take(message.event, message.hops, is_last=True)
+        else:
+            super().on_receive(source, message)
+
+    def _pass_on(self, source: int, message: Homeward) -> None:
+        event = message.event
+        if not self._take(event, message.hops):
+            return
+        if self._is_unsure(self.address):
+            self._to_all(event, source)
+            return
+        onwards = (peer for peer in self.wanted_by.get(event.topic, ()) if peer != source)
+        self.send_all(onwards, FromHome(event, message.hops + 1))
+
+    def _take(self, event: Event, hops: int, is_last: bool = False) -> bool:
+        """False if it was here before."""
+        if not self._seen.add(event.id):
+            return False
+        if event.topic in self.own.topics:
+            self.deliver(event, hops)
+        elif is_last:
+            self.discard(event)
+        return True
+
+    def on_timer(self, timer: Timer) -> None:
+        super().on_timer(timer)
+        if timer == "alive":
+            self._unsure_s = {home: until for home, until in self._unsure_s.items() if until > self.now_s}
+
+    def state(self) -> NodeState:
+        return NodeState(
+            links=self.peers,
+            parents=tuple((topic, home) for topic, home in self._filed_at.items() if home != self.address),
+            children=self.entries,
+            memberships=tuple(self.own.topics),
+        )
+
+
+SYSTEM = System(
+    name="homes",
+    title="A home broker per topic: announced to it alone, passed on by it",
+    paper="(what partitioned brokers do)",
+    parameters=HomesParameters,
+    stages=Stages(
+        overlay=full_mesh,
+        trees=through_the_homes,
+        announcements=told_to_the_home,
+        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+    ),
+    node=HomesNode,
+    messages=(Homeward, FromHome, *ANNOUNCING_MESSAGES),
+)
