@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from coterie.model import Workload
 from coterie.protocol.system import System
+from coterie.systems import SYSTEMS, system_named
+from coterie.systems.zones import ZONED
 from tests.conftest import small_workload
 
 # (system, check) -> reason
@@ -19,7 +25,15 @@ DEVIATIONS: dict[tuple[str, str], str] = {
 }
 
 
+# Layers over other systems that the registry does not list: their contract is the same.
+LAYERED = ("homes+zones", "star+zones", "flooding+zones")
+CHECKED = (*SYSTEMS.values(), *(system_named(name) for name in LAYERED))
+
+
 def instance_for(system: System, nodes: int, topics: int, seed: int) -> Workload:
     """A small workload of the kind the system is made for."""
     subscribers = None if seed % 2 else 2 * nodes
-    return small_workload(nodes, topics, seed, subscribers)
+    workload = small_workload(nodes, topics, seed, subscribers)
+    if ZONED in system.name:
+        return replace(workload, zone_of=np.random.default_rng([seed, nodes]).integers(0, 4, nodes).astype(np.int32))
+    return workload

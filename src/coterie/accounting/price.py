@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from coterie.accounting.changes import interest_changes, node_wishes
 from coterie.accounting.tally import Standing, Tally, structure_state
-from coterie.kernels import pricing, spidercast_measures
-from coterie.model import Design, Entries, Ledger, Relation, Spread, Workload
+from coterie.kernels import arriving, pricing, spidercast_measures
+from coterie.model import Design, Entries, Ledger, Overlay, Relation, Spread, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import Control, Maintenance, Setup, State, Topics
 from coterie.model.relation import Index
@@ -50,7 +50,7 @@ def structure(design: Design, workload: Workload, wire: Wire) -> Standing:
             moves=moves,
         ),
         wish_bytes=names,
-        crossing_links=crossing_links(design.overlay.undirected, workload.zone_of),
+        crossing_links=crossing_share(design.overlay, workload.zone_of),
         clients=placement.load,
     )
 
@@ -87,6 +87,15 @@ def control(design: Design, workload: Workload, set_up: float) -> Control:
         else node_wishes(workload, design.placement.node_of).pair_count
     )
     return Control(subscription=changes * set_up / wishes if wishes else 0.0)
+
+
+def crossing_share(overlay: Overlay, zone_of: Index | None) -> float:
+    """Of the links, implicit ones included."""
+    if not overlay.is_complete or zone_of is None or overlay.node_count < 2:
+        return crossing_links(overlay.undirected, zone_of)
+    sizes = np.bincount(zone_of).astype(np.float64)
+    pairs = overlay.node_count * (overlay.node_count - 1.0)
+    return float(1 - (sizes * (sizes - 1)).sum() / pairs)
 
 
 def crossing_links(links: Relation, zone_of: Index | None) -> float:
@@ -140,6 +149,7 @@ def count_dissemination(design: Design, workload: Workload, latency: Latency, wi
     tally = Tally(load=np.zeros(design.node_count))
     np.add.at(tally.load, node_of[publications.publisher], publications.rate)
     zone_of = np.zeros(design.node_count, np.int32) if workload.zone_of is None else workload.zone_of
+    relay_zones = zone_of if design.overlay.zone_of is None else design.overlay.zone_of
     hop_weights = np.zeros(design.node_count + int(entries.hop_counts.sum(initial=0)) + 2)
     pricing.price_publications(
         SPREAD_CODES[design.trees.spread],
@@ -147,15 +157,15 @@ def count_dissemination(design: Design, workload: Workload, latency: Latency, wi
         publications.rate,
         wire.event + wire.topics_in_event * names + publications.size,
         MQTT.event + names + publications.size,
-        pricing.Csr(audience.indptr, audience.columns),
+        arriving.Csr(audience.indptr, audience.columns),
         local_deliveries,
         _structure(design, workload),
-        pricing.Flows(tally.load, zone_of, tally.crossing),
+        arriving.Flows(tally.load, zone_of, tally.crossing),
         _paths(entries, publications.count),
-        pricing.Delays(
+        arriving.Delays(
             latency.kind, latency.base_us, latency.matrix_us, latency.coordinates, float(latency.us_per_unit)
         ),
-        _scratch(design.node_count, design.overlay.undirected.pair_count),
+        _scratch(design.node_count, design.overlay.undirected.pair_count, int(relay_zones.max(initial=0)) + 1),
         _arrivals(design, entries, publications.count),
         counters,
         hop_weights,
@@ -228,41 +238,43 @@ def _grouped(entries: Entries) -> Entries:
     )
 
 
-def _structure(design: Design, workload: Workload) -> pricing.Structure:
+def _structure(design: Design, workload: Workload) -> arriving.Structure:
     trees = design.trees
     links = design.overlay.undirected
     graph = workload.graph
     costs = Relation.empty(design.node_count, design.node_count) if graph is None else graph.neighbours
-    return pricing.Structure(
-        pricing.Csr(trees.members.indptr, trees.members.columns),
+    return arriving.Structure(
+        arriving.Csr(trees.members.indptr, trees.members.columns),
         trees.root,
         trees.indptr,
         trees.node,
         trees.parent,
-        pricing.Csr(links.indptr, links.columns),
-        pricing.Csr(costs.indptr, costs.columns),
+        arriving.Csr(links.indptr, links.columns),
+        arriving.Csr(costs.indptr, costs.columns),
         np.zeros(0) if graph is None else graph.neighbour_costs,
+        trees.has_relays and design.overlay.zone_of is not None,
+        np.zeros(design.node_count, np.int32) if design.overlay.zone_of is None else design.overlay.zone_of,
     )
 
 
-def _paths(entries: Entries, publication_count: int) -> pricing.EntryPaths:
+def _paths(entries: Entries, publication_count: int) -> arriving.EntryPaths:
     per_publication = np.bincount(entries.publication, minlength=publication_count)
     targets = entries.targets or Relation.empty(entries.count, 1)
-    return pricing.EntryPaths(
+    return arriving.EntryPaths(
         np.concatenate([[0], np.cumsum(per_publication)]).astype(np.int64),
         entries.channel,
         entries.after,
-        pricing.Csr(entries.indptr, entries.hops),
-        pricing.Csr(targets.indptr, targets.columns),
+        arriving.Csr(entries.indptr, entries.hops),
+        arriving.Csr(targets.indptr, targets.columns),
     )
 
 
-def _scratch(node_count: int, link_ends: int) -> pricing.Scratch:
+def _scratch(node_count: int, link_ends: int, zone_count: int) -> arriving.Scratch:
     def per_node() -> NDArray[np.int64]:
         return np.zeros(node_count, np.int64)
 
     heap_size = link_ends + 2  # every link end pushes at most once
-    return pricing.Scratch(
+    return arriving.Scratch(
         wants=np.zeros(node_count),
         wants_stamp=per_node(),
         member_stamp=per_node(),
@@ -273,15 +285,17 @@ def _scratch(node_count: int, link_ends: int) -> pricing.Scratch:
         heap_us=np.zeros(heap_size, np.int64),
         heap_node=np.zeros(heap_size, np.int32),
         had_stamp=per_node(),
+        relay=np.zeros(zone_count, np.int32),
+        relay_score=np.zeros(zone_count, np.uint64),
     )
 
 
-def _arrivals(design: Design, entries: Entries, publication_count: int) -> pricing.Arrivals:
+def _arrivals(design: Design, entries: Entries, publication_count: int) -> arriving.Arrivals:
     """Room for the publication that arrives at most places."""
     per_channel = np.maximum(design.trees.edge_counts, design.trees.members.lengths) + 2
     needed = np.bincount(entries.publication, per_channel[entries.channel], publication_count)
     room = int(needed.max(initial=1))
-    return pricing.Arrivals(
+    return arriving.Arrivals(
         np.zeros(1, np.int64),
         np.zeros(room, np.int32),
         np.zeros(room, np.int64),

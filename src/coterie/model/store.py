@@ -249,9 +249,7 @@ def _design(parts: _Parts) -> Design:
     costs = parts.array("overlay.costs", np.float64) if "overlay.costs" in parts else None
     zone_of = _aligned(parts, "overlay.zone_of", np.int32, nodes)
     beside = parts.relation("overlay.beside") if "overlay.beside.indptr" in parts else None
-    overlay = Overlay(
-        parts.relation("overlay.links"), positions, bool(about["is_complete"]), costs, zone_of, beside
-    )
+    overlay = Overlay(parts.relation("overlay.links"), positions, bool(about["is_complete"]), costs, zone_of, beside)
     placement = Placement(parts.array("placement.node_of", np.int32, below=nodes), nodes)
     settings, upkeep = dict(about["settings"]), Upkeep(**about["upkeep"])
     bundles = None

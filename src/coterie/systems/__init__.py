@@ -8,6 +8,7 @@ from coterie.systems import content, coterie, dynatops, flooding, homes, mesh, s
 from coterie.systems.magnet import system as magnet
 from coterie.systems.tamara import adaptive, planned
 from coterie.systems.tamara.anywhere import CLUSTERED, over
+from coterie.systems.zones import ZONED, zoned
 
 SYSTEMS: dict[str, System] = {
     system.name: system
@@ -16,6 +17,7 @@ SYSTEMS: dict[str, System] = {
         mesh.SYSTEM,
         star.SYSTEM,
         homes.SYSTEM,
+        zoned(mesh.SYSTEM),
         scribe.SYSTEM,
         adaptive.SYSTEM,
         planned.SYSTEM,
@@ -31,10 +33,11 @@ SYSTEMS: dict[str, System] = {
 
 
 def system_named(name: str) -> System:
-    """A system of the list, or, with `+clusters` behind its name, planned topic-clusters over it."""
-    below = name.removesuffix(CLUSTERED)
-    try:
-        system = SYSTEMS[below]
-    except KeyError:
-        raise ConfigError("system", name, f"one of {', '.join(SYSTEMS)}; or one of them with {CLUSTERED}") from None
-    return system if below == name else over(system)
+    """A system of the list; behind its name `+zones` puts zone relays over it, `+clusters` planned topic-clusters."""
+    if name in SYSTEMS:
+        return SYSTEMS[name]
+    for suffix, layer in ((CLUSTERED, over), (ZONED, zoned)):
+        if name.endswith(suffix):
+            return layer(system_named(name.removesuffix(suffix)))
+    known = f"one of {', '.join(SYSTEMS)}; or one of them with {ZONED} or {CLUSTERED}"
+    raise ConfigError("system", name, known)

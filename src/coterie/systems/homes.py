@@ -29,7 +29,7 @@ from coterie.protocol.seen import Seen
 from coterie.protocol.system import Parameters, Stages, System, check_period
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import splitmix64, splitmix64_array, topic_key, topic_keys
-from coterie.systems.announcing import ANNOUNCING_MESSAGES, AGAIN_S, NOTHING, Announcement, AnnouncingNode, TopicSet
+from coterie.systems.announcing import AGAIN_S, ANNOUNCING_MESSAGES, NOTHING, Announcement, AnnouncingNode, TopicSet
 from coterie.systems.flooding import full_mesh
 from coterie.systems.recent import Recent
 from coterie.trace import Traffic
@@ -127,7 +127,7 @@ def through_the_homes(
 
 
 def told_to_the_home(workload: Workload, placement: Placement, overlay: Overlay, parameters: HomesParameters) -> float:
-    """Every wish for one topic goes to its home, if that is elsewhere; a wildcard's goes to all nodes: any may be home."""
+    """Every wish for one topic goes to its home, if that is elsewhere; a wildcard's to all nodes: any may be a home."""
     wishes = node_wishes(workload, placement.node_of)
     homes = homes_of(workload, placement, parameters)
     if workload.wishes is None:
