@@ -191,8 +191,45 @@ class InForce(Said, frozen=True):
     generation: int
 
 
+class Wanting(Said, frozen=True):
+    """How a node is and what is wanted there, for `reception`: what changed since the version before, or all of it.
+
+    Flooded, unless its node reached everybody itself. `is_part`: the whole goes on from the message before.
+    """
+
+    node: int
+    version: int
+    connections: int
+    wishes: int
+    messages_per_s: float
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    is_whole: bool = False
+    is_part: bool = False
+    reached_all: bool = False
+
+
+class AskWanting(Said, frozen=True):
+    """I missed something of that node: tell me all that you know of it."""
+
+    node: int
+
+
+class Sent(Said, frozen=True):
+    """This client is new and belongs to you: say that you expect it, and it will come."""
+
+    client: str
+
+
+class Expected(Said, frozen=True):
+    """Let it come; I shall not send it on."""
+
+    client: str
+
+
+Entering = Wanting | AskWanting | Sent | Expected
 Moves = Moved | Seek | Claim | Handed | Taken
-Control = Moves | InForce | Filters | Disturbed | Digest | AskDigest | Want | Copies | AskRetained | Retained
+Control = Moves | Entering | InForce | Filters | Disturbed | Digest | AskDigest | Want | Copies | AskRetained | Retained
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Control).decode

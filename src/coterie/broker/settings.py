@@ -145,6 +145,16 @@ class JournalSection(ConfigTable, frozen=True, kw_only=True):
     counters_s: float = 60.0
 
 
+class AdmissionSection(ConfigTable, frozen=True, kw_only=True):
+    """New clients go where what they first ask for is wanted already; limits are times the mean of all nodes."""
+
+    enabled: bool = False
+    connections: float = 1.2
+    messages: float = 1.5
+    spread_s: float = 1.0
+    load_s: float = 10.0
+
+
 class RecoverySection(ConfigTable, frozen=True, kw_only=True):
     rounds_s: tuple[float, ...] = (0.3, 1.0, 3.0, 6.0, 10.0, 15.0, 20.0, 26.0, 33.0, 41.0, 50.0, 60.0, 75.0)
     audit_s: float = 60.0

@@ -51,6 +51,7 @@ class MqttClient:
         self._allowed = {host, *allowed_hosts}
         self._hops_max, self._hops, self._give_up_s = hops_max, 0, give_up_s
         self._answers: dict[int, asyncio.Future[tuple[int, ...]]] = {}
+        self._requests: dict[int, tuple[Subscription | str, ...]] = {}  # not answered yet: to be made again elsewhere
         self._writer: asyncio.StreamWriter | None = None
         self._task: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
@@ -109,22 +110,29 @@ class MqttClient:
     async def subscribe(self, *filters: str, qos: int = 0) -> tuple[int, ...]:
         chosen = tuple(Subscription(one, qos) for one in filters)
         self.subscriptions.update({one.filter: one for one in chosen})
-        return await self._request(self._client.subscribe(*chosen))
+        return await self._request(chosen)
 
     async def unsubscribe(self, *filters: str) -> tuple[int, ...]:
         for one in filters:
             self.subscriptions.pop(one, None)
-        return await self._request(self._client.unsubscribe(*filters))
+        return await self._request(filters)
 
     async def drain(self) -> None:
         if self._writer is not None:
             await self._writer.drain()
 
-    async def _request(self, packet_id: int) -> tuple[int, ...]:
+    async def _request(self, asked: tuple[Subscription | str, ...]) -> tuple[int, ...]:
+        """Subscribe or unsubscribe (filters); whoever answers in the end, for a server may send us on instead."""
         answer: asyncio.Future[tuple[int, ...]] = asyncio.get_running_loop().create_future()
-        self._answers[packet_id] = answer
+        self._ask(asked, answer)
         self._flush()
         return await answer
+
+    def _ask(self, asked: tuple[Subscription | str, ...], answer: asyncio.Future[tuple[int, ...]]) -> None:
+        wanted = [one for one in asked if isinstance(one, Subscription)]
+        given_up = [one for one in asked if isinstance(one, str)]
+        packet_id = self._client.subscribe(*wanted) if wanted else self._client.unsubscribe(*given_up)
+        self._answers[packet_id], self._requests[packet_id] = answer, asked
 
     # --- the connection ---
 
@@ -218,6 +226,7 @@ class MqttClient:
         return False
 
     def _answer(self, packet_id: int, reasons: tuple[int, ...]) -> None:
+        self._requests.pop(packet_id, None)
         answer = self._answers.pop(packet_id, None)
         if answer is not None and not answer.done():
             answer.set_result(reasons)
@@ -225,8 +234,14 @@ class MqttClient:
     def _on_connected(self, event: Connected) -> None:
         self._was_connected = True
         self._hops = 0
-        if not event.session_present and self.subscriptions:
-            self._client.subscribe(*self.subscriptions.values())
+        open_requests, self._requests = self._requests, {}
+        again = [(asked, self._answers.pop(packet_id)) for packet_id, asked in open_requests.items()]
+        asked_again = {one.filter for asked, _ in again for one in asked if isinstance(one, Subscription)}
+        known = [one for name, one in self.subscriptions.items() if name not in asked_again]
+        if not event.session_present and known:
+            self._client.subscribe(*known)
+        for asked, answer in again:
+            self._ask(asked, answer)
         self._connected.set()
 
     def _on_end(self, event: Refused | Disconnected) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 
 from coterie.broker.settings import (
     AccessSection,
+    AdmissionSection,
     ConfigTable,
     JournalSection,
     LimitsSection,
@@ -54,6 +55,7 @@ class NodeConfig(ConfigTable, frozen=True, kw_only=True):
     store: StoreSection = StoreSection()
     journal: JournalSection = JournalSection()
     recovery: RecoverySection = RecoverySection()
+    admission: AdmissionSection = AdmissionSection()
     folder: str = "."
 
     @property
@@ -183,6 +185,12 @@ def _check(config: NodeConfig) -> None:
         raise ConfigError("network.key", "", "a shared key (or links.certificate), because the network has peers")
     if not 0 < links.heartbeat_s < links.silence_s:
         raise ConfigError("links.silence_s", links.silence_s, f"more than links.heartbeat_s, {links.heartbeat_s:g}")
+    for key in ("connections", "messages"):
+        if getattr(config.admission, key) < 1.0:
+            raise ConfigError(f"admission.{key}", getattr(config.admission, key), "1 or more times the mean")
+    for key in ("spread_s", "load_s"):
+        if getattr(config.admission, key) < 0.0:
+            raise ConfigError(f"admission.{key}", getattr(config.admission, key), "0 or more seconds")
     if config.admin.token and config.admin.token_file:
         raise ConfigError("admin.token_file", config.admin.token_file, "empty, because admin.token is set")
 

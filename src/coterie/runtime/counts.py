@@ -25,6 +25,9 @@ class Counts:
     publishes_limited: int = 0  # connections ended for publishing too fast
     subscriptions_refused: int = 0
     retained_refused: int = 0
+    admitted_here: int = 0  # new clients let in, by interest or because they do not follow
+    admitted_sent: int = 0  # new clients sent to where what they ask for is wanted
+    admitted_unmoved: int = 0  # of those let in: belong elsewhere and do not follow
     stored_refused: int = 0  # publications refused because too much is stored already
 
     def totals(self) -> dict[str, float]:

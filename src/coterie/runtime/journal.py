@@ -39,6 +39,11 @@ class Journal:
     def unsubscribed(self, now_s: float, client: str, topic_filter: str) -> None:
         self._add({"t": now_s, "node": self.node, "kind": "unsubscribe", "client": client, "topic": topic_filter})
 
+    def admitted(self, now_s: float, client: str, to: int, reason: str, new: int) -> None:
+        """`new`: how many of its first wishes nobody had at the node where it goes."""
+        said = {"kind": "admission", "client": client, "to": to, "reason": reason, "new_wishes": new}
+        self._add({"t": now_s, "node": self.node, **said})
+
     def published(self, now_s: float, client: str, topic: str, size: int, count: int = 1) -> None:
         """`count` messages of about the same size in a row."""
         if int(now_s) != self._second:

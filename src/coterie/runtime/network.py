@@ -27,11 +27,14 @@ from coterie.broker.frames import (
     TRACKED_MESSAGE,
     AskDigest,
     AskRetained,
+    AskWanting,
     Claim,
     Control,
     Copies,
     Digest,
     Disturbed,
+    Entering,
+    Expected,
     Filters,
     Handed,
     InForce,
@@ -39,8 +42,10 @@ from coterie.broker.frames import (
     Moves,
     Retained,
     Seek,
+    Sent,
     Taken,
     Want,
+    Wanting,
     decode_control,
     encode_control,
     frame,
@@ -92,6 +97,8 @@ class Network:
         self.all_retained: Callable[[], list[tuple[int, Message]]] = list
         self.is_wanted: Callable[[str], bool] = lambda topic: False
         self.on_move: Callable[[int, Moves], bool] = lambda peer, said: False
+        self.on_entering: Callable[[int, Entering], None] = lambda peer, said: None
+        self.on_reached: Callable[[int], None] = lambda peer: None
         self.retained_stamp: Callable[[str], int] = lambda topic: 0
         self.on_turn: Callable[[], None] = lambda: None
         self.log: Callable[[str], None] = lambda text: None
@@ -380,6 +387,8 @@ class Network:
             case Moved() | Seek() | Claim() | Handed() | Taken():
                 if self.on_move(peer, said):
                     self.flood(said, but=peer)
+            case Wanting() | AskWanting() | Sent() | Expected():
+                self.on_entering(peer, said)
             case InForce():
                 if self.planes.hear(said.generation):
                     self.flood(said, but=peer)
@@ -427,6 +436,7 @@ class Network:
                 self.tell(peer, said)
         if self._has_announced:
             self.tell(peer, self._my_filters())
+        self.on_reached(peer)
         if not self._has_asked_retained:
             self._has_asked_retained = True
             self.tell(peer, AskRetained())

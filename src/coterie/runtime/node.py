@@ -24,6 +24,7 @@ from coterie.protocol.system import System
 from coterie.runtime import figures
 from coterie.runtime.access import Access
 from coterie.runtime.admin import AdminInterface
+from coterie.runtime.admitting import Admitting, admit_by_interest
 from coterie.runtime.arriving import Arriving, secrets_of
 from coterie.runtime.config import NodeConfig
 from coterie.runtime.counts import Counts
@@ -151,6 +152,9 @@ class LiveNode:
         servers = {peer.id: peer.server for peer in config.network.peers if peer.server}
         self.placement = Placement(config.node.id, servers, config.data / "placement.json", self.wall_s)
         self.server.placement = self.placement
+        if config.admission.enabled and not self.network.is_alone:
+            by_interest = Admitting(config.admission, config.node.id, servers, self.network, self.counts, self.wall_s)
+            admit_by_interest(self.server, by_interest)
         self.token, self.is_new_token = (
             (config.admin.token, False) if config.admin.token else kept_token(config.token_path)
         )

@@ -18,6 +18,7 @@ from coterie.mqtt.reasons import Reason
 from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Session
 from coterie.runtime.access import Access
+from coterie.runtime.admitting import Admitting
 from coterie.runtime.arriving import Arriving
 from coterie.runtime.counts import Counts
 from coterie.runtime.journal import Journal
@@ -48,6 +49,8 @@ class Server:
         self.log: Callable[[str], None] = lambda text: None
         self.on_failure: Callable[[str], None] = lambda reason: None
         self.placement: Placement | None = None
+        self.admitting: Admitting | None = None
+        self.admit = self.subscribe  # what is done with a SUBSCRIBE
         self.moving = Moving(broker, network, wall_s)
         self.arriving = arriving
         self.gate = arriving.gate
@@ -89,8 +92,11 @@ class Server:
             if session.expires_at_s is None and session.will_due_s is None:  # its client was connected then
                 session.detach(now_s, with_will=True)
             self.broker.restore(session, now_s)
-        for topic_filter in list(self.broker.watched.filters()):
+        wanted = list(self.broker.watched.filters())
+        for topic_filter in wanted:
             self.network.want(topic_filter, is_old=True)
+        if self.admitting is not None:
+            self.admitting.changed(added=wanted)
 
     def start(self) -> None:
         self._tick()
@@ -123,6 +129,8 @@ class Server:
             self.placement.gone(session.client_id)
         if client.connection is not None and client.connection.state is not State.CLOSED:
             self.broker.lost(client.connection, self.wall_s())
+        if self.admitting is not None and session is not None and session.connection is None:
+            self.admitting.gone(session.client_id)
         self.schedule()
 
     def congested(self, client: ClientLink, is_congested: bool) -> None:
@@ -166,7 +174,7 @@ class Server:
                 case Connect():
                     self._decide(client, connection, fact)
                 case Subscribe():
-                    self._subscribe(client, connection, fact)
+                    self.admit(client, connection, fact)
                 case Unsubscribe():
                     self.broker.unsubscribe(connection, fact)
                 case Ended():
@@ -247,7 +255,13 @@ class Server:
             self.counts.events_out += 1
             self.network.publish(message, identifier)
 
-    def _subscribe(self, client: ClientLink, connection: Connection, packet: Subscribe) -> None:
+    def send_to(self, connection: Connection, client: ClientLink, server: str) -> None:
+        reason, now_s = Reason.USE_ANOTHER_SERVER, self.wall_s()
+        ended = self.broker.disconnect(connection, reason, now_s, server_reference=server, with_will=False)
+        self._touch(client)
+        self._close(client, ended.linger)
+
+    def subscribe(self, client: ClientLink, connection: Connection, packet: Subscribe) -> None:
         """Enter the subscriptions, spread the interest that is new, and answer when it has taken effect."""
         broker, network = self.broker, self.network
         first: list[str] = []
@@ -259,6 +273,8 @@ class Server:
             self.counts.subscriptions_refused += sum(reason >= 0x80 for reason, _ in results)
             for topic_filter in first:
                 network.want(topic_filter)
+            if self.admitting is not None:
+                self.admitting.changed(added=first)
             if connection.session is not None:
                 self.moving.subscribing(connection.session.client_id, packet, results)
 
@@ -314,10 +330,16 @@ class Server:
         if verdict.until_s is not None:
             self._loop.call_later(max(0.0, verdict.until_s - now_s), self._expire, client, connection)
         self.moving.returned(session.client_id)
-        if not (is_known or packet.clean_start or self.network.is_alone) and session.expiry_s:
+        is_sought = not (is_known or packet.clean_start or self.network.is_alone) and session.expiry_s > 0
+        if is_sought:
             self.moving.seek(session.client_id, session.owner)
-        if self.placement is not None and self.placement.accepted(packet, session.client_id):
+        follows = self.placement is not None and self.placement.accepted(packet, session.client_id)
+        if follows:
             self.moving.welcome(session.client_id)
+        if self.admitting is not None:
+            is_planned = self.placement is not None and session.client_id in self.placement.of
+            is_new = (packet.clean_start or not is_known) and not is_sought and not is_planned
+            self.admitting.came(session.client_id, is_new, follows)
         if session.journal is None and session.expiry_s:
             session.journal = SessionJournal(session.client_id, self.store.sessions)
             kept = (session.expiry_s, session.will, None, None, session.owner)
@@ -336,12 +358,7 @@ class Server:
                 continue
             assert self.placement is not None
             self.moving.send_off(session, self.placement.of[name])
-            reason = Reason.USE_ANOTHER_SERVER
-            ended = self.broker.disconnect(
-                connection, reason, self.wall_s(), server_reference=server, with_will=False
-            )  # fmt: skip
-            self._touch(connection.owner)
-            self._close(connection.owner, ended.linger)
+            self.send_to(connection, connection.owner, server)
 
     def _is_calm(self, client: str) -> bool:
         """Nothing is on its way to the client: whatever it gets at the other node, it has not had here."""
@@ -454,6 +471,8 @@ class Server:
         if not self._is_stopped:
             self.broker.on_time(self.wall_s())
             self.moving.on_time()
+            if self.admitting is not None:
+                self.admitting.on_time()
             self.schedule()
             self._loop.call_later(TICK_S, self._tick)
 
