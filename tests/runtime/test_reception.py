@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from coterie.broker.frames import Wanting, decode_control, encode_control
 from coterie.kernels.admission import AdmissionRules, Asked, Seating, admit
-from coterie.runtime.frames import Wanting, decode_control, encode_control
 from coterie.runtime.reception import Direction, EntryRules, Household, Reception, bare
 
 

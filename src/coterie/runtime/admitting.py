@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from coterie.broker.frames import AskWanting, Entering, Expected, Sent, Wanting
+from coterie.broker.settings import AdmissionSection
 from coterie.mqtt.connection import Connection
 from coterie.mqtt.packets import Subscribe
 from coterie.mqtt.reasons import Reason
-from coterie.broker.settings import AdmissionSection
 from coterie.runtime.counts import Counts
-from coterie.runtime.frames import AskWanting, Entering, Expected, Sent, Wanting
 from coterie.runtime.listeners import ClientLink
 from coterie.runtime.reception import Direction, EntryRules, Household, Reception, bare
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Literal
 
+from coterie.broker.frames import Wanting
 from coterie.mqtt.topics import has_wildcard, split_shared
-from coterie.runtime.frames import Wanting
 from coterie.runtime.rights import filter_covers
 
 Heard = Literal["new", "old", "gap"]

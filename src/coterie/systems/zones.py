@@ -184,7 +184,7 @@ class ZonedNode:
         """What went to a relay that is gone, to its charges directly; who has it already will know it."""
         self._lost_s[relay] = now_s
         lost = self._recent.take(relay, now_s)
-        return [Send(one.to, self._kinds[one.kind](one.event, one.hops)) for one in lost]  # type: ignore[call-arg]
+        return [Send(one.to, self._kinds[one.kind](one.event, one.hops)) for one in lost]
 
     def state(self) -> NodeState:
         seen = self._below.state()
