@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from coterie.errors import RunError
 from coterie.lab.experiment import OURS, Claim, Experiment, Kind, Point, per_seed, yes
 from coterie.lab.judging import Verdict
-from coterie.lab.reproduce import as_document, report, reproduce, totals
+from coterie.lab.reproduce import as_document, report, reproduce, shown, totals
 from coterie.pipeline.sweep import in_processes
 
 
@@ -67,3 +68,16 @@ def test_a_run_that_fails_is_named_and_the_others_are_kept(tmp_path):
     with pytest.raises(RunError, match=r"3 of 6 runs failed.*planted/fig1.*broken.*ValueError: planted"):
         reproduce(in_processes(2), [experiment({"x": 10}, {"x": 1, "broken": True})], tmp_path, is_full=False)
     assert len(list((tmp_path / "runs").glob("*.json"))) == 3
+
+
+def test_the_quick_form_runs_smaller_and_judges_what_the_paper_claims(tmp_path):
+    """The point keeps the paper's size, so the claim finds it; the run has the small one, and the verdict says so."""
+    quick = replace(experiment({"x": 10}, {"x": 1010}), small=lambda point: {"x": int(point["x"]) % 1000})
+    judged = reproduce(in_processes(1), [quick], tmp_path, is_full=False)[0]
+    assert [row.values["y"] for row in judged.rows] == [11.0, 12.0, 13.0, 11.0, 12.0, 13.0]
+    assert [row.is_small for row in judged.rows] == [False] * 3 + [True] * 3
+    assert shown(judged.judgements[0]) == "reproduced *"
+    assert len(list((tmp_path / "runs").glob("*.json"))) == 3, "equal small points are measured once"
+    full = reproduce(in_processes(1), [quick], tmp_path, is_full=True, seeds=1)[0]
+    assert [row.values["y"] for row in full.rows] == [11.0, 1011.0]
+    assert shown(full.judgements[0]) == "reproduced"

@@ -13,7 +13,17 @@ from coterie.cli.console import out, print_json, progress, table
 from coterie.lab.experiment import Experiment
 from coterie.lab.judging import Verdict
 from coterie.lab.registry import experiments
-from coterie.lab.reproduce import TOTALS_HEADER, Finding, as_document, chosen, report, reproduce, totals_rows
+from coterie.lab.reproduce import (
+    SMALL_NOTE,
+    TOTALS_HEADER,
+    Finding,
+    as_document,
+    chosen,
+    report,
+    reproduce,
+    shown,
+    totals_rows,
+)
 from coterie.pipeline.sweep import Progress, in_processes, in_spark
 
 COLOURS = {Verdict.REPRODUCED: "green", Verdict.PARTLY: "yellow", Verdict.NOT: "red", Verdict.UNDECIDED: "magenta"}
@@ -52,6 +62,8 @@ def reproduce_command(
             out.print(_table(finding))
             out.print()
     out.print(table("Verdicts", TOTALS_HEADER, totals_rows(findings)))
+    if any(judgement.is_small for finding in findings for judgement in finding.judgements):
+        out.print(SMALL_NOTE)
     out.print(f"report: {page}")
 
 
@@ -74,7 +86,7 @@ def _table(finding: Finding) -> object:
             judgement.claim.statement,
             judgement.paper,
             judgement.ours,
-            f"[{COLOURS[judgement.verdict]}]{judgement.verdict.value}[/]",
+            f"[{COLOURS[judgement.verdict]}]{shown(judgement)}[/]",
         ]
         for judgement in finding.judgements
     ]

@@ -23,6 +23,7 @@ class Row:
     seed: int
     values: Mapping[str, float]
     seconds: float = 0.0
+    is_small: bool = False  # run at a smaller size than the point says
 
 
 OURS = "ours"  # where a claim stands that no paper makes
@@ -86,7 +87,10 @@ def yes(
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of the report: value `y` over point parameter `x`, one line per value of `line`."""
+    """A figure of the report: value `y` over point parameter `x`, one line per value of `line`.
+
+    `figure` names the points in `points/PAPER.csv` that the paper prints for it.
+    """
 
     title: str
     x: str
@@ -94,11 +98,21 @@ class Plot:
     line: str | None = None
     log_x: bool = False
     y_label: str = ""
+    x_label: str = ""
+    figure: str = ""
+
+
+def as_it_is(point: Point) -> Point:
+    return point
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A table or figure. `quick` points take seconds in all, `full` points are the paper's sizes."""
+    """A table or figure.
+
+    `full` points are the paper's. `quick` ones are run as `small` makes them and named as they are, so that the claims,
+    which ask for the paper's sizes, are judged in the quick form too; verdicts at a smaller size are marked.
+    """
 
     id: str  # "spidercast/fig12"
     paper: str
@@ -111,6 +125,7 @@ class Experiment:
     plots: Sequence[Plot] = ()
     quick_seeds: int = 1
     full_seeds: int = 5
+    small: Callable[[Point], Point] = as_it_is
 
     @property
     def short(self) -> str:

@@ -36,6 +36,7 @@ class Judgement:
     claim: Claim
     measured: tuple[float, ...]
     verdict: Verdict
+    is_small: bool = False  # some of it was measured at a smaller size than the paper's
 
     @property
     def mean(self) -> float:
@@ -75,7 +76,7 @@ def judge(claim: Claim, rows: Sequence[Row]) -> Judgement:
     if not measured or not all(math.isfinite(value) for value in measured):
         return Judgement(claim, (), Verdict.MISSING)
     verdict = _holding(measured) if claim.sense is Sense.HOLDS else _against(claim, measured)
-    return Judgement(claim, measured, verdict)
+    return Judgement(claim, measured, verdict, any(row.is_small for row in rows))
 
 
 def confidence(measured: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError
 from coterie.lab.code import code_of
-from coterie.lab.experiment import Experiment, Kind, Plot, Point, Row
+from coterie.lab.experiment import Experiment, Kind, Point, Row
+from coterie.lab.figures import DrawnFigure, drawn
 from coterie.lab.judging import Judgement, Verdict, judge
-from coterie.pipeline import charts
 from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow
 from coterie.pipeline.sweep import Measurement, Wave, sweep
 
@@ -56,25 +56,31 @@ def reproduce(
     progress: Callable[[str, float], None] = lambda stage, share: None,
 ) -> list[Finding]:
     """Run every point with every seed (those not yet in `folder`), then judge."""
-    runs: list[tuple[Experiment, Point, int, Measurement]] = []
-    for experiment in experiments:
-        points = experiment.full if is_full else experiment.quick
-        count = seeds or (experiment.full_seeds if is_full else experiment.quick_seeds)
-        for point in points:
-            for seed in range(1, count + 1):
-                one = Measurement(experiment.id, point, seed, experiment.run, code_of(experiment.run))
-                runs.append((experiment, point, seed, one))
-    results = sweep(run_wave, [one for *_, one in runs], folder / "runs", progress)
+    runs = [run for experiment in experiments for run in _runs(experiment, is_full, seeds)]
+    results = sweep(run_wave, list({one.key: one for *_, one in runs}.values()), folder / "runs", progress)
     findings = []
     for experiment in experiments:
         rows = [
-            Row(owner.id, point, seed, results[one.key]["values"], results[one.key]["seconds"])
+            Row(owner.id, point, seed, results[one.key]["values"], results[one.key]["seconds"], one.point != point)
             for owner, point, seed, one in runs
             if owner is experiment
         ]
         findings.append(Finding(experiment, rows, [judge(claim, rows) for claim in experiment.claims]))
     _write_table(findings, folder / "results.parquet")
     return findings
+
+
+def _runs(
+    experiment: Experiment, is_full: bool, seeds: int | None
+) -> Iterator[tuple[Experiment, Point, int, Measurement]]:
+    """Every point with every seed; two points that are the same when small are measured once."""
+    points = experiment.full if is_full else experiment.quick
+    count = seeds or (experiment.full_seeds if is_full else experiment.quick_seeds)
+    code = code_of(experiment.run)
+    for point in points:
+        run_at = point if is_full else experiment.small(point)
+        for seed in range(1, count + 1):
+            yield experiment, point, seed, Measurement(experiment.id, run_at, seed, experiment.run, code)
 
 
 def _write_table(findings: Sequence[Finding], path: Path) -> None:
@@ -116,6 +122,7 @@ def as_document(findings: Sequence[Finding]) -> list[dict[str, object]]:
             "seeds": len(judgement.measured),
             "unit": judgement.claim.unit,
             "verdict": judgement.verdict.value,
+            "is_small": judgement.is_small,
             "because": judgement.claim.because,
         }
         for finding in findings
@@ -145,6 +152,8 @@ def totals_rows(findings: Sequence[Finding]) -> list[list[str]]:
     ]
 
 
+SMALL_MARK = " *"
+SMALL_NOTE = "* judged at a smaller size than the paper's"
 MARKS = {Verdict.REPRODUCED: "good", Verdict.NOT: "bad"}
 
 
@@ -156,10 +165,31 @@ def report(findings: Sequence[Finding], is_full: bool, folder: Path) -> Path:
     )
     made = Report(
         title="Coterie: claims of the papers",
-        subtitle=f"The {form} form of {len(findings)} experiments. Quick forms are smaller than the papers' settings.",
+        subtitle=f"The {form} form of {len(findings)} experiments. {SMALL_NOTE}.",
         sections=[sums, *(_section(finding) for finding in findings)],
     )
+    _write_figures(findings, folder / "figures")
     return made.write(folder / "report.html")
+
+
+def _write_figures(findings: Sequence[Finding], folder: Path) -> None:
+    """Every picture of the report with its numbers beside it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for finding in findings:
+        for number, figure in enumerate(_figures(finding), 1):
+            name = f"{finding.experiment.id.replace('/', '-')}-{number}"
+            (folder / f"{name}.svg").write_text(figure.svg)
+            (folder / f"{name}.csv").write_text(figure.csv)
+
+
+def _figures(finding: Finding) -> list[DrawnFigure]:
+    experiment = finding.experiment
+    return [drawn(experiment.short, plot, finding.rows) for plot in experiment.plots]
+
+
+def shown(judgement: Judgement) -> str:
+    """The verdict with a mark where it was found at a smaller size than the paper's."""
+    return f"{judgement.verdict.value}{SMALL_MARK if judgement.is_small and judgement.measured else ''}"
 
 
 def _section(finding: Finding) -> PageSection:
@@ -170,7 +200,7 @@ def _section(finding: Finding) -> PageSection:
                 judgement.claim.statement,
                 judgement.paper,
                 judgement.ours,
-                judgement.verdict.value,
+                shown(judgement),
                 judgement.claim.because,
             ],
             MARKS.get(judgement.verdict, ""),
@@ -178,26 +208,6 @@ def _section(finding: Finding) -> PageSection:
         for judgement in finding.judgements
     ]
     header = ["claim", "claimed", "ours, with its 95 % confidence interval", "verdict", "because"]
-    drawn = [_draw(plot, finding.rows) for plot in experiment.plots]
+    pictures = [figure.svg for figure in _figures(finding)]
     tables = [ReportTable(header, rows, (0, 3, 4))] if rows else []
-    return PageSection(f"{experiment.paper}, {experiment.where}: {experiment.title}", (), drawn, tables)
-
-
-def _draw(plot: Plot, rows: Sequence[Row]) -> str:
-    """Means over seeds: lines over a number, bars over anything else."""
-    series: dict[str, dict[float | int | str | bool, list[float]]] = {}
-    for row in rows:
-        if plot.x in row.point and plot.y in row.values:
-            name = str(row.point.get(plot.line, "")) if plot.line else plot.y
-            series.setdefault(name, {}).setdefault(row.point[plot.x], []).append(row.values[plot.y])
-    means = {name: {x: sum(ys) / len(ys) for x, ys in points.items()} for name, points in series.items()}
-    places = list(dict.fromkeys(x for points in means.values() for x in points))
-    if all(isinstance(x, int | float) for x in places):
-        ordered = sorted(places, key=float)
-        drawn = {
-            name: ([float(x) for x in ordered if x in points], [points[x] for x in ordered if x in points])
-            for name, points in means.items()
-        }
-        return charts.lines(plot.title, drawn, plot.x, plot.y_label or plot.y, plot.log_x)
-    bars = {name: [points.get(x, 0.0) for x in places] for name, points in means.items()}
-    return charts.paired_bars(plot.title, bars, [str(x) for x in places], plot.y_label or plot.y)
+    return PageSection(f"{experiment.paper}, {experiment.where}: {experiment.title}", (), pictures, tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -91,6 +91,62 @@ def lines(
         if len(series) > 1:
             axes.legend(frameon=False, fontsize=8.5)
         return _svg(figure)
+
+
+class Spot(NamedTuple):
+    """A point with its error; `x` is text on an axis of names."""
+
+    x: float | str
+    y: float
+    error: float = 0.0
+
+
+def spots(
+    title: str,
+    ours: Mapping[str, Sequence[Spot]],
+    theirs: Mapping[str, Sequence[Spot]],
+    x_label: str,
+    y_label: str,
+    log_x: bool = False,
+) -> str:
+    """Our lines with error bars; points that others print as hollow marks in the colour of the same line."""
+    names = list(dict.fromkeys([*ours, *theirs]))
+    places = [spot.x for one in (ours, theirs) for found in one.values() for spot in found]
+    words = list(dict.fromkeys(str(x) for x in places)) if any(isinstance(x, str) for x in places) else []
+    with _drawing(7.2, 3.4) as (figure, axes):
+        for who, given, mark in (("", ours, "o-"), (" (paper)", theirs, "D")):
+            for line, found in given.items():
+                colour = COLOURS[names.index(line) % len(COLOURS)]
+                _draw_spots(axes, found, words, f"{line}{who}".strip() or "coterie", mark, colour)
+        if words:
+            axes.set_xticks(range(len(words)), words)
+        elif log_x:
+            axes.set_xscale("log")
+        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        axes.set_title(title)
+        if len(ours) + len(theirs) > 1:
+            axes.legend(frameon=False, fontsize=8.5)
+        return _svg(figure)
+
+
+def _draw_spots(axes: Axes, found: Sequence[Spot], words: Sequence[str], label: str, mark: str, colour: str) -> None:
+    placed = sorted((words.index(str(spot.x)) if words else float(spot.x), spot.y, spot.error) for spot in found)
+    x, y, errors = zip(*placed, strict=True)
+    if words and mark.endswith("-"):
+        mark = mark[0]  # names have no order that a line could follow
+    axes.errorbar(
+        x,
+        y,
+        yerr=errors if any(errors) else None,
+        fmt=mark,
+        markersize=4 if mark[0] == "o" else 6,
+        markerfacecolor=colour if mark[0] == "o" else "none",
+        capsize=2,
+        label=label,
+        color=colour,
+    )
 
 
 def rank_curve(title: str, series: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> str:
