@@ -54,8 +54,8 @@ def test_topics_stay_connected_under_churn() -> None:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.id)
 def test_quick_points_of_every_experiment_run_and_claims_judge_them(experiment) -> None:  # type: ignore[no-untyped-def]
-    point = experiment.quick[0]
-    rows = [Row(experiment.id, point, 1, experiment.run(point, 1))]
+    point = experiment.points(is_full=False)[0]
+    rows = [Row(experiment.id, point, 1, experiment.run({**experiment.small(point), "nodes": 200}, 1))]
     verdicts = [judge(claim, rows).verdict for claim in experiment.claims]
     assert all(isinstance(verdict, Verdict) for verdict in verdicts)
     assert [judge(claim, []).verdict for claim in experiment.claims] == [Verdict.MISSING] * len(verdicts)

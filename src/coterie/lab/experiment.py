@@ -106,12 +106,22 @@ def as_it_is(point: Point) -> Point:
     return point
 
 
+def shrunk(**factors: float) -> Callable[[Point], Point]:
+    """The point with these sizes divided, to whole numbers."""
+
+    def small(point: Point) -> Point:
+        return {key: max(1, round(float(it) / factors[key])) if key in factors else it for key, it in point.items()}
+
+    return small
+
+
 @dataclass(frozen=True)
 class Experiment:
     """A table or figure.
 
-    `full` points are the paper's. `quick` ones are run as `small` makes them and named as they are, so that the claims,
-    which ask for the paper's sizes, are judged in the quick form too; verdicts at a smaller size are marked.
+    `full` points are the paper's. The quick form runs `quick` (all of them, if none are given) as `small` makes them
+    and names them as they are, so that the claims, which ask for the paper's sizes, are judged there too; verdicts at a
+    smaller size are marked.
     """
 
     id: str  # "spidercast/fig12"
@@ -123,7 +133,7 @@ class Experiment:
     full: Sequence[Point]
     claims: Sequence[Claim] = ()
     plots: Sequence[Plot] = ()
-    quick_seeds: int = 1
+    quick_seeds: int = 3
     full_seeds: int = 5
     small: Callable[[Point], Point] = as_it_is
 
@@ -131,6 +141,9 @@ class Experiment:
     def short(self) -> str:
         """The paper's short name, which its ids begin with."""
         return self.id.partition("/")[0]
+
+    def points(self, is_full: bool) -> Sequence[Point]:
+        return self.full if is_full or not self.quick else self.quick
 
     def id_of(self, claim: Claim) -> str:
         return f"{self.short}/{claim.id}"

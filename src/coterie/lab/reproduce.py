@@ -74,10 +74,9 @@ def _runs(
     experiment: Experiment, is_full: bool, seeds: int | None
 ) -> Iterator[tuple[Experiment, Point, int, Measurement]]:
     """Every point with every seed; two points that are the same when small are measured once."""
-    points = experiment.full if is_full else experiment.quick
     count = seeds or (experiment.full_seeds if is_full else experiment.quick_seeds)
     code = code_of(experiment.run)
-    for point in points:
+    for point in experiment.points(is_full):
         run_at = point if is_full else experiment.small(point)
         for seed in range(1, count + 1):
             yield experiment, point, seed, Measurement(experiment.id, run_at, seed, experiment.run, code)

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import hypot
 
-from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Row, per_seed, yes
+from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Row, per_seed, shrunk, yes
 from coterie.lab.spidercast_churn import run_protocol_churn
-from coterie.lab.spidercast_claims import SIZES, SMALL, Measure, Setting, experiment, holds, ratio, rising, value, worst
+from coterie.lab.spidercast_claims import (
+    A_QUARTER,
+    SIZES,
+    Measure,
+    Setting,
+    experiment,
+    holds,
+    ratio,
+    rising,
+    value,
+    worst,
+)
 from coterie.lab.spidercast_figures import (
     FIGURE_6,
     FIGURE_7,
@@ -26,7 +37,6 @@ FIGURE_11 = experiment(
     "Figure 11, section 3.8.1",
     "Churn: nodes come and go with new interests; messages per join or leave",
     run_churn,
-    [{"nodes": 250, "life_s": 100, "duration_s": 200}],
     [{"nodes": nodes, "life_s": life_s, "duration_s": 1000} for nodes in (1250, 2500) for life_s in LIVES],
     [
         Claim(
@@ -58,6 +68,7 @@ FIGURE_11 = experiment(
         ),
     ],
     [Plot("Degree under churn", "life_s", "degree", "nodes")],
+    small=A_QUARTER,
 )
 
 OTHERS = {
@@ -79,10 +90,6 @@ FIGURE_12_13 = experiment(
     "Figures 12, 13, 14",
     "SpiderCast against similarity(x, y), random(y) and a ring per topic",
     run_overlay,
-    [
-        *({"nodes": nodes, "links": kind} for nodes in SMALL for kind in ("spidercast", "ring-per-topic")),
-        *(similar(nodes, *xy) for nodes in SMALL for xy in ((10, 0), (0, 10))),
-    ],
     [
         *({"nodes": nodes, "links": kind} for nodes in SIZES for kind in ("spidercast", "ring-per-topic")),
         *(similar(nodes, *xy) for nodes in SIZES for xy in OTHERS),
@@ -223,7 +230,6 @@ BEYOND = experiment(
     "beyond the paper",
     "Fewer links at equal guarantees: our overlays, greedy merge, and the bounds",
     run_overlay,
-    [kept(300, kind) for kind in KEPT],
     [kept(nodes, kind) for nodes in BEYOND_SIZES for kind in KEPT],
     [
         *(
@@ -285,6 +291,7 @@ BEYOND = experiment(
         ),
     ],
     [Plot("Degree", "nodes", "degree", "links")],
+    small=A_QUARTER,
 )
 
 
@@ -306,7 +313,6 @@ PROTOCOL = experiment(
     "section 3.7 and ours",
     "The protocol with views learned by gossip, against the bulk form",
     run_protocol,
-    [{"nodes": 150, "view_share": 0.5, "duration_s": 30}],
     [
         *({"nodes": 1000, "view_share": share, "duration_s": 40} for share in (FEW, 0.2, 1.0)),
         {"nodes": 10000, "view_share": 0.02, "duration_s": 40},
@@ -325,7 +331,7 @@ PROTOCOL = experiment(
         ),
         Claim("protocol/connected", "section 3.7", "all topics connected", 0.0, 0.0, worst("partitioned")),
     ],
-    full_seeds=1,
+    small=shrunk(nodes=10),
 )
 
 CHURN = experiment(
@@ -333,7 +339,6 @@ CHURN = experiment(
     "section 3.8",
     "The protocol under churn: joins, leaves and crashes, views learned by gossip",
     run_protocol_churn,
-    [{"nodes": 100, "topics": 20, "subscriptions": 5, "life_s": 100, "duration_s": 70, "snapshot_s": 20}],
     [
         *(
             {"nodes": 400, "life_s": life_s, "duration_s": 230, "snapshot_s": 50, "crash_share": 0.25}
@@ -380,7 +385,7 @@ CHURN = experiment(
         ),
     ],
     [Plot("Degree under churn, protocol", "life_s", "degree", "nodes")],
-    full_seeds=1,
+    small=A_QUARTER,
 )
 
 EXPERIMENTS: tuple[Experiment, ...] = (

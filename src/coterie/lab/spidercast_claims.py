@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed
+from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, as_it_is, per_seed, shrunk
 
 PAPER = "SpiderCast"
 SIZES = (1000, 2000, 4000, 6000, 8000, 10000)
-SMALL = (300, 600)
+A_QUARTER = shrunk(nodes=4)  # of the nodes, for the quick form
 
 Setting = dict[str, float | int | str | bool]
 Table = dict[object, float]
@@ -72,11 +72,11 @@ def experiment(
     where: str,
     title: str,
     run: Callable[[Point, int], Mapping[str, float]],
-    quick: Sequence[Point],
     full: Sequence[Point],
     claims: Sequence[Claim],
     plots: Sequence[Plot] = (),
-    full_seeds: int = 2,
+    small: Callable[[Point], Point] = as_it_is,
+    full_seeds: int = 3,
 ) -> Experiment:
     return Experiment(
         f"spidercast/{name}",
@@ -84,9 +84,11 @@ def experiment(
         where,
         title,
         run,
-        quick,
+        (),
         full,
         claims,
         plots,
+        quick_seeds=1,
         full_seeds=full_seeds,
+        small=small,
     )

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from coterie.lab.experiment import OURS, Claim, Plot, Row, Sense, yes
 from coterie.lab.spidercast_claims import (
     SIZES,
-    SMALL,
     Setting,
     Table,
     experiment,
@@ -40,7 +39,6 @@ FIGURE_6 = experiment(
     "Figure 6",
     "Heavily skewed interests, Zipf 2: partitioned topics and what random coverage costs",
     run_overlay,
-    [zipf2(600, **reading) for reading in READINGS],
     [zipf2(nodes, **reading) for nodes in SIZES for reading in READINGS],
     [
         *(
@@ -133,7 +131,6 @@ FIGURE_7 = experiment(
     "Figure 7",
     "Four topic popularities with (3,0)",
     run_overlay,
-    [{**kind, "nodes": nodes, "tdi": 20} for kind in KINDS.values() for nodes in SMALL],
     [
         {**kind, "nodes": nodes, "tdi": 20, "diameter": True, "rewired": nodes == SIZES[-1]}
         for kind in KINDS.values()
@@ -233,7 +230,6 @@ FIGURE_8A = experiment(
     "Figure 8(a), (d)",
     "More nodes: 100 and 200 topics, 10 subscriptions",
     run_overlay,
-    [{"nodes": nodes, "topics": topics, "ties": "random", "tdi": 20} for topics in (100, 200) for nodes in SMALL],
     [
         {"nodes": nodes, "topics": topics, "ties": ties, "tdi": 20, "diameter": True}
         for ties in ("random", "first")
@@ -285,7 +281,6 @@ FIGURE_8B = experiment(
     "Figure 8(b), (e)",
     "More topics: 10,000 nodes, 20 subscriptions",
     run_overlay,
-    [{"nodes": 500, "topics": topics, "subscriptions": 20, "tdi": 40} for topics in (100, 200)],
     [{"nodes": 10000, "topics": topics, "subscriptions": 20, "tdi": 40, "diameter": True} for topics in TOPICS],
     [
         yes("fig8b/rises", "section 3.5.2", "degree rises with topics", holds("degree", "topics", rising)),
@@ -312,7 +307,6 @@ FIGURE_8C = experiment(
     "Figure 8(c), (f)",
     "More subscriptions per node, 100 topics",
     run_overlay,
-    [{"nodes": 500, "subscriptions": each, "tdi": 2 * each} for each in (10, 40)],
     [{"nodes": nodes, "subscriptions": each, "tdi": 2 * each} for nodes in (1000, 10000) for each in SUBSCRIPTIONS],
     [
         yes(
@@ -338,7 +332,6 @@ FIGURE_9 = experiment(
     "Figure 9",
     "Lists of different sizes around the same average",
     run_overlay,
-    [{"nodes": 500, "subscriptions": low, "subscriptions_max": high} for low, high in LISTS[:2]],
     [{"nodes": 10000, "subscriptions": low, "subscriptions_max": high} for low, high in LISTS],
     [
         Claim(
@@ -360,7 +353,6 @@ FIGURE_10 = experiment(
     "Figure 10",
     "Views of 5 to 100 % of the nodes",
     run_overlay,
-    [{"nodes": 600, "view_share": share} for share in (0.5, 1.0)],
     [{"nodes": nodes, "view_share": share} for nodes in (4000, 8000) for share in SHARES],
     [
         Claim(
