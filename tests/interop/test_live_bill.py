@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,11 @@ from coterie.accounting.tally import COPIES, Tally
 from coterie.broker.carried import RETAINED_CHANNEL
 from coterie.cli.up import _nobody_yet
 from coterie.model import BrokerGraph, Design, Ledger, Placement, Publications, Relation, Workload
+from coterie.model.plan import slices
 from coterie.model.wires import COTERIE
 from coterie.protocol.system import Parameters, System
 from coterie.substrate.identifiers import topic_key
-from coterie.systems import scribe, system_named
+from coterie.systems import homes, scribe, system_named
 from coterie.trace import Traffic
 from tests.interop.fleet import Network, run
 
@@ -30,7 +32,22 @@ INTEREST = [[1, 2], [2], [1, 3], [3], [], [1], [3, 2]]  # of clients, at the nod
 HOME = [0, 1, 2, 3, 4, 0, 2]
 SIZES = [0, 20, 150, 700, 90]  # payload by topic
 QUIET_S = 0.8
-CASES = [("mesh", {}), ("star", {}), ("star", {"crossing": "wanted", "hub": 3}), ("scribe", {}), ("coterie", {})]
+ZONE_OF = np.array([0, 1, 0, 1, 1], np.int32)
+CASES = [
+    ("mesh", {}),
+    ("star", {}),
+    ("star", {"crossing": "wanted", "hub": 3}),
+    ("homes", {"at": "hash"}),
+    ("mesh+zones", {}),
+    ("homes+zones", {"at": "hash"}),
+    ("star+zones", {"crossing": "wanted", "hub": 3}),
+    ("scribe", {}),
+    ("coterie", {}),
+]
+
+
+def nobody() -> Workload:
+    return replace(_nobody_yet(NODES), zone_of=ZONE_OF)
 
 
 def published() -> list[tuple[int, int]]:
@@ -49,12 +66,12 @@ def workload() -> Workload:
     interests = Relation.from_rows([*INTEREST, *([0] for _ in range(NODES))], len(NAMES))
     home = np.array([*HOME, *range(NODES)], np.int32)
     names = np.array([float(len(name)) for name in NAMES])
-    return Workload("live", interests, publications, home, NODES, topic_bytes=names)
+    return Workload("live", interests, publications, home, NODES, topic_bytes=names, zone_of=ZONE_OF)
 
 
 def bill(system: System, parameters: Parameters) -> Ledger:
     """Of the links that the network starts with, and what becomes of them when people have subscribed."""
-    stages, overlay = system.stages, system.plan(_nobody_yet(NODES), parameters, 0).overlay
+    stages, overlay = system.stages, system.plan(nobody(), parameters, 0).overlay
     graph = BrokerGraph.of(NODES, overlay.links.rows, overlay.links.columns) if system.name == "coterie" else None
     demand = replace(workload(), graph=graph)
     placement = Placement(demand.attachment, NODES)
@@ -64,7 +81,9 @@ def bill(system: System, parameters: Parameters) -> Ledger:
 
 
 async def live(name: str, settings: dict[str, Any], folder: Path) -> list[Tally]:
-    async with Network(folder, name, NODES, settings=settings) as network:
+    system = system_named(name)
+    parts = slices(system.plan(nobody(), system.configure(settings), 0), version=1)
+    async with Network(folder, name, NODES, settings=settings, parts=parts) as network:
         clients = [await network.client(node, f"client-{number:04}") for number, node in enumerate(HOME)]
         for client, topics in zip(clients, INTEREST, strict=True):
             for topic in topics:
@@ -81,7 +100,7 @@ async def live(name: str, settings: dict[str, Any], folder: Path) -> list[Tally]
         assert sum(node.counts.messages_out for node in network.nodes) == owed
         for client in clients:
             await client.stop()
-        return [one.tally for one in overlays]
+        return [deepcopy(one.tally) for one in overlays]  # as it is before nodes go, one after the other
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES, ids=[f"{name} {settings}" for name, settings in CASES])
@@ -89,7 +108,8 @@ def test_the_live_network_sends_what_it_was_priced_at(
     name: str, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys = np.array([topic_key(name) for name in NAMES], np.uint64)
-    monkeypatch.setattr(scribe, "topic_keys", lambda count: keys[:count])  # roots are found by name, not by number
+    for module in (scribe, homes):  # roots are found by name, not by number
+        monkeypatch.setattr(module, "topic_keys", lambda count: keys[:count])
     system = system_named(name)
     priced = bill(system, system.configure(settings)).columns()
     measured = run(lambda: live(name, settings, tmp_path))
@@ -102,17 +122,17 @@ def test_the_live_network_sends_what_it_was_priced_at(
 BEAT_S, SPAN_S = 0.4, 3.2
 
 
-@pytest.mark.parametrize("name", ["mesh", "star", "scribe", "coterie"])
+@pytest.mark.parametrize("name", ["mesh", "star", "star+zones", "homes", "scribe", "coterie"])
 def test_the_live_network_beats_as_often_as_it_was_priced_at(name: str, tmp_path: Path) -> None:
     """Heartbeats per second, and their bytes; over a few seconds each link end may be one beat off."""
     system = system_named(name)
     fields = {"link_heartbeat_s": BEAT_S, "tree_heartbeat_s": BEAT_S}
     settings = {key: value for key, value in fields.items() if hasattr(system.parameters(), key)}
-    design = system.plan(_nobody_yet(NODES), system.configure(settings), 0)
+    design = system.plan(nobody(), system.configure(settings), 0)
     ends = float(design.overlay.entry_counts.sum())
 
     async def measured() -> tuple[float, float]:
-        async with Network(tmp_path, name, NODES, settings=settings) as network:
+        async with Network(tmp_path, name, NODES, settings=settings, parts=slices(design, version=1)) as network:
             overlays = [node.network.overlay for node in network.nodes]
             await asyncio.sleep(2 * BEAT_S)
             before = [(one.sent[Traffic.LINK_KEEPALIVE], one.sent_bytes[Traffic.LINK_KEEPALIVE]) for one in overlays]

@@ -44,6 +44,9 @@ def up_command(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Positions of the nodes and their randomness.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    zones: Annotated[
+        int, typer.Option(min=1, help="Nodes stand in so many zones in turn; systems with +zones make use of it.")
+    ] = 1,
     respawn: Annotated[bool, typer.Option("--respawn", help="Start a node again when it dies.")] = False,
     follow: Annotated[
         Path | None, typer.Option(help="Switch to every plan that `coterie watch --out` publishes into this folder.")
@@ -62,7 +65,7 @@ def up_command(
     settings = settings_of(parameters or (), "--set")
     chosen.configure(settings)
     _check_free(host, [base_port + offset + i for i in range(nodes) for offset in (0, ADMIN_OFFSET, LINK_OFFSET)])
-    configs = arrange(chosen, settings, nodes, base_port, data, seed, host)
+    configs = arrange(chosen, settings, nodes, base_port, data, seed, host, zones)
     admin_ports = [base_port + ADMIN_OFFSET + node for node in range(nodes)]
     fleet = Fleet(chosen, configs, admin_ports, host, read_token(data / TOKEN_FILE))
     for number in ENDING:
@@ -84,7 +87,14 @@ def up_command(
 
 
 def arrange(
-    system: System, settings: dict[str, Any], nodes: int, base_port: int, data: Path, seed: int, host: str
+    system: System,
+    settings: dict[str, Any],
+    nodes: int,
+    base_port: int,
+    data: Path,
+    seed: int,
+    host: str,
+    zones: int = 1,
 ) -> list[Path]:
     """A folder per node with its configuration and its slice of the first plan; the key stays that of earlier runs."""
     data.mkdir(parents=True, exist_ok=True)
@@ -93,7 +103,7 @@ def arrange(
         key_path.touch(mode=0o600)
         key_path.write_text(secrets.token_hex(32) + "\n")
     kept_token(data / TOKEN_FILE)
-    design = system.plan(_nobody_yet(nodes), system.configure(settings), seed)
+    design = system.plan(_nobody_yet(nodes, zones), system.configure(settings), seed)
     peers = "\n".join(
         f'[[network.peers]]\nid = {node}\nhost = "{host}"\nport = {base_port + LINK_OFFSET + node}\n'
         f'server = "{host}:{base_port + node}"\n'
@@ -149,8 +159,8 @@ def _toml(value: object) -> str:
     return text if text.replace(".", "", 1).lstrip("-").isdigit() or text in ("true", "false") else f'"{text}"'
 
 
-def _nobody_yet(nodes: int) -> Workload:
-    """A workload without interest: at the start nobody has subscribed."""
+def _nobody_yet(nodes: int, zones: int = 1) -> Workload:
+    """A workload without interest: at the start nobody has subscribed. Nodes stand in the zones in turn."""
     everyone = np.arange(nodes, dtype=np.int32)
     empty = np.zeros(0, np.int32)
     return Workload(
@@ -159,6 +169,7 @@ def _nobody_yet(nodes: int) -> Workload:
         attachment=everyone,
         node_count=nodes,
         publications=Publications.of(empty, empty, np.zeros(0)),
+        zone_of=everyone % zones if zones > 1 else None,
     )
 
 

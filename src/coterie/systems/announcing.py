@@ -22,7 +22,7 @@ from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import topic_key
 from coterie.trace import Traffic
 
-AGAIN_S = 5.0  # until a peer that could not be reached is greeted again
+SOON_S, AGAIN_S = 0.5, 5.0  # until a peer that could not be reached is greeted again: first, then always
 PART_BYTES = 1 << 18  # of topics in one message; frames have a limit
 
 
@@ -158,7 +158,7 @@ class AnnouncingNode(OverlayNode):
     def on_peer_lost(self, peer: int) -> None:
         if peer in self.peers and peer not in self._lost:
             if not self._lost:
-                self.set_timer("again", AGAIN_S)
+                self.set_timer("again", SOON_S)
             self._lost[peer] = None
 
     # --- who is told what ---

@@ -23,20 +23,27 @@ from coterie.model import Channels, Entries, Overlay, Placement, Slice, Spread, 
 from coterie.model.design import Upkeep
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.model.relation import Index
-from coterie.protocol.events import Event, EventMessage, Timer
+from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import Parameters, Stages, System, check_period
 from coterie.protocol.wire import Message
 from coterie.substrate.identifiers import splitmix64, splitmix64_array, topic_key, topic_keys
-from coterie.systems.announcing import AGAIN_S, ANNOUNCING_MESSAGES, NOTHING, Announcement, AnnouncingNode, TopicSet
+from coterie.systems.announcing import (
+    ANNOUNCING_MESSAGES,
+    NOTHING,
+    Announcement,
+    AnnouncingNode,
+    Presence,
+    TellInterest,
+    TopicSet,
+)
 from coterie.systems.flooding import full_mesh
 from coterie.systems.recent import Recent
 from coterie.trace import Traffic
 
 WHERE = ("interest", "hash")
 TOPICS_AT_ONCE = 4096
-START_S = 2.0  # a home that has just started waits so long for announcements before it trusts what it knows
 KNOWN_MAX = 65_536  # homes of topics that no plan names, kept so that they are not looked for with every event
 
 
@@ -151,9 +158,9 @@ def hashed_home(topic: Topic, nodes: Iterable[int]) -> int:
 class HomesNode(AnnouncingNode):
     """Tells the home of each topic what is wanted here, sends it what is published here; passes on what it is home to.
 
-    When a home cannot be reached its topics are at home with the next node by hash, and everybody tells it. Who finds
-    out late has not told it yet, so for a while what is published goes to all nodes, and with it what was last sent
-    to the home that is gone.
+    When a home cannot be reached its topics are at home with the next node by hash, and everybody tells it. A home
+    passes an event on to those who want it if it is sure to know them: it has what each node says it announced, and
+    if it stands in for another one, all have had the time to find that out. Until then it passes it on to all.
     """
 
     def __init__(self, address: int, parameters: HomesParameters, random: Random) -> None:
@@ -163,48 +170,50 @@ class HomesNode(AnnouncingNode):
         self._filed_at: dict[Topic, int] = {}  # what is wanted here -> its home
         self._planned: dict[Topic, int] = {}
         self._hashed: dict[Topic, int] = {}
-        self._away: dict[int, None] = {}  # homes that cannot be reached
-        self._nodes: dict[int, None] = {}  # that can, in order; this one among them
-        self._unsure_s: dict[int, float] = {}  # home -> until when it may not know everybody
+        self._nodes: tuple[int, ...] = (address,)
+        self._away_s: dict[int, float] = {}  # nodes that cannot be reached, since when
+        self._unheard: dict[int, None] = {}  # nodes of whom it is not sure what they announced here
         self._recent = Recent[Homeward]()
 
     def on_start(self, slice: Slice) -> None:
         self._planned = {topic: part.node for part in slice.homes for topic in part.topics}
-        self._away = {}
-        self._see((self.address, *(neighbour.node for neighbour in slice.neighbours)))
-        self._unsure_s = dict.fromkeys(self._nodes, self.now_s + START_S)
-        for home in [home for home in self._filed if home not in self._nodes]:
-            del self._filed[home]
+        self._nodes = tuple(sorted((self.address, *(neighbour.node for neighbour in slice.neighbours))))
+        self._hashed.clear()
+        self._away_s = {}
+        self._unheard = dict.fromkeys(node for node in self._nodes if node != self.address)
+        self._filed = {home: filed for home, filed in self._filed.items() if home in self._nodes}
+        self._file_all(is_told=False)
         super().on_start(slice)
-        self._file_all()
 
     # --- homes ---
 
     def home_of(self, topic: Topic) -> int:
-        home = self._planned.get(topic)
-        if home is not None and home in self._nodes:
+        """The home, or who stands in for it."""
+        home = self._first_home(topic)
+        if home not in self._away_s:
             return home
-        home = self._hashed.get(topic)
+        return hashed_home(topic, (node for node in self._nodes if node not in self._away_s))
+
+    def _first_home(self, topic: Topic) -> int:
+        home = self._planned.get(topic)
+        if home is None:
+            home = self._hashed.get(topic)
         if home is None:
             if len(self._hashed) >= KNOWN_MAX:
                 self._hashed.clear()
             home = self._hashed[topic] = hashed_home(topic, self._nodes)
         return home
 
-    def _see(self, nodes: tuple[int, ...]) -> None:
-        self._nodes = dict.fromkeys(sorted(nodes))
-        self._hashed.clear()
-
-    def _file_all(self) -> None:
-        """Every wish with the home its topic has now."""
+    def _file_all(self, is_told: bool = True) -> None:
+        """Every wish with the home its topic has now; a greeting that comes next may tell it, too."""
         for topic in self.own.topics:
             home, before = self.home_of(topic), self._filed_at.get(topic)
             if home != before:
                 if before is not None:
-                    self._file(before, topic, False)
-                self._file(home, topic, True)
+                    self._file(before, topic, False, is_told)
+                self._file(home, topic, True, is_told)
 
-    def _file(self, home: int, topic: Topic, is_wanted: bool) -> None:
+    def _file(self, home: int, topic: Topic, is_wanted: bool, is_told: bool = True) -> None:
         if is_wanted:
             self._filed_at[topic] = home
         else:
@@ -212,7 +221,7 @@ class HomesNode(AnnouncingNode):
         if home == self.address:
             return
         self._filed.setdefault(home, TopicSet()).put(topic, is_wanted)
-        if home not in self._away:
+        if is_told and home not in self._away_s:
             self.send(home, Announcement(topic, is_wanted))
 
     def announce(self, topic: Topic, is_wanted: bool) -> None:
@@ -224,61 +233,58 @@ class HomesNode(AnnouncingNode):
     def on_peer_lost(self, peer: int) -> None:
         super().on_peer_lost(peer)
         for message in self._recent.take(peer, self.now_s):
-            self._to_all(message.event, peer)
-        if peer in self.peers and peer not in self._away:
-            self._away[peer] = None
-            self._see(tuple(node for node in self._nodes if node != peer))
-            # Everybody greets everybody once per heartbeat: after two of them all have found out, too.
-            self._unsure_s[peer] = self.now_s + 2 * self._heartbeat_s
+            self._to_all(message.event, peer, hops=1)
+        if peer in self.peers and peer not in self._away_s:
+            self._away_s[peer] = self.now_s
+            self._unheard.pop(peer, None)
             self._file_all()
-
-    def _hear(self, peer: int) -> None:
-        """A home that was away is back; others may hear of it when they greet it next."""
-        del self._away[peer]
-        self._see((*self._nodes, peer))
-        self._unsure_s[peer] = self.now_s + 2 * AGAIN_S
-        self._file_all()
 
     # --- events ---
 
     def on_publish(self, event: Event) -> None:
         self._take(event, hops=0)
-        planned = self._planned.get(event.topic)
         home = self.home_of(event.topic)
-        if self._is_unsure(home) or (planned is not None and planned != home and self._is_unsure(planned)):
-            self._to_all(event, self.address)
-        elif home == self.address:
-            self.send_all(self.wanted_by.get(event.topic, ()), FromHome(event, 1))
+        if home == self.address:
+            self._pass_on(event, self.address, hops=1)
         else:
             message = Homeward(event, 1)
             self._recent.add(home, message, self.now_s)
             self.send(home, message)
 
-    def _is_unsure(self, home: int) -> bool:
-        return self._unsure_s.get(home, 0.0) > self.now_s
-
-    def _to_all(self, event: Event, but: int) -> None:
-        self.send_all((node for node in self._nodes if node not in (but, self.address)), FromHome(event, 1))
-
     def on_receive(self, source: int, message: Message) -> None:
-        if source in self._away:
-            self._hear(source)
+        if source in self._away_s:
+            del self._away_s[source]
+            self._unheard[source] = None
+            self._file_all()
         if isinstance(message, Homeward):
-            self._pass_on(source, message)
+            if self._take(message.event, message.hops):
+                self._pass_on(message.event, source, message.hops + 1)
         elif isinstance(message, FromHome):
             self._take(message.event, message.hops, is_last=True)
         else:
             super().on_receive(source, message)
+            if isinstance(message, TellInterest) or (
+                isinstance(message, Presence) and self.told.get(source, NOTHING).digest == message.digest
+            ):
+                self._unheard.pop(source, None)
 
-    def _pass_on(self, source: int, message: Homeward) -> None:
-        event = message.event
-        if not self._take(event, message.hops):
-            return
-        if self._is_unsure(self.address):
-            self._to_all(event, source)
-            return
-        onwards = (peer for peer in self.wanted_by.get(event.topic, ()) if peer != source)
-        self.send_all(onwards, FromHome(event, message.hops + 1))
+    def _pass_on(self, event: Event, source: int, hops: int) -> None:
+        if self._is_sure(event.topic):
+            onwards = (peer for peer in self.wanted_by.get(event.topic, ()) if peer != source)
+            self.send_all(onwards, FromHome(event, hops))
+        else:
+            self._to_all(event, source, hops)
+
+    def _is_sure(self, topic: Topic) -> bool:
+        """Everybody greets everybody once per heartbeat: after two of them all know that a home is away."""
+        if self._unheard or self.home_of(topic) != self.address:
+            return False
+        away_s = self._away_s.get(self._first_home(topic))
+        return away_s is None or self.now_s - away_s > 2 * self._heartbeat_s
+
+    def _to_all(self, event: Event, but: int, hops: int) -> None:
+        up = (peer for peer in self.peers if peer != but and peer not in self._away_s)
+        self.send_all(up, FromHome(event, hops))
 
     def _take(self, event: Event, hops: int, is_last: bool = False) -> bool:
         """False if it was here before."""
@@ -289,11 +295,6 @@ class HomesNode(AnnouncingNode):
         elif is_last:
             self.discard(event)
         return True
-
-    def on_timer(self, timer: Timer) -> None:
-        super().on_timer(timer)
-        if timer == "alive":
-            self._unsure_s = {home: until for home, until in self._unsure_s.items() if until > self.now_s}
 
     def state(self) -> NodeState:
         return NodeState(
