@@ -108,7 +108,7 @@ def test_mosquitto_acl(tmp_path):
 @pytest.mark.interop
 @pytest.mark.timeout(120)
 def test_mosquitto_bridges(tmp_path):
-    plan_for(tmp_path, ["b0", "b1", "b2"], "coterie")
+    plan_for(tmp_path, ["b0", "b1", "b2"], "coterie:links=lean")
     text = fleet_of_page("mosquitto-bridges.md")
     with Stock(tmp_path, has_star=False, text=text) as stock, crowd_behind(stock) as crowd:
         said = follow("mosquitto-bridges.md", tmp_path)

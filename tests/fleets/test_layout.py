@@ -21,7 +21,7 @@ def fleet(count: int = 3, **more: object) -> BrokerFleet:
     return fleet_of({"broker": brokers, **more}, "fleet.toml")
 
 
-@pytest.mark.parametrize("system", ["mesh", "star:crossing=wanted", "coterie"])
+@pytest.mark.parametrize("system", ["mesh", "star:crossing=wanted", "coterie:links=lean"])
 def test_a_published_plan_has_homes_wishes_and_sources(tmp_path, system):
     publish_plan(tmp_path, WISHES, PUBLISHES, ["b0", "b1", "b2"], system)
     layout = read_layout(tmp_path / "plans", fleet())  # the folder of plans is as good as the one above it

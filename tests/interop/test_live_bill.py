@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_in
 
 from coterie.accounting.price import price
 from coterie.accounting.tally import COPIES, Tally
@@ -22,6 +23,7 @@ from coterie.model.wires import COTERIE
 from coterie.protocol.system import Parameters, System
 from coterie.substrate.identifiers import topic_key
 from coterie.systems import homes, scribe, system_named
+from coterie.systems.coterie import CoterieParameters
 from coterie.trace import Traffic
 from tests.interop.fleet import Network, run
 
@@ -43,6 +45,7 @@ CASES = [
     ("star+zones", {"crossing": "wanted", "hub": 3}),
     ("scribe", {}),
     ("coterie", {}),
+    ("coterie", {"links": "lean"}),
 ]
 
 
@@ -71,8 +74,11 @@ def workload() -> Workload:
 
 def bill(system: System, parameters: Parameters) -> Ledger:
     """Of the links that the network starts with, and what becomes of them when people have subscribed."""
-    stages, overlay = system.stages, system.plan(nobody(), parameters, 0).overlay
-    graph = BrokerGraph.of(NODES, overlay.links.rows, overlay.links.columns) if system.name == "coterie" else None
+    stages, first = system.stages, system.plan(nobody(), parameters, 0)
+    overlay, graph = first.overlay, None
+    if isinstance(parameters, CoterieParameters):
+        parameters = replace_in(parameters, links=first.settings["links"])
+        graph = None if overlay.is_complete else BrokerGraph.of(NODES, overlay.links.rows, overlay.links.columns)
     demand = replace(workload(), graph=graph)
     placement = Placement(demand.attachment, NODES)
     channels = stages.channels(demand, placement, parameters, 0)

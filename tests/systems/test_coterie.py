@@ -35,7 +35,7 @@ def crowd(seed: int) -> Workload:
 @pytest.mark.parametrize("placement", ["given", "hypergraph"])
 def test_every_copy_is_wanted(seed: int, placement: str) -> None:
     workload = crowd(seed)
-    design = SYSTEM.plan(workload, CoterieParameters(placement=placement), seed)
+    design = SYSTEM.plan(workload, CoterieParameters(placement=placement, links="lean"), seed)
     bill = price(design, workload)
     assert bill.loss.lost == 0
     assert bill.dissemination.copies == bill.dissemination.wanted
@@ -46,7 +46,8 @@ def test_every_copy_is_wanted(seed: int, placement: str) -> None:
 def test_placing_saves_copies_and_keeps_the_balance() -> None:
     workload = crowd(1)
     given, placed = (
-        price(SYSTEM.plan(workload, CoterieParameters(placement=how), 1), workload) for how in ("given", "hypergraph")
+        price(SYSTEM.plan(workload, CoterieParameters(placement=how, links="lean"), 1), workload)
+        for how in ("given", "hypergraph")
     )
     assert placed.dissemination.copies < 0.7 * given.dissemination.copies
     parameters = CoterieParameters()
@@ -83,7 +84,19 @@ def test_a_given_network_is_kept_and_so_is_content_trees_on_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("placement", "best"), ("imbalance", -0.1), ("message_imbalance", -1.0), ("coverage", -1)]
+    ("key", "value"),
+    [
+        ("placement", "best"),
+        ("imbalance", -0.1),
+        ("message_imbalance", -1.0),
+        ("coverage", -1),
+        ("links", "ring"),
+        ("across", 0.5),
+        ("hops_p99", -1.0),
+        ("links_max", -1),
+        ("survive", "everything"),
+        ("zone_ms", -1.0),
+    ],
 )
 def test_parameters_are_checked(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=key):

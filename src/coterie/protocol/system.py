@@ -61,8 +61,8 @@ class Stages:
     placement: Callable[[Workload, Any, int], Placement] = attach_as_given
     channels: Callable[[Workload, Placement, Any, int], Channels] = one_channel_per_topic
     upkeep: Callable[[Any], Upkeep] = lambda parameters: Upkeep()
-    announcements: Callable[[Workload, Placement, Overlay, Any], float] | None = None
-    """Messages by which nodes tell their wishes at first, where that is not one per tree edge."""
+    announcements: Callable[[Workload, Placement, Overlay, Any], float | None] | None = None
+    """Messages by which nodes tell their wishes at first, where that is not one per tree edge (None)."""
     ordered: Ordered | None = None  # `overlay` in two halves, where the first takes long
     imbalance: Callable[[Any], float | None] = lambda parameters: None
     """How far above the mean load a node may be, where users may be placed by somebody else (a cluster) for the fewest

@@ -38,7 +38,9 @@ SYSTEMS_OF = {
     LinkShape.PLACEMENT: ("mesh", "star"),  # links stay as they are: whichever of the two the fleet has
     LinkShape.STAR: ("star:crossing=wanted",),
     LinkShape.ONE_TREE: ("star:crossing=wanted",),
-    LinkShape.TREE_PER_TOPIC: ("coterie",),  # the links; a tree on them for each topic is made when it is written down
+    LinkShape.TREE_PER_TOPIC: (
+        "coterie:links=lean",
+    ),  # the links; a tree on them for each topic is made when it is written down
     LinkShape.MESH: ("mesh",),
 }
 

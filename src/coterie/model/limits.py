@@ -1,0 +1,82 @@
+"""What a design must keep to, whatever it saves: how far events travel, how many links, what a crash may cut, moves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from coterie.errors import ConfigError
+from coterie.model.ledger import Ledger
+
+SURVIVE = ("none", "node", "zone")
+DUST = 1e-9
+
+
+class Standard(msgspec.Struct, frozen=True):
+    """One limit: how a bill is measured by it, and how a person reads it."""
+
+    measure: Callable[[Ledger], float]
+    words: str
+
+
+STANDARDS = {
+    "hops_mean": Standard(lambda bill: bill.delay.hops.mean, "{:.2f} hops on average"),
+    "hops_p99": Standard(lambda bill: bill.delay.hops.p99, "{:.0f} hops (p99)"),
+    "ms_mean": Standard(lambda bill: bill.delay.milliseconds.mean, "{:.1f} ms on average"),
+    "ms_p99": Standard(lambda bill: bill.delay.milliseconds.p99, "{:.1f} ms (p99)"),
+    "links_max": Standard(lambda bill: bill.state.degree.max, "{:.0f} links at a node"),
+}
+
+
+class DesignLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """0 means no limit; moves: below 0 does. What a crash cuts is a measure of the design, not of its bill."""
+
+    hops_mean: float = 0.0  # links a delivery crosses
+    hops_p99: float = 0.0
+    ms_mean: float = 0.0  # from publication to delivery
+    ms_p99: float = 0.0
+    links_max: int = 0  # at any node
+    survive: str = "none"  # the crash of any one node, or zone (and node), cuts nobody else off
+    moves_per_day: float = -1.0  # share of the clients that a plan may move; plans are made once a day
+
+    def __post_init__(self) -> None:
+        for key in STANDARDS:
+            if not 0 <= getattr(self, key) < float("inf"):
+                raise ConfigError(key, getattr(self, key), "at least 0; 0 means no limit")
+        if self.survive not in SURVIVE:
+            raise ConfigError("survive", self.survive, f"one of {', '.join(SURVIVE)}")
+        if not self.moves_per_day < float("inf"):
+            raise ConfigError("moves_per_day", self.moves_per_day, "a share of the clients; below 0 means no limit")
+
+    @property
+    def is_empty(self) -> bool:
+        return self == DesignLimits()
+
+    def named(self) -> str:
+        """As a person would set them."""
+        told = [f"{key}={getattr(self, key):g}" for key in STANDARDS if getattr(self, key)]
+        told += [f"survive={self.survive}"] if self.survive != "none" else []
+        return ", ".join(told + ([f"moves_per_day={self.moves_per_day:g}"] if self.moves_per_day >= 0 else []))
+
+    def broken(self, bill: Ledger, cut_by_node: float, cut_by_zone: float, clients: int) -> list[str]:
+        """The limits that are not kept."""
+        found = [
+            key
+            for key, standard in STANDARDS.items()
+            if getattr(self, key) and standard.measure(bill) > getattr(self, key) + DUST
+        ]
+        if (self.survive != "none" and cut_by_node > DUST) or (self.survive == "zone" and cut_by_zone > DUST):
+            found.append("survive")
+        if self.moves_per_day >= 0 and bill.setup.moves > self.moves_per_day * clients + DUST:
+            found.append("moves_per_day")
+        return found
+
+    def achieved(self, bill: Ledger, cut_by_node: float, cut_by_zone: float) -> str:
+        """What a design has to show where limits are set."""
+        told = [one.words.format(one.measure(bill)) for key, one in STANDARDS.items() if getattr(self, key)]
+        if self.survive != "none":
+            told.append(f"a crash of one node cuts {100 * cut_by_node:.0f} %")
+        if self.survive == "zone":
+            told.append(f"of one zone {100 * cut_by_zone:.0f} %")
+        return ", ".join(told)

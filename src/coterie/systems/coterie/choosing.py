@@ -1,0 +1,187 @@
+"""Which links are right for the case: all that can be had are priced, and the cheapest that keep to the limits chosen.
+
+Lean links take longest to find. For a placement nobody sends fewer copies than a mesh and nobody keeps fewer links than
+a tree, so where even that would hardly be cheaper than what was found already, they are not looked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+
+from coterie.accounting.burden import burden
+from coterie.accounting.price import price
+from coterie.accounting.sturdiness import Sturdiness, sturdiness
+from coterie.accounting.tally import upkeep_bytes
+from coterie.errors import ConfigError
+from coterie.model import Design, Ledger, Placement, Workload
+from coterie.model.latency import Latency
+from coterie.model.ledger import Maintenance
+from coterie.model.wires import COTERIE
+from coterie.protocol.system import Parameters, Stages
+from coterie.systems.coterie.links import first_links, kinds_for
+from coterie.systems.coterie.parameters import AUTO, LEAN, CoterieParameters
+
+COVERAGES = (0, 2, 3)  # of lean links: what connects; twice, which mostly leaves no cut; and once more
+WORTH = 0.005  # lean links are looked for if they may save that share
+MATRIX_NODES_MAX = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """A design that can be had, its bill and what a crash cuts."""
+
+    parameters: CoterieParameters
+    design: Design
+    bill: Ledger
+    sturdy: Sturdiness = field(default_factory=Sturdiness)
+
+    @property
+    def name(self) -> str:
+        """As `--system coterie:NAME` takes it."""
+        coverage = self.parameters.coverage
+        return f"links={self.parameters.links}" + (f",coverage={coverage}" if coverage else "")
+
+    def burden(self) -> float:
+        return burden(self.bill, self.parameters.across)
+
+    def broken(self, clients: int) -> list[str]:
+        return self.parameters.limits.broken(self.bill, self.sturdy.node, self.sturdy.zone, clients)
+
+
+def latency_of(workload: Workload, parameters: CoterieParameters) -> Latency:
+    """So many milliseconds a link, more between zones."""
+    zone_of = workload.zone_of
+    if zone_of is None or len(zone_of) > MATRIX_NODES_MAX:
+        return Latency.constant(parameters.hop_ms)
+    apart = zone_of[:, None] != zone_of[None, :]
+    return Latency.matrix(np.where(apart, parameters.zone_ms, parameters.hop_ms))
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Designs of one workload and placement, made with `stages` one kind of links after the other."""
+
+    stages: Stages
+    system: str
+    workload: Workload
+    placement: Placement
+    parameters: CoterieParameters
+    seed: int
+
+    def chosen(self) -> CoterieParameters:
+        """The parameters with links settled; ConfigError if no links keep to the limits."""
+        if not self.workload.interests.pair_count:
+            return msgspec.structs.replace(self.parameters, links=first_links(self.workload, self.parameters))
+        kinds = kinds_for(self.workload)
+        if len(kinds) == 1 and self.parameters.limits.is_empty:
+            return msgspec.structs.replace(self.parameters, links=kinds[0])
+        points = self.points(is_hasty=True)
+        kept = [point for point in points if not point.broken(self.clients)]
+        if not kept:
+            raise unmet(points, self.workload)
+        return min(kept, key=Point.burden).parameters
+
+    def points(self, is_hasty: bool = False) -> list[Point]:
+        """All that can be had; hasty: without lean links that cannot be worth their while."""
+        kinds = kinds_for(self.workload)
+        if not kinds:
+            raise ConfigError("workload", self.workload.name, "one with fewer nodes or topics: no links can be planned")
+        limits = self.parameters.limits
+        found = [self.point(kind) for kind in kinds if kind != LEAN]
+        if LEAN not in kinds:
+            return found
+        best = min((one.burden() for one in found if not one.broken(self.clients)), default=float("inf"))
+        if is_hasty and self._least(found) > (1 - WORTH) * best:
+            return found
+        is_open = self.workload.graph is None and self.workload.content is None
+        more = COVERAGES if is_open and (not is_hasty or not limits.is_empty) else ()
+        for coverage in sorted({self.parameters.coverage, *more}):
+            found.append(self.point(LEAN, coverage))
+            if is_hasty and coverage >= self.parameters.coverage and not found[-1].broken(self.clients):
+                break  # more links cost more
+        return found
+
+    @property
+    def clients(self) -> int:
+        return self.workload.subscriber_count
+
+    def point(self, kind: str, coverage: int = 0) -> Point:
+        settled = msgspec.structs.replace(self.parameters, links=kind, coverage=coverage)
+        design = Stages.plan(self.stages, self.system, self.workload, settled, self.seed, None, self.placement.node_of)
+        bill = price(design, self.workload, latency_of(self.workload, settled))
+        sturdy = Sturdiness() if settled.limits.survive == "none" else sturdiness(design, self.workload)
+        return Point(settled, design, bill, sturdy)
+
+    def _least(self, found: list[Point]) -> float:
+        """What no lean links can be cheaper than; 0 if nothing is known."""
+        straight = [one for one in found if one.parameters.links == "mesh"]
+        if not straight:
+            return 0.0
+        beats = 2 * (self.workload.node_count - 1) * straight[0].design.upkeep.link
+        return straight[0].bill.volume.copies + upkeep_bytes(Maintenance(link_keepalives=beats), COTERIE)
+
+
+def unmet(points: list[Point], workload: Workload) -> ConfigError:
+    """In a sentence: what was asked for, and for each limit what comes closest to keeping all the others."""
+    limits = points[0].parameters.limits
+    told = list[tuple[list[str], Point]]()
+    for point in sorted(points, key=lambda one: (len(one.broken(workload.subscriber_count)), one.burden())):
+        missed = point.broken(workload.subscriber_count)
+        if not any(set(missed) >= set(others) for others, _ in told):
+            told.append((missed, point))
+    can = "; ".join(
+        f"{point.name} has {limits.achieved(point.bill, point.sturdy.node, point.sturdy.zone)} (misses"
+        f" {' and '.join(missed)})"
+        for missed, point in told
+    )
+    return ConfigError("limits", limits.named(), f"no links keep to all of them. What can be had: {can}")
+
+
+@dataclass(frozen=True)
+class ChoosingStages(Stages):
+    """Settles which links there are before the columns are made; a design keeps those it was made with."""
+
+    def plan(
+        self, system: str, workload: Workload, parameters: Parameters, seed: int, order: object = None,
+        node_of: np.ndarray[tuple[int], np.dtype[np.int32]] | None = None,
+    ) -> Design:  # fmt: skip
+        assert isinstance(parameters, CoterieParameters)
+        if node_of is None:
+            if workload.graph is not None and parameters.placement != "given":
+                return self._on_given_network(system, workload, parameters, seed)
+            node_of = self.placement(workload, parameters, seed).node_of
+        settled = self.settled(system, workload, Placement(node_of, workload.node_count), parameters, seed)
+        return super().plan(system, workload, settled, seed, None, node_of)
+
+    def settled(
+        self, system: str, workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int
+    ) -> CoterieParameters:
+        if parameters.links != AUTO and (parameters.limits.is_empty or not workload.interests.pair_count):
+            return parameters
+        chooser = Chooser(self, system, workload, placement, parameters, seed)
+        if parameters.links == AUTO:
+            return chooser.chosen()
+        point = chooser.point(parameters.links, parameters.coverage)
+        if point.broken(workload.subscriber_count):
+            raise unmet([point], workload)
+        return parameters
+
+    def _on_given_network(self, system: str, workload: Workload, parameters: CoterieParameters, seed: int) -> Design:
+        """Placement does not see the network, so it is taken if what the links cost then is less, else nobody moves."""
+        designs = [
+            self.plan(system, workload, msgspec.structs.replace(parameters, placement="given"), seed),
+            self.plan(system, workload, parameters, seed, None, self.placement(workload, parameters, seed).node_of),
+        ]
+        return min(designs, key=lambda design: _network_cost(price(design, workload)))
+
+    def adopt(self, design: Design, workload: Workload, parameters: Parameters, seed: int) -> Design:
+        kept = {name: design.settings[name] for name in ("links", "coverage")}
+        settled = msgspec.structs.replace(parameters, **kept)
+        return super().adopt(design, workload, settled, seed)
+
+
+def _network_cost(bill: Ledger) -> float:
+    return bill.dissemination.link_cost or burden(bill)

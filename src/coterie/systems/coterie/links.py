@@ -1,0 +1,106 @@
+"""The kinds of links there are to choose from, each with the trees on it: other systems' columns, under one roof.
+
+`lean` are the fewest links that greedy merging finds to keep the interested nodes of every topic in one piece, or, with
+a coverage, to have several neighbours for every interest (after SpiderCast); events follow content trees over them.
+Where the network is given, lean means low-stretch trees on it. The others are the systems of these names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from coterie.errors import ConfigError
+from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
+from coterie.model.graph import BrokerGraph
+from coterie.protocol.system import Parameters, System
+from coterie.systems import content, homes, mesh, star
+from coterie.systems.content.plan import given_network, group_subscriptions, network_of, route_documents
+from coterie.systems.coterie.parameters import AUTO, LEAN, LINKS, CoterieParameters
+from coterie.systems.spidercast.greedy import greedy_merge, lean
+from coterie.systems.spidercast.system import with_contacts
+from coterie.systems.zones import ZONED, has_zones, zoned
+
+_PLAIN = {system.name: system for system in (mesh.SYSTEM, homes.SYSTEM, star.SYSTEM)}
+KINDS: dict[str, System] = _PLAIN | {name + ZONED: zoned(system) for name, system in _PLAIN.items()}
+MESH_NODES_MAX = 64  # as long as nobody knows who wants what, so many nodes are all linked to each other
+
+
+def kinds_for(workload: Workload) -> list[str]:
+    """What can be had on this network: a given one is kept, no peer serves all others, relays need zones."""
+    fits_lean = [LEAN] if content.fits(workload) else []
+    if workload.graph is not None or workload.content is not None:
+        return fits_lean
+    if workload.is_peer_network:
+        return [*(["mesh", "homes"] if workload.node_count <= MESH_NODES_MAX else []), *fits_lean]
+    with_relays = has_zones(workload)
+    return [name for name in LINKS if name in KINDS and (with_relays or ZONED not in name)] + fits_lean
+
+
+def first_links(workload: Workload, parameters: CoterieParameters) -> str:
+    """As long as nobody has subscribed: a small network may still become anything, a large one should not be a mesh."""
+    allowed = parameters.links_max or MESH_NODES_MAX
+    if "mesh" not in kinds_for(workload) or workload.node_count - 1 > min(allowed, MESH_NODES_MAX - 1):
+        return LEAN
+    return "mesh" + ZONED if has_zones(workload) else "mesh"
+
+
+def below(parameters: CoterieParameters, kind: str) -> Parameters:
+    """The parameters of the system that these links are of."""
+    shared = {"link_heartbeat_s": parameters.link_heartbeat_s, "seen_capacity": parameters.seen_capacity}
+    special = {"hub": star.FEWEST_COPIES, "crossing": "wanted"} if kind.startswith("star") else {}
+    return KINDS[kind].configure(shared | special)
+
+
+def _settled(parameters: CoterieParameters) -> str:
+    if parameters.links == AUTO:
+        raise ConfigError("links", AUTO, f"one of {', '.join(LINKS)}, where a stage is used on its own")
+    return parameters.links
+
+
+def interest_graph(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> BrokerGraph:
+    """Links that keep the interested nodes of every topic in one piece, and a few more so that all nodes are."""
+    interests = workload.node_interests(placement.node_of)
+    if workload.graph is not None or not interests.pair_count:
+        return network_of(workload, parameters, seed)
+    links = lean(interests, parameters.coverage, seed) if parameters.coverage else greedy_merge(interests, seed)
+    whole = with_contacts(links, seed)
+    return BrokerGraph.of(workload.node_count, whole.rows, whole.columns)
+
+
+def channels_on(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> Channels:
+    kind = _settled(parameters)
+    if kind != LEAN:
+        return KINDS[kind].stages.channels(workload, placement, below(parameters, kind), seed)
+    on_graph = replace(workload, graph=interest_graph(workload, placement, parameters, seed))
+    return group_subscriptions(on_graph, placement, parameters, seed)
+
+
+def links_between(
+    workload: Workload, placement: Placement, channels: Channels, parameters: CoterieParameters, seed: int
+) -> Overlay:
+    kind = _settled(parameters)
+    if kind != LEAN:
+        return KINDS[kind].stages.overlay(workload, placement, channels, below(parameters, kind), seed)
+    graph = interest_graph(workload, placement, parameters, seed)
+    return given_network(replace(workload, graph=graph), placement, channels, parameters, seed)
+
+
+def trees_on(
+    workload: Workload, placement: Placement, channels: Channels, overlay: Overlay, parameters: CoterieParameters,
+    seed: int,
+) -> tuple[Trees, Entries]:  # fmt: skip
+    kind = _settled(parameters)
+    if kind != LEAN:
+        stages = KINDS[kind].stages
+        return stages.trees(workload, placement, channels, overlay, below(parameters, kind), seed)
+    graph = workload.graph or BrokerGraph.of(workload.node_count, overlay.links.rows, overlay.links.columns)
+    return route_documents(replace(workload, graph=graph), placement, channels, overlay, parameters, seed)
+
+
+def announced_on(
+    workload: Workload, placement: Placement, overlay: Overlay, parameters: CoterieParameters
+) -> float | None:
+    """None: one message per tree edge."""
+    kind = _settled(parameters)
+    told = None if kind == LEAN else KINDS[kind].stages.announcements
+    return None if told is None else told(workload, placement, overlay, below(parameters, kind))

@@ -1,0 +1,49 @@
+"""What can be set about coterie: how clients are placed, which links nodes have, and what the links must keep to."""
+
+from __future__ import annotations
+
+from coterie.accounting.burden import ACROSS
+from coterie.errors import ConfigError
+from coterie.model.limits import DesignLimits
+from coterie.systems.content.parameters import ContentParameters
+
+PLACEMENTS = ("hypergraph", "given")
+AUTO, LEAN = "auto", "lean"
+LINKS = ("mesh", "mesh+zones", "homes", "homes+zones", "star", "star+zones", LEAN)
+
+
+class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Those of content trees, which run on lean links; how clients are placed and nodes linked; limits (0: none)."""
+
+    placement: str = "hypergraph"  # or as given
+    imbalance: float = 0.1  # how far above the mean number of clients a node may be
+    message_imbalance: float = 0.3  # and above the mean of messages handled for clients
+    links: str = AUTO  # the cheapest that keep to the limits, or one of LINKS
+    coverage: int = 0  # of lean links: neighbours that each interest of a node should have; 0: what connects is enough
+    across: float = ACROSS  # a byte between zones counts as so many
+    hop_ms: float = 1.0  # from node to node, for limits in milliseconds
+    zone_ms: float = 5.0  # the same between zones
+    hops_mean: float = 0.0  # limits, see model.limits
+    hops_p99: float = 0.0
+    ms_mean: float = 0.0
+    ms_p99: float = 0.0
+    links_max: int = 0
+    survive: str = "none"
+    moves_per_day: float = -1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.placement not in PLACEMENTS:
+            raise ConfigError("placement", self.placement, f"one of {', '.join(PLACEMENTS)}")
+        if self.links not in (AUTO, *LINKS):
+            raise ConfigError("links", self.links, f"one of {', '.join((AUTO, *LINKS))}")
+        for key in ("imbalance", "message_imbalance", "coverage", "hop_ms", "zone_ms"):
+            if not 0 <= getattr(self, key) < float("inf"):
+                raise ConfigError(key, getattr(self, key), "at least 0")
+        if not 1 <= self.across < float("inf"):
+            raise ConfigError("across", self.across, "at least 1")
+        self.limits  # noqa: B018 - says what is wrong with it
+
+    @property
+    def limits(self) -> DesignLimits:
+        return DesignLimits(**{name: getattr(self, name) for name in DesignLimits.__struct_fields__})
