@@ -40,13 +40,13 @@ from coterie.mqtt.properties import Properties
 from coterie.mqtt.publish import Message
 from coterie.mqtt.reasons import MqttError
 from coterie.mqtt.stream import Decoder
-from coterie.mqtt.topics import check_filter, filter_matches, split_shared
+from coterie.mqtt.topics import check_filter, filter_covers, filter_matches, split_shared
 from coterie.runtime.access import Access
 from coterie.runtime.admin import AdminInterface
 from coterie.runtime.config import config_of
 from coterie.runtime.guard import Guard
 from coterie.runtime.passwords import hash_password, read_password_file
-from coterie.runtime.rights import Rights, Rules, filter_covers
+from coterie.runtime.rights import Rights, Rules
 from coterie.runtime.sealing import Sealing
 
 OPTIONS = ServerOptions(packet_bytes_max=4096, queue_bytes_max=1 << 16, unread_bytes_max=4096)

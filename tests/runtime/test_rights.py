@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.mqtt.topics import filter_matches
-from coterie.runtime.rights import Rights, Rules, filled_in, filter_covers
+from coterie.mqtt.topics import filter_covers, filter_matches
+from coterie.runtime.rights import Rights, Rules, filled_in
 
 _level = st.sampled_from(["a", "b", "+", ""])
 _filter = st.builds(

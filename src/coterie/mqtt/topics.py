@@ -47,6 +47,22 @@ def has_wildcard(topic_filter: str) -> bool:
     return _HAS_WILDCARD(topic_filter) is not None
 
 
+def filter_covers(wide: str, narrow: str) -> bool:
+    """Whether every topic that `narrow` matches is matched by `wide`."""
+    allowed, asked = wide.split("/"), narrow.split("/")
+    for index, level in enumerate(allowed):
+        if level == "#":
+            return not (index == 0 and narrow.startswith("$"))
+        if index >= len(asked) or asked[index] == "#":
+            return False
+        if level == "+":
+            if index == 0 and narrow.startswith("$"):
+                return False
+        elif level != asked[index]:
+            return False
+    return len(allowed) == len(asked)
+
+
 def filter_matches(topic_filter: str, topic: str) -> bool:
     """Whether one (unshared) filter matches one name; the index answers the same for many filters at once."""
     if topic.startswith("$") and topic_filter[:1] in ("+", "#"):

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from coterie.broker.frames import AskWanting, Entering, Expected, Sent, Wanting
+from coterie.broker.reception import Direction, EntryRules, Household, Reception, bare
 from coterie.broker.settings import AdmissionSection
 from coterie.mqtt.connection import Connection
 from coterie.mqtt.packets import Subscribe
 from coterie.mqtt.reasons import Reason
 from coterie.runtime.counts import Counts
 from coterie.runtime.listeners import ClientLink
-from coterie.runtime.reception import Direction, EntryRules, Household, Reception, bare
 
 if TYPE_CHECKING:
     from coterie.runtime.journal import Journal

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from coterie.mqtt.topics import filter_matches, split_shared
+from coterie.mqtt.topics import filter_covers, filter_matches, split_shared
 
 ANSWERS_MAX = 4096
 _NAMES = re.compile("%[uc]")
@@ -28,22 +28,6 @@ def filled_in(rules: Iterable[str], user: str, client: str) -> tuple[str, ...]:
     voids = tuple(mark for mark, name in names.items() if not name or _HAS_MEANING(name))
     usable = (one for one in rules if not any(mark in one for mark in voids))
     return tuple(_NAMES.sub(lambda found: names[found.group()], one) for one in usable)
-
-
-def filter_covers(wide: str, narrow: str) -> bool:
-    """Whether every topic that `narrow` matches is matched by `wide`."""
-    allowed, asked = wide.split("/"), narrow.split("/")
-    for index, level in enumerate(allowed):
-        if level == "#":
-            return not (index == 0 and narrow.startswith("$"))
-        if index >= len(asked) or asked[index] == "#":
-            return False
-        if level == "+":
-            if index == 0 and narrow.startswith("$"):
-                return False
-        elif level != asked[index]:
-            return False
-    return len(allowed) == len(asked)
 
 
 class Rights:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from coterie.broker.frames import Wanting, decode_control, encode_control
+from coterie.broker.reception import Direction, EntryRules, Household, Reception, bare
 from coterie.kernels.admission import AdmissionRules, Asked, Seating, admit
-from coterie.runtime.reception import Direction, EntryRules, Household, Reception, bare
 
 
 def house(connections: int = 0, *filters: str, wishes: int = 0, messages_per_s: float = 0.0) -> Household:

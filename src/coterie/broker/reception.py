@@ -13,8 +13,7 @@ from math import ceil
 from typing import Literal
 
 from coterie.broker.frames import Wanting
-from coterie.mqtt.topics import has_wildcard, split_shared
-from coterie.runtime.rights import filter_covers
+from coterie.mqtt.topics import filter_covers, has_wildcard, split_shared
 
 Heard = Literal["new", "old", "gap"]
 
