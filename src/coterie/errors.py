@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 
+def expected(key: str, value: object, allowed: str, do: str = "") -> str:
+    """The one sentence in which wrong settings are told: X: expected ..., got ...; do ..."""
+    got = "nothing" if value is None or value == "" else repr(value)
+    return f"{key}: expected {allowed}, got {got}" + (f"; {do}" if do else "")
+
+
 class CoterieError(Exception):
     """Base of all errors that are meant to be read by a person; `exit_code` is what the command returns."""
 
@@ -10,15 +16,16 @@ class CoterieError(Exception):
 
 
 class ConfigError(CoterieError):
-    """The operator's: a key, what it was set to, and what it may be."""
+    """The operator's: a key, what it was set to, what it may be, and, where it helps, what to do."""
 
     exit_code = 2
 
-    def __init__(self, key: str, value: object, allowed: str) -> None:
-        super().__init__(f"{key} = {value!r} is not allowed: {allowed}")
+    def __init__(self, key: str, value: object, allowed: str, do: str = "") -> None:
+        super().__init__(expected(key, value, allowed, do))
         self.key = key
         self.value = value
         self.allowed = allowed
+        self.do = do
 
 
 class InputError(CoterieError):

@@ -121,8 +121,8 @@ def test_help_breaks_lines_where_the_terminal_ends(coterie, monkeypatch):
     [
         (b"\xff\xfe", 3, "node.toml: is not TOML"),
         (b"a = [", 3, "node.toml: is not TOML"),
-        (b"[node]\nidd = 3\n", 2, "node.toml: node.idd = 3 is not allowed: not a key"),
-        (b'[node]\nid = "x"\n', 2, "node.toml: node.id = 'x' is not allowed: Expected `int`"),
+        (b"[node]\nidd = 3\n", 2, "node.toml: node.idd: expected"),
+        (b'[node]\nid = "x"\n', 2, "node.toml: node.id: expected"),
         (b"[mqtt]\nport = 70000\n", 2, "node.toml: mqtt.port = 70000"),
         (b"[[network.peers]]\nid = 1\n", 2, "node.toml: network.peers[0] = {'id': 1}"),
         (b'[network]\nslice = "no.json"\n', 3, "no.json: cannot be read"),

@@ -12,14 +12,14 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
 from coterie.fleets.fleet import BrokerFleet
 from coterie.model import Design, Relation
 from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
-from coterie.pipeline.plans import CURRENT, PlanStore
-from coterie.pipeline.publishes import PUBLISHES
+from coterie.plans.plan import Plan
+from coterie.plans.store import PlanStore
+from coterie.plans.tables import PUBLISHES, WISHES, column_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,94 +117,72 @@ def _levels(subject: str) -> str:
 
 def read_layout(plan: Path, fleet: BrokerFleet, version: int | None = None) -> FleetLayout:
     """A plan of a plan folder (the current one unless a version is given), with the fleet's names for its nodes."""
-    store = PlanStore(plan.parent if (plan / CURRENT).is_file() else plan)
-    chosen = version if version is not None else store.current()
-    if chosen is None:
-        raise InputError(str(plan), "holds no plan yet; `coterie plan` makes one")
-    folder, design = store.folder(chosen), store.design(chosen)
-    brokers = _brokers(folder, design, fleet)
-    clients = _clients(folder, design)
-    topics = _column(folder / "topics.parquet", "topic")
-    home = {client: brokers[node] for client, node in zip(clients, design.placement.node_of.tolist(), strict=True)}
+    return layout_of(PlanStore(plan).load(version), fleet)
+
+
+def layout_of(plan: Plan, fleet: BrokerFleet) -> FleetLayout:
+    """A plan in the fleet's names."""
+    design, topics = plan.design, plan.topics
+    brokers = _brokers(plan, fleet)
+    home = {client: brokers[node] for client, node in plan.placement.items()}
     return FleetLayout(
         brokers=fleet.names,
         home=home,
-        wishes=_wishes(folder, design, clients, topics, home),
-        publishes=_publishes(folder, home),
+        wishes=_wishes(plan, topics),
+        publishes=_publishes(plan, home),
         published_at=_published_at(design, brokers, topics),
         hub=_hub(design, brokers),
         links=_links(design, brokers),
         topics=tuple(topics),
-        version=chosen,
+        version=plan.version,
         system=design.system,
     )
 
 
-def _brokers(folder: Path, design: Design, fleet: BrokerFleet) -> tuple[str, ...]:
+def _brokers(plan: Plan, fleet: BrokerFleet) -> tuple[str, ...]:
     """Node -> the broker's name in the fleet file."""
-    if not (folder / "nodes.parquet").exists():
-        if design.node_count != len(fleet.broker):
+    if plan.nodes is None:
+        if plan.node_count != len(fleet.broker):
             raise ConfigError(
-                "plan",
-                f"{design.node_count} nodes without names",
-                f"a plan for the fleet's {len(fleet.broker)} brokers",
+                "plan", f"{plan.node_count} nodes without names", f"a plan for the fleet's {len(fleet.broker)} brokers"
             )
         return fleet.names
-    names = tuple(_column(folder / "nodes.parquet", "node"))
-    if strangers := sorted(set(names) - set(fleet.names)):
+    if strangers := sorted(set(plan.nodes) - set(fleet.names)):
         raise ConfigError("plan", strangers[0], f"brokers of {fleet.source}: {', '.join(fleet.names)}")
-    return names
+    return tuple(plan.nodes)
 
 
-def _clients(folder: Path, design: Design) -> list[str]:
-    """Names in the order of ids; older plans name subscribers only, whose ids come first."""
-    path = folder / "clients.parquet"
-    names = _column(path, "client") if path.exists() else _column(folder / "subscribers.parquet", "subscriber")
-    if len(names) != len(design.placement.node_of):
-        raise InputError(
-            str(folder), f"names {len(names)} clients where its design places {len(design.placement.node_of)}"
-        )
-    return names
-
-
-def _wishes(
-    folder: Path, design: Design, clients: list[str], topics: list[str], home: Mapping[str, str]
-) -> dict[str, tuple[str, ...]]:
-    path = folder / "wishes.parquet"
-    if not path.exists():
-        raise InputError(str(path), "is missing: the plan does not say who wants what; plan again with this version")
+def _wishes(plan: Plan, topics: list[str]) -> dict[str, tuple[str, ...]]:
+    """The wishes that held to the end, where the plan says it; else all of them."""
+    table = plan.table(WISHES)
+    if table is None:
+        raise InputError(plan.source, "does not say who wants what (wishes.parquet is missing); plan again")
+    held: list[bool] = table["is_later"].to_pylist() if "is_later" in table.column_names else []
     found: dict[str, list[str]] = {}
-    held = _held(path)
-    for row, (client, one) in enumerate(zip(_column(path, "client"), _column(path, "filter"), strict=True)):
-        if held is None or held[row]:
-            found.setdefault(_named(client, clients, path), []).append(_named(one, topics, path))
+    said = (column_of(table, name, plan.source) for name in ("client", "filter"))
+    for row, (client, one) in enumerate(zip(*said, strict=True)):
+        if not any(held) or held[row]:
+            found.setdefault(_named(client, plan.clients, plan.source), []).append(_named(one, topics, plan.source))
     return {client: tuple(sorted(some)) for client, some in sorted(found.items())}
 
 
-def _held(path: Path) -> list[bool] | None:
-    """Which wishes held to the end, where the plan says it; None: all of them."""
-    if "is_later" not in pq.read_schema(path).names:
-        return None
-    later: list[bool] = pq.read_table(path, columns=["is_later"]).column("is_later").to_pylist()
-    return later if any(later) else None
-
-
-def _named(value: str | int, names: list[str], path: Path) -> str:
+def _named(value: str | int, names: list[str], source: str) -> str:
     """Tables may count or name."""
     if isinstance(value, str):
         return value
     if not 0 <= value < len(names):
-        raise InputError(str(path), f"holds number {value}, which has no name")
+        raise InputError(source, f"holds number {value}, which has no name")
     return names[value]
 
 
-def _publishes(folder: Path, home: Mapping[str, str]) -> dict[str, dict[str, float]]:
-    """Who publishes what, where the plan says it (`publishes.parquet`: client, topic, rate)."""
-    path = folder / PUBLISHES
-    if not path.exists():
+def _publishes(plan: Plan, home: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """Who publishes what, where the plan says it."""
+    table = plan.table(PUBLISHES)
+    if table is None:
         return {}
     found: dict[str, dict[str, float]] = {}
-    for client, topic, rate in zip(*(_column(path, name) for name in ("client", "topic", "rate")), strict=True):
+    columns = (column_of(table, name, plan.source) for name in ("client", "topic", "rate"))
+    for client, topic, rate in zip(*columns, strict=True):
         if client in home:
             found.setdefault(client, {})[topic] = float(rate)
     return found
@@ -240,11 +218,3 @@ def _links(design: Design, brokers: tuple[str, ...]) -> tuple[tuple[str, str], .
     below = both.rows < both.columns
     pairs = np.stack([both.rows[below], both.columns[below]], axis=1).tolist()
     return tuple((brokers[one], brokers[other]) for one, other in pairs)
-
-
-def _column(path: Path, column: str) -> list[str]:
-    try:
-        values: list[str] = pq.read_table(path, columns=[column]).column(column).to_pylist()
-    except (OSError, KeyError, ValueError) as error:
-        raise InputError(str(path), f"cannot be read: {str(error).splitlines()[0]}") from None
-    return values

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from coterie.fleets.fleet import BrokerFleet
 from coterie.fleets.layout import FleetLayout, read_layout
-from coterie.pipeline.plans import PlanStore
+from coterie.plans.store import PlanStore
 
 if TYPE_CHECKING:
     from coterie.fleets.loop import Planner

@@ -1,9 +1,9 @@
-"""The nouns: what a workload, a design, a ledger and a plan are."""
+"""The nouns: what a workload, a design, a ledger and a slice are."""
 
 from coterie.model.design import Channels, Design, Entries, Overlay, Placement, Spread, Trees
 from coterie.model.graph import BrokerGraph
 from coterie.model.ledger import Ledger
-from coterie.model.plan import Plan, Slice, Topic
+from coterie.model.plan import Slice, Topic
 from coterie.model.relation import Relation
 from coterie.model.workload import Change, Content, Publications, Stays, Timeline, Wishes, Workload
 
@@ -17,7 +17,6 @@ __all__ = [
     "Ledger",
     "Overlay",
     "Placement",
-    "Plan",
     "Publications",
     "Relation",
     "Slice",

@@ -1,15 +1,13 @@
-"""A plan: a versioned design cut into one slice per node, with its predicted ledger."""
+"""Slices: what one node is told of a design. The plan itself is in `coterie.plans`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
 from coterie.model.design import Bundles, Design
-from coterie.model.ledger import Ledger
 from coterie.model.relation import Relation
 
 Topic = int | str  # dense indices in the laboratory, MQTT topic names in the live network
@@ -55,19 +53,6 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     homes: tuple[HomePart, ...] = ()
     zone: int = 0
     settings: dict[str, float | int | str | bool] = {}
-
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """Version `version` of what the network should look like, and what that is predicted to cost."""
-
-    version: int
-    design: Design
-    predicted: Ledger  # on the window it was learned from
-    later: Ledger | None  # on a later window
-
-    def slice_of(self, node: int) -> Slice:
-        return slices(self.design, [node], self.version)[0]
 
 
 def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0) -> list[Slice]:

@@ -1,28 +1,23 @@
-"""From the stream's state to the workload expected for the next window, and an older plan brought to its ids."""
+"""From the stream's state to the workload expected for the next window, with the names of its ids."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from coterie.errors import InputError
-from coterie.model import Channels, Design, Placement, Publications, Relation, Wishes, Workload
+from coterie.model import Publications, Relation, Wishes, Workload
 from coterie.model.workload import PAYLOAD_BYTES
 from coterie.pipeline.filters import FilterTrie, bodies_of, has_filters, is_shared, taken_rows, without_wildcards
-from coterie.pipeline.publishing import OUTSIDE, kinds_of
+from coterie.pipeline.publishing import OUTSIDE
 from coterie.pipeline.streamstate import StreamState
-from coterie.pipeline.windows import WISHES
 from coterie.pipeline.wishing import expanded
-
-TOPICS, CLIENTS, NODES = "topics.parquet", "clients.parquet", "nodes.parquet"
+from coterie.plans.tables import NamedWorkload, write_tables
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,20 +30,20 @@ class Forecast:
     clients: list[str]
     nodes: list[str]
 
+    @property
+    def named(self) -> NamedWorkload:
+        """As plans take it."""
+        return NamedWorkload(
+            self.workload,
+            pa.array(self.topics, pa.string()),
+            pa.array(self.clients, pa.string()),
+            tuple(self.nodes),
+            pa.array(self.filters, pa.string()),
+        )
+
     def write_names(self, folder: Path) -> None:
         """What the ids of a plan mean, who wants what, and where everybody was when it was made."""
-        wishes = self.workload.wishes.of if self.workload.wishes else self.workload.interests
-        publishes = np.zeros(len(self.clients), bool)
-        publishes[self.workload.publications.publisher] = True
-        clients = pa.array(self.clients, pa.string())
-        pq.write_table(pa.table({"topic": pa.array(self.topics, pa.string())}), folder / TOPICS)
-        pq.write_table(pa.table({"node": pa.array(self.nodes, pa.string())}), folder / NODES)
-        about = {"kind": kinds_of(publishes, wishes.lengths > 0), "attached": pa.array(self.workload.attachment)}
-        pq.write_table(pa.table({"client": clients, **about}), folder / CLIENTS)
-        held = pa.array(np.ones(wishes.pair_count, bool))
-        wished = pa.array(self.filters, pa.string()).take(pa.array(wishes.columns))
-        told = {"client": clients.take(pa.array(wishes.rows)), "filter": wished, "is_learned": held, "is_later": held}
-        pq.write_table(pa.table(told), folder / WISHES)
+        write_tables(self.named.tables(), folder)
 
 
 def forecast(state: StreamState) -> Forecast | None:
@@ -140,53 +135,3 @@ def _publishing_at(sample: pa.Table) -> dict[str, str]:
     """Where each publisher of the sample was seen last."""
     seen = zip(sample["publisher"].to_pylist(), sample["node"].to_pylist(), strict=True)
     return {publisher or OUTSIDE: node for publisher, node in seen}
-
-
-def brought_over(design: Design, folder: Path, onto: Forecast) -> Design | str:
-    """The design with the ids of a forecast, trees left as they were (adopting rebuilds them); or why it cannot be.
-
-    New topics get a channel of their own. Whom the plan had moved is where it wanted them; all others are where they
-    are now.
-    """
-    if not (folder / NODES).exists():
-        return "the current plan was not made for these nodes"
-    try:
-        topics, nodes = (pq.read_table(folder / file).column(0).to_pylist() for file in (TOPICS, NODES))
-        people = pq.read_table(folder / CLIENTS, columns=["client", "attached"])
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(str(folder), f"the names of the plan cannot be read ({error})") from None
-    if nodes != onto.nodes:
-        gone, new = sorted(set(nodes) - set(onto.nodes)), sorted(set(onto.nodes) - set(nodes))
-        changes = [f"{name} is new" for name in new[:3]] + [f"{name} is gone" for name in gone[:3]]
-        return f"the current plan is for other nodes ({', '.join(changes)})"
-    node_of = onto.workload.attachment.copy()
-    number = {name: index for index, name in enumerate(onto.clients)}
-    was_moved = np.flatnonzero(people["attached"].to_numpy() != design.placement.node_of)
-    names = people["client"].take(pa.array(was_moved)).to_pylist()
-    for row, name in zip(was_moved.tolist(), names, strict=True):
-        if name in number:
-            node_of[number[name]] = design.placement.node_of[row]
-    renumbered = _renumbered(design.channels.topics, topics, onto.topics)
-    return replace(design, placement=Placement(node_of, design.node_count), channels=Channels(renumbered))
-
-
-def _renumbered(channels: Relation, before: Sequence[str], after: Sequence[str]) -> Relation:
-    """Channels over new topic ids. Topic channels come first where there are any; channels left empty are gone."""
-    number = {name: index for index, name in enumerate(after)}
-    moved: NDArray[np.int64] = np.array([number.get(name, -1) for name in before], np.int64)
-    count = len(after)
-    if channels.row_count == 1:
-        return Relation.from_rows([range(count)], count)
-    has_topic_channels = channels.row_count >= len(before) and np.array_equal(
-        channels.columns[: len(before)], np.arange(len(before))
-    )
-    first = len(before) if has_topic_channels else 0
-    kept = [
-        sorted(int(moved[topic]) for topic in channels.row(row) if moved[topic] >= 0)
-        for row in range(first, channels.row_count)
-    ]
-    kept = [row for row in kept if row]
-    covered = {topic for row in kept for topic in row}
-    single = range(count) if has_topic_channels else [topic for topic in range(count) if topic not in covered]
-    rows = [[topic] for topic in single]
-    return Relation.from_rows(rows + kept if has_topic_channels else kept + rows, count)

@@ -39,13 +39,14 @@ from coterie.pipeline.planning import (
     design_file,
     price_all,
 )
-from coterie.pipeline.plans import DESIGN, PlanStore
 from coterie.pipeline.publishes import write_publishes
 from coterie.pipeline.rolling import Rolled, roll
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
 from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, write_names
+from coterie.plans.plan import DESIGN, PlanFacts
+from coterie.plans.store import PlanStore
 from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, client_weights
 
 if TYPE_CHECKING:
@@ -104,13 +105,7 @@ def run_job(
         raise ConfigError("system", repeated[0], "each system once in a run; compare settings in runs of their own")
     steps = [
         tables_step(spark, request),
-        Step(
-            "workloads",
-            _workloads(spark, request),
-            ("tables",),
-            _plain(request.windows) | {"name": request.name},
-            version=4,
-        ),
+        workloads_step(spark, request),
         Step(
             "designs",
             _designs(spark, request, candidates, placer),
@@ -170,16 +165,17 @@ def publish_plan(outcome: Outcome, store: PlanStore, told: Sequence[str] = ()) -
         write_names(workloads / "interests", only(done / "tables"), folder)
         write_publishes(load_workload(workloads / LATER), folder)
 
-    facts = {
-        "system": chosen.system,
-        "input": outcome.name,
-        "about": outcome.facts,
-        "predicted": msgspec.to_builtins(chosen.learn),
-        "later": msgspec.to_builtins(chosen.later),
-        "against": outcome.against and outcome.against.name,
-        "told": list(told),
-        "because": f"fewest bytes between brokers on the later window, of {len(outcome.priced)} designs",
-    }
+    facts = PlanFacts(
+        system=chosen.system,
+        input=outcome.name,
+        about=outcome.facts,
+        predicted=chosen.learn,
+        later=chosen.later,
+        now=outcome.against and outcome.against.later,
+        against=outcome.against and outcome.against.name,
+        told=tuple(told),
+        because=f"fewest bytes between brokers on the later window, of {len(outcome.priced)} designs",
+    )
     return store.publish(f"{designs.name}/{chosen.name}", facts, write)
 
 
@@ -221,6 +217,12 @@ def write_ledgers(priced: Sequence[Priced], against: Priced | None, path: Path) 
 def tables_step(spark: SparkSession, request: Request) -> Step:
     """What every job begins with: the input as canonical tables."""
     return Step("tables", _tables(spark, request), params=_read_as(request), sources=_files_of(request), version=2)
+
+
+def workloads_step(spark: SparkSession, request: Request) -> Step:
+    """The second: both windows as arrays."""
+    cut = _plain(request.windows) | {"name": request.name}
+    return Step("workloads", _workloads(spark, request), ("tables",), cut, version=4)
 
 
 Run = Callable[[Path, Mapping[str, Path]], Facts]

@@ -19,7 +19,7 @@ import pyarrow as pa
 from coterie.accounting.bounds import lower_bounds
 from coterie.accounting.price import price
 from coterie.errors import CoterieError
-from coterie.model import Ledger
+from coterie.model import Design, Ledger, Workload
 from coterie.model.relation import Index
 from coterie.model.store import load_workload, save_design
 from coterie.model.wires import COTERIE, wire_named
@@ -186,19 +186,37 @@ def _pricer(workloads: Path, out: Path, ways: Ways) -> Callable[[tuple[Candidate
 def price_one(
     candidate: Candidate, workloads: Path, out: Path, ways: Ways = DEFAULT_WAYS, prepared: Prepared = NOTHING_PREPARED
 ) -> Priced:
-    system, parameters, seed = candidate.system, candidate.parameters, ways.seed
+    """`price_both` on files."""
     learn, later = load_workload(workloads / LEARN), load_workload(workloads / LATER)
+    priced, design = price_both(candidate, learn, later, ways, _loaded(prepared.order), _loaded(prepared.node_of))
+    if design is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        save_design(design, design_file(out, candidate.system.name, candidate.placement))
+    return priced
 
-    def failed(problem: str) -> Priced:
-        return Priced(system.name, candidate.placement, problem=problem)
+
+def price_both(
+    candidate: Candidate,
+    learn: Workload,
+    later: Workload,
+    ways: Ways = DEFAULT_WAYS,
+    order: Index | None = None,
+    node_of: Index | None = None,
+) -> tuple[Priced, Design | None]:
+    """Plan on one window, price on both: the bills and the design, or why there are none. No Spark, no files."""
+    system, parameters, seed = candidate.system, candidate.parameters, ways.seed
+
+    def failed(problem: str) -> tuple[Priced, None]:
+        return Priced(system.name, candidate.placement, problem=problem), None
 
     if not system.fits(learn):
         return failed("it is not made for a workload of this kind or size")
-    node_of = learn.attachment if candidate.placement == STAY else _loaded(prepared.node_of)
+    if candidate.placement == STAY:
+        node_of = learn.attachment
     wire = wire_named(ways.wire)
     try:
         began = time.process_time()
-        design = system.plan(learn, parameters, seed, _loaded(prepared.order), node_of)
+        design = system.plan(learn, parameters, seed, order, node_of)
         planned = time.process_time()
         first = price(design, learn, wire=wire)
         adopted = system.adopt(design, later, parameters, seed)
@@ -208,9 +226,7 @@ def price_one(
     except Exception as error:  # a defect of one system must not take the others with it
         return failed(f"it failed on this workload ({type(error).__name__}: {error})")
     finished = time.process_time()
-    out.mkdir(parents=True, exist_ok=True)
-    save_design(design, design_file(out, system.name, candidate.placement))
-    return Priced(
+    priced = Priced(
         system.name,
         candidate.placement,
         first,
@@ -220,6 +236,7 @@ def price_one(
         planned - began,
         finished - planned,
     )
+    return priced, design
 
 
 def _loaded(path: Path | None) -> Index | None:

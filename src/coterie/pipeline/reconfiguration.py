@@ -23,11 +23,13 @@ from coterie.accounting.price import price
 from coterie.errors import ConfigError, CoterieError
 from coterie.model import Design, Ledger
 from coterie.model.store import load_design, load_workload, save_design, save_workload
-from coterie.pipeline.forecasts import Forecast, brought_over, forecast
+from coterie.pipeline.forecasts import Forecast, forecast
 from coterie.pipeline.planning import Candidate, Priced, cheapest, design_file, is_whole
-from coterie.pipeline.plans import DESIGN, PlanStore
 from coterie.pipeline.streamstate import StreamState
 from coterie.pipeline.tasks import run_tasks
+from coterie.plans.fitting import brought_over
+from coterie.plans.plan import DESIGN, PlanFacts
+from coterie.plans.store import PlanStore
 from coterie.protocol.system import System
 
 if TYPE_CHECKING:
@@ -179,14 +181,9 @@ class Reconfigurer:
             expected.write_names(folder)
 
         told = {name: value for name, value in msgspec.to_builtins(decision).items() if name != "plan"}
-        facts = {
-            "system": best.system,
-            "input": "journal",
-            "predicted": msgspec.to_builtins(best.later),
-            "later": None,  # it has not happened yet
-            "because": decision.reason,
-            "decision": told,
-        }
+        facts = PlanFacts(  # a later window has not happened yet
+            system=best.system, input="journal", predicted=best.later, because=decision.reason, decision=told
+        )
         return msgspec.structs.replace(decision, plan=self.store.publish(key, facts, write))
 
     def _already_published(self, key: str) -> Decision | None:
@@ -196,7 +193,7 @@ class Reconfigurer:
             return None
         if version > (self.store.current() or 0):
             self.store.make_current(version)
-        told = {**self.store.manifest(version)["decision"], "plan": version}
+        told = {**(self.store.facts(version).decision or {}), "plan": version}
         return msgspec.convert(told, Decision)
 
     def _plan_before(self, stream: str, window: int, state: StreamState) -> int | None:
@@ -208,22 +205,21 @@ class Reconfigurer:
         current = self.store.current()
         if current is None or current == state.plan:
             return current
-        key = str(self.store.manifest(current)["key"])
+        key = self.store.facts(current).key
         is_mine = key.startswith(stream) and int(key.removeprefix(stream)) >= window
         return state.plan if is_mine else current
 
     def _current(self, version: int, expected: Forecast) -> tuple[Design, Ledger] | str:
         """The current design under the expected workload, with its bill; or why it cannot be kept."""
-        design = self.store.design(version)
-        system = self.rules.systems.get(design.system)
+        plan = self.store.load(version)
+        system = self.rules.systems.get(plan.system)
         if system is None:
-            return f"the current plan is of system {design.system}, which is not known here"
-        moved = brought_over(design, self.store.folder(version), expected)
+            return f"the current plan is of system {plan.system}, which is not known here"
+        moved = brought_over(plan, expected.named)
         if isinstance(moved, str):
             return moved
-        settings = {name: value for name, value in design.settings.items() if name != "seed"}
         try:
-            adopted = system.adopt(moved, expected.workload, system.configure(settings), self.rules.seed)
+            adopted = system.adopt(moved, expected.workload, system.configure(plan.settings), self.rules.seed)
             bill = price(adopted, expected.workload)
         except CoterieError as error:
             return f"the current plan does not fit any more ({error})"

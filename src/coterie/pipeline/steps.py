@@ -81,6 +81,18 @@ def run_steps(
     return done
 
 
+def is_all_kept(steps: Sequence[Step], root: Path) -> bool:
+    """Whether nothing would have to run: what these steps make is there from an earlier run."""
+    known: dict[str, Done] = {}
+    for step in steps:
+        fingerprint = _fingerprint(step, known)
+        place = root / step.name / fingerprint
+        if read_manifest(place) is None:
+            return False
+        known[step.name] = Done(step.name, place, fingerprint, {}, 0.0, kept=True)
+    return True
+
+
 def fingerprint_of_file(path: Path) -> str:
     """Content for files of ordinary size; size, modification time and both ends for huge ones."""
     status = path.stat()
@@ -199,14 +211,16 @@ def _tell(progress: Progress | None, name: str, fraction: float) -> None:
 @contextmanager
 def _watched(name: str, progress: Progress | None, spark: SparkSession | None) -> Iterator[None]:
     """Ask Spark now and then how many tasks are done; Spark Connect has no such counter, so there it stays at 0."""
-    tracker = None if progress is None or spark is None else _tracker(spark)
-    if tracker is None or progress is None:
+    if progress is None or spark is None:
         yield
         return
-    highest = 0.0
+    highest, tracker = 0.0, None
 
     def look() -> None:
-        nonlocal highest
+        nonlocal highest, tracker
+        tracker = tracker or _tracker(spark)
+        if tracker is None:
+            return
         counts = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
         total = sum(info.numTasks for info in counts if info)
         if total:
@@ -219,6 +233,8 @@ def _watched(name: str, progress: Progress | None, spark: SparkSession | None) -
 
 
 def _tracker(spark: SparkSession) -> Any:
+    if not getattr(spark, "is_open", True):  # one that is opened late is not opened in order to look
+        return None
     try:
         return spark.sparkContext.statusTracker()
     except Exception:  # a Connect session has no context and says so with an error of its own

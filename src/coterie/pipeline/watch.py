@@ -21,9 +21,9 @@ from coterie.pipeline.checkpoints import Checkpoints
 from coterie.pipeline.features import ALPHA, events_by_window, window_index
 from coterie.pipeline.filters import NO_FILTER_PATTERN, NO_TOPIC_PATTERN, SHARED
 from coterie.pipeline.journal import BATCH_BYTES_MAX, MALFORMED, publications_of, stream_journal
-from coterie.pipeline.plans import PlanStore
 from coterie.pipeline.reconfiguration import Decision, DecisionRules, Reconfigurer
 from coterie.pipeline.streamstate import CHANGES, COUNTS, SAMPLE, SAMPLE_PER_WINDOW, Observed, Span, StreamState
+from coterie.plans.store import PlanStore
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -55,6 +55,7 @@ from coterie.errors import ConfigError, RemoteProtocolError
 from coterie.model.plan import Slice
 from coterie.mqtt.publish import Message
 from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
+from coterie.plans.orders import PlanPart
 from coterie.protocol.events import Event
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import System
@@ -63,7 +64,7 @@ from coterie.runtime.config import NodeConfig
 from coterie.runtime.interest import RemoteFilters, is_local
 from coterie.runtime.links import Links
 from coterie.runtime.overlay import Overlay
-from coterie.runtime.planes import DRAIN_S, TAGS, Planes, PlanPart
+from coterie.runtime.planes import DRAIN_S, TAGS, Planes
 from coterie.runtime.recovery import Recovery, SeenEvents
 from coterie.runtime.store import Store
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any
 
 import msgspec
 
@@ -20,6 +20,7 @@ from coterie import __version__
 from coterie.broker.carried import microseconds
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.model.plan import Slice
+from coterie.plans.orders import NewPlacement, PlanOrder
 from coterie.protocol.system import System
 from coterie.runtime import figures
 from coterie.runtime.access import Access
@@ -34,7 +35,6 @@ from coterie.runtime.listeners import ClientLink, WebSocketLink, client_tls
 from coterie.runtime.network import Network
 from coterie.runtime.nodebroker import NodeBroker
 from coterie.runtime.placement import Placement
-from coterie.runtime.planes import PlanPart
 from coterie.runtime.reloading import reload
 from coterie.runtime.server import Server
 from coterie.runtime.store import Store
@@ -72,19 +72,6 @@ def _locked(folder: Path) -> IO[str]:
         lock.close()
         raise ConfigError("node.data", str(folder), "a folder that no running node uses") from None
     return lock
-
-
-class PlanOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A step of a change of plans; `planes` says what they are. Only *load* brings a part."""
-
-    phase: Literal["load", "start", "switch", "drop"]
-    generation: int = 0
-    part: PlanPart | None = None
-
-
-class NewPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    version: int
-    clients: dict[str, int]
 
 
 def _only(system: System) -> Callable[[str], System]:

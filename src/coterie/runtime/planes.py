@@ -20,21 +20,14 @@ import msgspec
 
 from coterie.accounting.tally import COPIES
 from coterie.errors import ConfigError, InputError
-from coterie.model.plan import Slice, Topic
+from coterie.model.plan import Topic
+from coterie.plans.orders import PlanPart
 from coterie.runtime.overlay import Overlay
 from coterie.trace import Traffic
 
 DRAIN_S = 10.0  # how long the old overlay still passes on what is under way in it
 QUIET_S = 1.5  # a new overlay that sent nothing to build itself for so long is complete
 TAGS = 256
-
-
-class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node's part of a plan. `generation` counts changes, so that a plan that comes back is another one."""
-
-    generation: int
-    slice: Slice
-    settings: dict[str, Any] = {}
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,28 +9,28 @@ takes up, or an unfinished folder, which it sweeps away.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from coterie.errors import InputError
-from coterie.model import Design
-from coterie.model.store import load_design
+import msgspec
 
-DESIGN, MANIFEST, CURRENT = "design.npz", "manifest.json", "CURRENT"
+from coterie.errors import InputError
+from coterie.plans.plan import DESIGN, FORMAT, FORMAT_VERSION, PartsInFolder, Plan, PlanFacts, digest_of
+from coterie.writing import folder_replacing, sweep, write_whole
+
+MANIFEST, CURRENT, FOLDER = "manifest.json", "CURRENT", "plans"
+AGAIN = "plan again with this version: coterie plan"
 
 
 class PlanStore:
-    """The plans of one network, oldest first."""
+    """The plans of one network, oldest first. `root` is the folder that holds `plans/`, or `plans/` itself."""
 
     def __init__(self, root: Path) -> None:
-        self.root = root
-        self._plans = root / "plans"
+        self.root = root.parent if (root / CURRENT).is_file() else root
+        self._plans = self.root / FOLDER
 
     def versions(self) -> list[int]:
         """Versions that are complete, current or not."""
@@ -51,8 +51,39 @@ class PlanStore:
     def folder(self, version: int) -> Path:
         return self._plans / f"{version:06d}"
 
-    def manifest(self, version: int) -> dict[str, Any]:
+    def load(self, version: int | None = None) -> Plan:
+        """A version, the current one by default."""
+        chosen = self.chosen(version)
+        facts = self.facts(chosen)
+        return Plan(facts, PartsInFolder(self.folder(chosen), facts.design_digest))
+
+    def chosen(self, version: int | None = None) -> int:
+        """The version that is meant; InputError where there is none yet."""
+        found = version if version is not None else self.current()
+        if found is None:
+            raise InputError(str(self.root), self._says_where() or "holds no plan yet; `coterie plan` makes one")
+        return found
+
+    def _says_where(self) -> str:
+        """`coterie plan --out OUT` publishes into OUT/NAME: whoever names OUT is told the NAMEs."""
+        inside = sorted(str(path.parent.parent) for path in self.root.glob(f"*/{FOLDER}/{CURRENT}"))
+        return f"holds no plan itself; there are plans in {', '.join(inside)}" if inside else ""
+
+    def facts(self, version: int) -> PlanFacts:
+        """What a plan says of itself; InputError where it is missing, damaged or of another time."""
         path = self.folder(version) / MANIFEST
+        table = self._table(path, version)
+        found = table.get("format_version", 1) if table.get("format", FORMAT) == FORMAT else None
+        if found != FORMAT_VERSION:
+            raise InputError(
+                str(path), f"is a plan of format {found}; this program reads format {FORMAT_VERSION}: {AGAIN}"
+            )
+        try:
+            return msgspec.convert(table, PlanFacts)
+        except msgspec.ValidationError as error:
+            raise InputError(str(path), f"is damaged: {error}") from None
+
+    def _table(self, path: Path, version: int) -> dict[str, Any]:
         try:
             read: dict[str, Any] = json.loads(path.read_text())
         except FileNotFoundError:
@@ -66,79 +97,52 @@ class PlanStore:
             raise InputError(str(path), "is damaged: it has no key and no digest of a design")
         return read
 
-    def design(self, version: int) -> Design:
-        """The design of a version; InputError if the file is not the one that was published."""
-        path = self.folder(version) / DESIGN
-        manifest = self.manifest(version)
-        if _digest(path) != manifest["design_digest"]:
-            raise InputError(str(path), f"is not the design that plan {version} was published with")
-        return load_design(path)
+    def add(self, plan: Plan) -> int:
+        """Publish a plan that is in memory."""
+        return self.publish(plan.key, plan.facts, plan.write)
 
-    def publish(self, key: str, facts: dict[str, Any], write: Callable[[Path], None]) -> int:
+    def publish(self, key: str, facts: PlanFacts, write: Callable[[Path], None]) -> int:
         """Publish what `write(folder)` puts into a folder (the design at least), make it current, return its version.
 
         `key` names what was planned: publishing the same key again returns the version it already has.
         """
         self._plans.mkdir(parents=True, exist_ok=True)
         with self._locked():
-            self._sweep()
+            sweep(self._plans)
             known = self.find(key)
             if known is not None:
                 self._point_to(known)
                 return known
             version = max(self.versions(), default=0) + 1
-            unfinished = self._plans / f".unfinished-{version:06d}"
-            unfinished.mkdir()
-            write(unfinished)
-            manifest = {**facts, "version": version, "key": key, "design_digest": _digest(unfinished / DESIGN)}
-            for path in sorted(unfinished.iterdir()):
-                _sync(path)
-            _write_durably(unfinished / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
-            unfinished.rename(self.folder(version))
+            with folder_replacing(self.folder(version)) as unfinished:
+                write(unfinished)
+                told = msgspec.structs.replace(
+                    facts, version=version, key=key, design_digest=digest_of(unfinished / DESIGN)
+                )
+                text = json.dumps(msgspec.to_builtins(told), indent=1, sort_keys=True)
+                (unfinished / MANIFEST).write_text(text)
             self._point_to(version)
             return version
 
     def find(self, key: str) -> int | None:
         """The version that was published under this key, current or not."""
-        return next((version for version in reversed(self.versions()) if self.manifest(version)["key"] == key), None)
+        keys = ((version, self._table(self.folder(version) / MANIFEST, version)["key"]) for version in self._newest())
+        return next((version for version, known in keys if known == key), None)
+
+    def _newest(self) -> list[int]:
+        return self.versions()[::-1]
 
     def make_current(self, version: int) -> None:
         """Go back (or forward) to a version."""
-        self.manifest(version)
+        self.facts(version)
         with self._locked():
             self._point_to(version)
 
     def _point_to(self, version: int) -> None:
-        beside = self._plans / f".{CURRENT}"
-        _write_durably(beside, f"{version}\n")
-        beside.replace(self._plans / CURRENT)
-
-    def _sweep(self) -> None:
-        for entry in self._plans.glob(".unfinished-*"):
-            shutil.rmtree(entry)
+        write_whole(self._plans / CURRENT, f"{version}\n")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with open(self._plans / ".lock", "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
-
-
-def _digest(path: Path) -> str:
-    try:
-        return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
-    except FileNotFoundError:
-        raise InputError(str(path), "is missing") from None
-
-
-def _sync(path: Path) -> None:
-    """What a version is made of must be on disk before its name is."""
-    with open(path, "rb") as file:
-        os.fsync(file.fileno())
-
-
-def _write_durably(path: Path, text: str) -> None:
-    with open(path, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())

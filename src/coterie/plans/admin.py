@@ -1,0 +1,75 @@
+"""Asks nodes over their admin interface: one of them, or all of a network at once."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from coterie.errors import RunError
+from coterie.plans.orders import PlanPart
+
+AT_ONCE = 16
+
+
+def ask(
+    host: str, port: int, path: str, token: str = "", method: str = "GET", body: bytes = b"", timeout_s: float = 5.0
+) -> Any:
+    """The document at this path; None if nobody answers there."""
+    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    try:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        content = answer.read()
+    except OSError:
+        return None
+    except http.client.HTTPException:
+        raise RunError(f"{host}:{port} is not the admin interface of a node: it does not speak HTTP") from None
+    finally:
+        connection.close()
+    if answer.status == 401:
+        raise RunError(
+            f"{host}:{port} wants its admin token: give --token (or COTERIE_TOKEN), or --data of `coterie up`"
+        )
+    if answer.status != 200:
+        raise RunError(f"node at {host}:{port} answered {answer.status} to {path}: {content.decode(errors='replace')}")
+    if (answer.getheader("Content-Type") or "").startswith("text/"):
+        return content.decode()
+    try:
+        return msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        raise RunError(f"{host}:{port} is not the admin interface of a node: {path} is not JSON there") from None
+
+
+class LiveNetwork:
+    """The admin interfaces of all nodes."""
+
+    def __init__(self, places: Sequence[tuple[str, int]], token: str = "") -> None:
+        self.places, self.token = list(places), token
+
+    def ask(self, path: str, method: str = "GET", bodies: Sequence[bytes] | None = None) -> list[dict[str, Any]]:
+        """Every node's answer, in the order of the places; RunError if one does not answer."""
+        said = bodies or [b""] * len(self.places)
+        with ThreadPoolExecutor(min(AT_ONCE, len(self.places))) as pool:
+            return list(pool.map(lambda place, body: self._one(place, path, method, body), self.places, said))
+
+    def ask_one(self, place: int, path: str, method: str = "GET", body: bytes = b"") -> dict[str, Any]:
+        return self._one(self.places[place], path, method, body)
+
+    def order(self, phase: str, generation: int, parts: Sequence[PlanPart] | None = None) -> list[dict[str, Any]]:
+        """A step of a change of plans, for everybody (`orders.PlanOrder`)."""
+        orders: list[dict[str, Any]] = [{"phase": phase, "generation": generation} for _ in self.places]
+        for one, part in zip(orders, parts or (), strict=False):
+            one["part"] = part
+        return self.ask("/plan", "POST", [msgspec.json.encode(one) for one in orders])
+
+    def _one(self, place: tuple[str, int], path: str, method: str, body: bytes) -> dict[str, Any]:
+        found = ask(place[0], place[1], path, self.token, method, body, timeout_s=30.0)
+        if found is None:
+            raise RunError(f"no node answers at {place[0]}:{place[1]}; a plan needs all of them")
+        document: dict[str, Any] = found
+        return document

@@ -1,0 +1,115 @@
+"""What a plan holds beside its design: names by id, who wants what, who publishes what; in memory or in a folder.
+
+One format for all uses, a Parquet file a table (docs/FORMATS.md): `topics` (topic), `clients` (client, kind, attached),
+`nodes` (node, zone; only where the input lists them), `wishes` (client, filter, is_learned, is_later), `publishes`
+(client, topic, rate). Rows of the first three are in the order of the ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from coterie.errors import InputError
+from coterie.model import Workload
+
+TOPICS, CLIENTS, NODES, WISHES, PUBLISHES = "topics", "clients", "nodes", "wishes", "publishes"
+TABLE_NAMES = (TOPICS, CLIENTS, NODES, WISHES, PUBLISHES)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedWorkload:
+    """A workload in memory and what its ids mean; `nodes` is empty where nobody named them."""
+
+    workload: Workload
+    topics: pa.Array
+    clients: pa.Array
+    nodes: tuple[str, ...] = ()
+    filters: pa.Array | None = None  # where wishes are more than topics
+    facts: Mapping[str, object] = field(default_factory=dict)  # what is worth saying about the input
+
+    def tables(self) -> dict[str, pa.Table]:
+        """As a plan keeps them; all wishes count as learned and as holding to the end."""
+        demand = self.workload
+        wishes = demand.interests if demand.wishes is None else demand.wishes.of
+        asked = self.topics if self.filters is None else self.filters
+        held = pa.array(np.ones(wishes.pair_count, bool))
+        publishes = np.zeros(len(self.clients), bool)
+        publishes[demand.publications.publisher] = True
+        made = {
+            TOPICS: pa.table({"topic": self.topics}),
+            CLIENTS: pa.table(
+                {
+                    "client": self.clients,
+                    "kind": kinds(publishes, wishes.lengths > 0),
+                    "attached": pa.array(demand.attachment),
+                }
+            ),
+            WISHES: pa.table(
+                {
+                    "client": pa.DictionaryArray.from_arrays(pa.array(wishes.rows), self.clients),
+                    "filter": pa.DictionaryArray.from_arrays(pa.array(wishes.columns), asked),
+                    "is_learned": held,
+                    "is_later": held,
+                }
+            ),
+            PUBLISHES: published(demand, self.clients, self.topics),
+        }
+        if self.nodes:
+            made[NODES] = _nodes(self.nodes, demand)
+        return made
+
+
+def kinds(publishes: NDArray[np.bool_], wants: NDArray[np.bool_]) -> pa.Array:
+    """What each client does."""
+    told = np.where(publishes & wants, "both", np.where(publishes, "publisher", "subscriber"))
+    return pa.array(told.tolist(), pa.string())
+
+
+def published(demand: Workload, clients: pa.Array, topics: pa.Array) -> pa.Table:
+    """Who publishes what how often (per second), by name."""
+    sent = demand.publications
+    return pa.table(
+        {
+            "client": pa.DictionaryArray.from_arrays(pa.array(sent.publisher), clients),
+            "topic": pa.DictionaryArray.from_arrays(pa.array(sent.topic), topics),
+            "rate": pa.array(sent.rate),
+        }
+    )
+
+
+def _nodes(names: Sequence[str], demand: Workload) -> pa.Table:
+    columns = {"node": pa.array(names, pa.string())}
+    if demand.zone_of is not None and demand.zones:
+        columns["zone"] = pa.array(demand.zones, pa.string()).take(pa.array(demand.zone_of))
+    return pa.table(columns)
+
+
+def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def read_table(folder: Path, name: str) -> pa.Table | None:
+    """None where the plan has no such table."""
+    path = folder / f"{name}.parquet"
+    if not path.exists():
+        return None
+    try:
+        return pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(str(path), f"cannot be read: {str(error).splitlines()[0]}") from None
+
+
+def column_of(table: pa.Table | None, column: str, source: str) -> list[str]:
+    """A column as a list; InputError where the table or the column is missing."""
+    if table is None or column not in table.column_names:
+        raise InputError(source, f"has no column {column!r}; plan again with this version")
+    values: list[str] = table.column(column).to_pylist()
+    return values
