@@ -22,7 +22,7 @@ from typing import Any
 
 from bench_broker import wait_open
 from bench_network import free_base
-from coterie.cli.up import arrange
+from coterie.api.running import arrange
 from coterie.runtime.load import Shape, cpu_s, run_load
 from coterie.runtime.sealing import Sealing
 from coterie.systems import system_named

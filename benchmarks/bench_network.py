@@ -31,13 +31,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import nats_mesh
-from coterie.cli.adminclient import ask
-from coterie.cli.console import settings_of
-from coterie.cli.switching import LiveNetwork, change_over, fit
-from coterie.cli.up import ADMIN_OFFSET, LINK_OFFSET, Fleet, arrange
+from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET, NodeProcesses, arrange
 from coterie.model import Publications, Relation, Workload
+from coterie.model.parameters import settings_of
 from coterie.model.store import save_design
-from coterie.pipeline.plans import PlanStore
+from coterie.plans.admin import LiveNetwork, ask
+from coterie.plans.plan import PlanFacts
+from coterie.plans.rollout import change_over, fit
+from coterie.plans.store import PlanStore
 from coterie.protocol.system import System
 from coterie.runtime.client import MqttClient, connect_packet
 from coterie.runtime.tokens import TOKEN_FILE
@@ -133,10 +134,10 @@ def apply_plan(base: int, nodes: int, load: Load, system: System, settings: dict
         save_design(design, place / "design.npz")
         pq.write_table(pa.table({"topic": [f"topic/{one}" for one in range(TOPICS)]}), place / "topics.parquet")
         names = [f"client{one}" for one in range(CLIENTS)]
-        pq.write_table(pa.table({"subscriber": names}), place / "subscribers.parquet")
+        pq.write_table(pa.table({"client": names}), place / "clients.parquet")
 
     network = LiveNetwork([("127.0.0.1", base + ADMIN_OFFSET + node) for node in range(nodes)], TOKEN)
-    change_over(network, fit(store, store.publish("bench", {}, write), network))
+    change_over(network, fit(store.load(store.publish("bench", PlanFacts(system=system.name), write)), network))
     load.home = design.placement.node_of.tolist()
     deadline_s = time.monotonic() + 120
     while time.monotonic() < deadline_s:
@@ -218,7 +219,7 @@ def measure(text: str, nodes: int, placement: str, seed: int, settle_s: float) -
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / TOKEN_FILE).write_text(TOKEN)
         configs = arrange(system, settings, nodes, base, Path(folder), seed, "127.0.0.1")
-        fleet = Fleet(system, configs, [base + ADMIN_OFFSET + node for node in range(nodes)], "127.0.0.1")
+        fleet = NodeProcesses(configs, [base + ADMIN_OFFSET + node for node in range(nodes)], "127.0.0.1")
         try:
             fleet.start()
             fleet.wait_healthy(180.0)

@@ -22,9 +22,9 @@ from pathlib import Path
 from random import Random
 
 from bench_network import free_base
-from coterie.cli.adminclient import ask
-from coterie.cli.console import settings_of
-from coterie.cli.up import ADMIN_OFFSET, Fleet, arrange
+from coterie.api.running import ADMIN_OFFSET, NodeProcesses, arrange
+from coterie.model.parameters import settings_of
+from coterie.plans.admin import ask
 from coterie.runtime.client import MqttClient, connect_packet
 from coterie.runtime.tokens import TOKEN_FILE
 from coterie.systems import system_named
@@ -95,7 +95,7 @@ class Traffic:
 class Faults:
     """What is done to the nodes; everything that is done is undone."""
 
-    def __init__(self, fleet: Fleet, base: int, nodes: int, draw: Random) -> None:
+    def __init__(self, fleet: NodeProcesses, base: int, nodes: int, draw: Random) -> None:
         self.done: Counter[str] = Counter()
         self._fleet, self._base, self._nodes, self._draw = fleet, base, nodes, draw
 
@@ -131,7 +131,7 @@ class Faults:
         await asyncio.to_thread(ask, "127.0.0.1", self._base + ADMIN_OFFSET + node, path, TOKEN, "POST")
 
 
-async def storm(fleet: Fleet, base: int, nodes: int, rounds: int, seed: int) -> list[tuple[str, float]]:
+async def storm(fleet: NodeProcesses, base: int, nodes: int, rounds: int, seed: int) -> list[tuple[str, float]]:
     draw = Random(seed)
     traffic, faults = Traffic(base, nodes, draw), Faults(fleet, base, nodes, draw)
     await traffic.start()
@@ -183,7 +183,7 @@ def main() -> None:
         (Path(folder) / TOKEN_FILE).write_text(TOKEN)
         configs = arrange(system, settings, chosen.nodes, base, Path(folder), chosen.seed, "127.0.0.1")
         admin = [base + ADMIN_OFFSET + node for node in range(chosen.nodes)]
-        fleet = Fleet(system, configs, admin, "127.0.0.1")
+        fleet = NodeProcesses(configs, admin, "127.0.0.1")
         try:
             fleet.start()
             fleet.wait_healthy(120.0)

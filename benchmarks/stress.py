@@ -22,8 +22,8 @@ from pathlib import Path
 from random import Random
 
 from bench_network import free_base
+from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET, NodeProcesses, arrange
 from coterie.broker.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
-from coterie.cli.up import ADMIN_OFFSET, LINK_OFFSET, Fleet, arrange
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
 from coterie.runtime.client import MqttClient, connect_packet
@@ -209,7 +209,7 @@ async def one(base: int, name: str, attack: Callable[[], Awaitable[str]], pid: i
     ]
 
 
-async def run(fleet: Fleet, base: int, scale: float, only: str) -> None:
+async def run(fleet: NodeProcesses, base: int, scale: float, only: str) -> None:
     pid = next(pid for pid, node in fleet.pids.items() if node == 0)
     attacks = Attacks(base, scale)
     attacks.pid = pid
@@ -244,7 +244,7 @@ def main() -> None:
     base = free_base(2)
     with tempfile.TemporaryDirectory() as folder:
         configs = arrange(system, {}, 2, base, Path(folder), 0, "127.0.0.1")
-        fleet = Fleet(system, configs, [base + ADMIN_OFFSET, base + ADMIN_OFFSET + 1], "127.0.0.1")
+        fleet = NodeProcesses(configs, [base + ADMIN_OFFSET, base + ADMIN_OFFSET + 1], "127.0.0.1")
         try:
             fleet.start()
             fleet.wait_healthy(60.0)

@@ -82,11 +82,11 @@ def test_a_trace_can_be_written(tmp_path: Path) -> None:
     [
         (["simulate", "--system", "gossip"], 2, "one of flooding, mesh"),
         (["simulate", "--workload", "nonsense"], 2, "multimodal"),
-        (["simulate", "--nodes", "-4"], 2, "nodes = -4"),
+        (["simulate", "--nodes", "-4"], 2, "nodes: expected"),
         (["simulate", "--nodes", "many"], 2, "--nodes"),
         (["simulate", "--with", "colour=red"], 2, "colour"),
         (["simulate", "--with", "modes"], 2, "NAME=VALUE"),
-        (["simulate", "--set", "leaves=7"], 2, "leaves = 7"),
+        (["simulate", "--set", "leaves=7"], 2, "leaves: expected an even number"),
         (["simulate", "--set", "leaves=x"], 2, "leaves"),
         (["simulate", "--latency", "fast"], 2, "--latency"),
         (["simulate", "--from", "no-such-file.npz"], 3, "no such file"),

@@ -7,9 +7,8 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from coterie.cli.fleetfile import KnownFleet, known_fleet
-from coterie.cli.main import app, load_commands
-from coterie.cli.planning import candidates_of
+from coterie.api.choosing import KnownFleet, candidates_of, known_fleet
+from coterie.cli.main import app
 from coterie.errors import CoterieError
 from coterie.fleets.export.registry import TARGETS
 from tests.fleets.plans import publish_plan
@@ -33,12 +32,6 @@ socket = "sock"
 map = "clients.map"
 unknown = "hub"
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def commands() -> None:
-    for name in ("export", "loop"):
-        load_commands([name])
 
 
 @pytest.fixture
@@ -140,7 +133,7 @@ def test_a_star_is_planned_around_the_hub_of_the_fleet_and_in_its_zones(folder):
 
 
 def test_brokers_that_are_there_are_not_put_in_zones_unless_asked_to():
-    assert KnownFleet().zones(None, is_for_target=False) == 3
+    assert KnownFleet().zones(None, is_for_target=False) is None  # as many as the log assumes
     assert KnownFleet().zones(None, is_for_target=True) == 1
     assert KnownFleet(True).zones(None, is_for_target=False) == 1
     assert KnownFleet(True).zones(2, is_for_target=True) == 2

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli import main, planning, watching
+from coterie.cli import main, watching
 from coterie.errors import ConfigError
+from coterie.pipeline import latesession
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -37,7 +38,7 @@ def coterie(session, monkeypatch, capsys):
         def __getattr__(self, name: str) -> object:
             return (lambda: None) if name == "stop" else getattr(session, name)
 
-    monkeypatch.setattr(planning, "open_session", lambda master: Kept())
+    monkeypatch.setattr(latesession, "_open", lambda master: Kept())
     monkeypatch.setattr(watching, "open_session", lambda master: Kept())
 
     def call(*arguments: str) -> tuple[int, str, str]:
@@ -166,11 +167,11 @@ def test_watch_refuses_what_makes_no_sense(tmp_path, wrong):
     [
         (["nothing.csv"], 3, "nothing.csv"),
         (["people=subs.csv"], 2, "TABLE=PATH"),
-        (["SUBS", "--map", "colour=red"], 2, "a column of subscriptions"),
+        (["SUBS", "--map", "colour=red"], 2, "NAME=COLUMN with a name of"),
         (["SUBS", "--system", "gossip"], 2, "one of flooding, mesh"),
         (["SUBS", "--system", "scribe:wings=2"], 2, "wings"),
-        (["SUBS", "--brokers", "-3"], 2, "brokers = -3"),
-        (["SUBS", "--learn-share", "2"], 2, "learn_share = 2"),
+        (["SUBS", "--brokers", "-3"], 2, "brokers: expected at least 1"),
+        (["SUBS", "--learn-share", "2"], 2, "share: expected a number between 0 and 1"),
         (["SUBS", "--zone", "Mars"], 2, "time zone"),
         (["SUBS", "-s", "scribe", "-s", "scribe"], 2, "each system once"),
         (["--mapping", "no.toml"], 2, "no.toml"),

@@ -49,9 +49,14 @@ def with_command(folder: Path) -> dict[str, str]:
 def run(block: str, folder: Path, environment: dict[str, str]) -> str:
     """What a block of shell commands prints; a command that fails fails the test."""
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block], cwd=folder, env=environment, capture_output=True, text=True,
-        timeout=SECONDS_MAX, check=False,
-    )  # fmt: skip
+        ["bash", "-euo", "pipefail", "-c", block],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS_MAX,
+        check=False,
+    )
     assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

@@ -118,4 +118,4 @@ def test_a_claim(monkeypatch):
     rows = [Row(experiment.id, point, 1, experiment.run(point, 1)) for point in experiment.quick]
     verdicts = [claim.judge(rows).verdict for claim in experiment.claims]
     assert verdicts == [Verdict.REPRODUCED, Verdict.PARTLY], "as the page says"
-    assert module.EXPERIMENTS == [experiment]
+    assert [experiment] == module.EXPERIMENTS

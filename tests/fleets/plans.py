@@ -13,7 +13,8 @@ from coterie.fleets.layout import FleetLayout
 from coterie.model import Publications, Relation, Workload
 from coterie.model.store import save_design
 from coterie.mqtt.topics import filter_matches, split_shared
-from coterie.pipeline.plans import DESIGN, PlanStore
+from coterie.plans.plan import DESIGN, PlanFacts
+from coterie.plans.store import PlanStore
 from coterie.systems import system_named
 from coterie.systems.coterie import place_together
 
@@ -70,7 +71,7 @@ def publish_plan(
             rate=[1.0] * len(sent),
         )  # fmt: skip
 
-    return PlanStore(folder).publish(key, {"system": system}, write)
+    return PlanStore(folder).publish(key, PlanFacts(system=name), write)
 
 
 def _write(path: Path, **columns: list[object]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from coterie.errors import ConfigError, InputError
 from coterie.fleets.fleet import BrokerFleet, fleet_of
 from coterie.fleets.layout import Filters, is_wild, read_layout
-from coterie.pipeline.plans import PlanStore
+from coterie.plans.store import PlanStore
 from tests.fleets.plans import by_hand, publish_plan
 
 WISHES = {"ann": ("a/1", "$share/g/b/+"), "bob": ("a/1", "a/2"), "cyd": ("b/#",)}

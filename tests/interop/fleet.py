@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.cli.up import _nobody_yet
+from coterie.api.running import nobody_yet
 from coterie.model.plan import Slice, slices
 from coterie.runtime.client import MqttClient, connect_packet
 from coterie.runtime.config import NodeConfig, config_of, load_config
@@ -55,7 +55,7 @@ def write_configs(
     system = system_named(system_name)
     ports = free_ports(3 * count)
     settings = settings or {}
-    design = system.plan(_nobody_yet(count), system.configure(settings), seed)
+    design = system.plan(nobody_yet(count), system.configure(settings), seed)
     peers = [{"id": node, "host": "127.0.0.1", "port": ports[node]} for node in range(count)]
     paths = []
     for part in parts or slices(design, version=1):

@@ -9,19 +9,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from coterie.accounting.price import price
-from coterie.cli import switching
 from coterie.cli.applying import apply_command
 from coterie.errors import ConfigError, RunError
 from coterie.model import Publications, Relation, Workload
 from coterie.model.store import save_design
-from coterie.pipeline.plans import PlanStore
+from coterie.plans import rollout
+from coterie.plans.admin import LiveNetwork
+from coterie.plans.orders import PlanPart
+from coterie.plans.plan import PlanFacts
+from coterie.plans.store import PlanStore
 from coterie.runtime import planes
 from coterie.runtime.client import MqttClient
 from coterie.runtime.config import load_config
@@ -46,9 +48,9 @@ def publish_plan(store: PlanStore, system_name: str, homes: list[int], nodes: in
         save_design(design, folder / "design.npz")
         pq.write_table(pa.table({"topic": TOPICS}), folder / "topics.parquet")
         pq.write_table(pa.table({"node": [f"node-{one}" for one in order]}), folder / "nodes.parquet")
-        pq.write_table(pa.table({"subscriber": ["client0", "client1", "client2"]}), folder / "subscribers.parquet")
+        pq.write_table(pa.table({"client": ["client0", "client1", "client2"]}), folder / "clients.parquet")
 
-    facts = {"predicted": msgspec.to_builtins(price(design, workload)), "system": system_name}
+    facts = PlanFacts(system=system_name, predicted=price(design, workload))
     return store.publish(f"{system_name}{homes}{nodes}", facts, write)
 
 
@@ -112,7 +114,7 @@ def test_apply_look_and_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_a_plan_that_cannot_be_built_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = PlanStore(tmp_path / "plans")
     version = publish_plan(store, "scribe", [0, 1, 1], 2)
-    monkeypatch.setattr(switching, "READY_S", 0.3)
+    monkeypatch.setattr(rollout, "READY_S", 0.3)
     monkeypatch.setattr(planes, "QUIET_S", 60.0)
 
     async def main() -> None:
@@ -221,10 +223,10 @@ def test_who_was_down_during_the_switch_follows_when_it_is_back(tmp_path: Path) 
                 network.nodes[node] = fresh
                 return fresh
 
-            live = switching.LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
-            plan = await asyncio.to_thread(switching.fit, store, version, live)
+            live = LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
+            plan = await asyncio.to_thread(rollout.fit, store.load(version), live)
             for node, slice_ in zip(network.nodes, plan.slices, strict=True):
-                node.network.planes.load(planes.PlanPart(generation=1, slice=slice_, settings=plan.settings))
+                node.network.planes.load(PlanPart(generation=1, slice=slice_, settings=plan.plan.settings))
             sleeper = await again(2)
             for node in network.nodes[:2]:
                 node.network.planes.start(1)
@@ -254,16 +256,16 @@ def test_orders_out_of_order_are_refused(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Network(tmp_path / "net", "flooding", 2) as network:
-            live = switching.LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
-            plan = await asyncio.to_thread(switching.fit, store, version, live)
+            live = LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
+            plan = await asyncio.to_thread(rollout.fit, store.load(version), live)
             one = network.nodes[0].network.planes
             with pytest.raises(ConfigError, match="the one that was loaded last"):
                 one.switch(1)
             with pytest.raises(ConfigError, match="the part of node 0"):
-                one.load(planes.PlanPart(generation=1, slice=plan.slices[1]))
+                one.load(PlanPart(generation=1, slice=plan.slices[1]))
             with pytest.raises(ConfigError, match="more than 0"):
-                one.load(planes.PlanPart(generation=0, slice=plan.slices[0]))
-            one.load(planes.PlanPart(generation=4, slice=plan.slices[0]))
+                one.load(PlanPart(generation=0, slice=plan.slices[0]))
+            one.load(PlanPart(generation=4, slice=plan.slices[0]))
             one.drop()
             assert one.document()["next"] is None
             assert not one.hear(7)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli.adminclient import token_of
-from coterie.cli.dashboard import Watcher
 from coterie.cli.top import places_of
+from coterie.dashboard.watching import NetworkWatcher
 from coterie.errors import ConfigError, RunError
+from coterie.runtime.tokens import TOKEN_FILE, read_token
 from tests.interop.test_up import command, free_base
 
 pytestmark = pytest.mark.interop
@@ -23,7 +23,7 @@ def test_a_running_network_in_one_picture(tmp_path: Path) -> None:
     assert network.stdout is not None
     try:
         assert "2 nodes" in network.stdout.readline()
-        watcher = Watcher(places_of(None, "127.0.0.1", base, 2), token_of("", tmp_path / "net"), None)
+        watcher = NetworkWatcher(places_of(None, "127.0.0.1", base, 2), read_token(tmp_path / "net" / TOKEN_FILE), None)
         watcher.start()
         made = watcher.look()
     finally:
@@ -36,6 +36,6 @@ def test_a_running_network_in_one_picture(tmp_path: Path) -> None:
 
 def test_nobody_there_and_nonsense_addresses_are_named() -> None:
     with pytest.raises(RunError, match="is the network up"):
-        Watcher(places_of(["127.0.0.1:1"], "", 0, 1), "", None).start()
+        NetworkWatcher(places_of(["127.0.0.1:1"], "", 0, 1), "", None).start()
     with pytest.raises(ConfigError, match="HOST:PORT"):
         places_of(["nonsense"], "", 0, 1)

@@ -15,8 +15,8 @@ from msgspec.structs import replace as replace_in
 
 from coterie.accounting.price import price
 from coterie.accounting.tally import COPIES, Tally
+from coterie.api.running import nobody_yet
 from coterie.broker.carried import RETAINED_CHANNEL
-from coterie.cli.up import _nobody_yet
 from coterie.model import BrokerGraph, Design, Ledger, Placement, Publications, Relation, Workload
 from coterie.model.plan import slices
 from coterie.model.wires import COTERIE
@@ -50,7 +50,7 @@ CASES = [
 
 
 def nobody() -> Workload:
-    return replace(_nobody_yet(NODES), zone_of=ZONE_OF)
+    return replace(nobody_yet(NODES), zone_of=ZONE_OF)
 
 
 def published() -> list[tuple[int, int]]:

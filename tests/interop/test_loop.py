@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from coterie.cli.adminclient import ask, token_of
-from coterie.cli.up import ADMIN_OFFSET
+from coterie.api.running import ADMIN_OFFSET
+from coterie.plans.admin import ask
 from coterie.runtime.client import MqttClient, connect_packet
+from coterie.runtime.tokens import TOKEN_FILE, read_token
 from tests.interop.test_up import free_base
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -83,7 +84,9 @@ def bill_of(plans: str, base: int, data: str) -> str:
 
 
 def plans_in_force(base: int, data: Path) -> list[tuple[int, str]]:
-    documents = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/plan", token_of("", data)) for node in range(NODES)]
+    documents = [
+        ask("127.0.0.1", base + ADMIN_OFFSET + node, "/plan", read_token(data / TOKEN_FILE)) for node in range(NODES)
+    ]
     return [(one["generation"], one["system"]) for one in documents]
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from coterie.accounting.tally import Tally
+from coterie.api.running import nobody_yet
 from coterie.broker.carried import RETAINED_CHANNEL
-from coterie.cli.up import _nobody_yet
 from coterie.model import Publications, Relation, Workload
 from coterie.model.plan import Slice, slices
 from coterie.protocol.events import Event
@@ -178,7 +178,7 @@ def simulate_same(
 ) -> Tally:
     system = system_named(system_name)
     parameters = system.parameters()
-    first = parts or slices(system.plan(_nobody_yet(5), parameters, 0))
+    first = parts or slices(system.plan(nobody_yet(5), parameters, 0))
     simulation = Simulation(system, parameters, first, seed=0)
     simulation.start()
     for node in range(5):

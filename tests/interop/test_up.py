@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli.up import ADMIN_OFFSET, LINK_OFFSET
+from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET
 from coterie.runtime.tokens import TOKEN_FILE, read_token
 
 pytestmark = pytest.mark.interop
@@ -55,7 +55,7 @@ def test_a_network_with_one_command(tmp_path: Path) -> None:
         token = read_token(tmp_path / "net" / TOKEN_FILE)
         while not subscribed:
             channels = subprocess.run(
-                [sys.executable, "-c", f"from coterie.cli.adminclient import ask; import json; "
+                [sys.executable, "-c", f"from coterie.plans.admin import ask; import json; "
                  f"print(json.dumps(ask('127.0.0.1', {base + ADMIN_OFFSET}, '/channels', '{token}')))"],
                 capture_output=True, check=True,
             )  # fmt: skip

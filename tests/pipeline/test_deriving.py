@@ -15,10 +15,10 @@ from coterie.errors import ConfigError, InputError
 from coterie.model.store import load_workload
 from coterie.pipeline import brokers, job
 from coterie.pipeline.mapping import Source
-from coterie.pipeline.plans import PlanStore
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import write_part
 from coterie.pipeline.windows import WindowChoices
+from coterie.plans.store import PlanStore
 from coterie.systems import SYSTEMS
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]

@@ -16,8 +16,8 @@ import pytest
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline import job
 from coterie.pipeline.mapping import Source
-from coterie.pipeline.plans import PlanStore
 from coterie.pipeline.windows import WindowChoices
+from coterie.plans.store import PlanStore
 from coterie.systems import SYSTEMS
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -86,10 +86,11 @@ def test_the_plan_is_published_once_with_names_and_bill(finished):
     folder, outcome = finished
     store = PlanStore(folder / "out")
     assert [job.publish_plan(outcome, store) for _ in range(2)] == [1, 1]
-    manifest = store.manifest(1)
-    assert manifest["system"] == outcome.chosen.system
-    assert manifest["later"]["dissemination"]["wanted"] == outcome.chosen.later.dissemination.wanted
-    design = store.design(1)
+    plan = store.load(1)
+    assert plan.system == outcome.chosen.system
+    assert plan.facts.later == outcome.chosen.later
+    assert plan.facts.now == outcome.against.later
+    design = plan.design
     topics = pq.read_table(store.folder(1) / "topics.parquet")["topic"].to_pylist()
     assert len(topics) == design.channels.topics.column_count == outcome.facts["topics"]
     people = pq.read_table(store.folder(1) / "subscribers.parquet")["subscriber"].to_pylist()

@@ -23,10 +23,12 @@ from coterie.model import Channels, Relation
 from coterie.pipeline import checkpoints, features, forecasts, journal, reconfiguration, watch
 from coterie.pipeline.checkpoints import Checkpoints
 from coterie.pipeline.planning import Candidate
-from coterie.pipeline.plans import PlanStore
 from coterie.pipeline.reconfiguration import DecisionRules, change_cost, difference
 from coterie.pipeline.streamstate import CHANGES, COUNTS, SAMPLE, Observed, Span, StreamState
 from coterie.pipeline.watch import Watch, WatchLock
+from coterie.plans.fitting import brought_over, renumbered
+from coterie.plans.plan import Plan
+from coterie.plans.store import PlanStore
 from coterie.systems import SYSTEMS
 from coterie.systems.dynatops.monitoring import reconfiguration_cost
 
@@ -287,31 +289,31 @@ def test_filters_and_groups_come_to_what_is_published():
 
 
 @pytest.mark.parametrize("name", ["flooding", "scribe", "tamara", "dynatops", "spidercast"])
-def test_an_older_design_can_be_adopted_for_other_topics_and_subscribers(tmp_path, name):
+def test_an_older_design_can_be_adopted_for_other_topics_and_subscribers(name):
     if name not in SYSTEMS:
         pytest.skip(f"there is no system {name} here")
     before, after = expected_after(7), expected_after(15)
     assert before.topics != after.topics
-    before.write_names(tmp_path)
     system = SYSTEMS[name]
     design = system.plan(before.workload, seed=1)
-    moved = forecasts.brought_over(design, tmp_path, after)
+    plan = Plan.of(design, before.named)
+    moved = brought_over(plan, after.named)
     adopted = system.adopt(moved, after.workload, seed=1)
     bill = reconfiguration.price(adopted, after.workload)
     assert bill.loss.lost == 0
     assert bill.loss.owed > 0
-    same = forecasts.brought_over(design, tmp_path, before)
+    same = brought_over(plan, before.named)
     assert difference(same, design, before) == (0, 0)
     assert difference(adopted, system.plan(after.workload, seed=1), after)[0] <= len(NODES)
 
 
 def test_clusters_keep_their_topics_under_new_numbers():
     old = Channels(Relation.from_rows([[0], [1], [2], [0, 2], [1]], 3)).topics
-    found = forecasts._renumbered(old, ["b", "c", "d"], ["a", "b", "d"])
+    found = renumbered(old, ["b", "c", "d"], ["a", "b", "d"])
     assert [found.row(row).tolist() for row in range(found.row_count)] == [[0], [1], [2], [1, 2]]
-    plain = forecasts._renumbered(Relation.from_rows([[0, 1], [2]], 3), ["b", "c", "d"], ["a", "b", "d"])
+    plain = renumbered(Relation.from_rows([[0, 1], [2]], 3), ["b", "c", "d"], ["a", "b", "d"])
     assert [plain.row(row).tolist() for row in range(plain.row_count)] == [[1], [2], [0]]
-    whole = forecasts._renumbered(Relation.from_rows([[0, 1, 2]], 3), ["b", "c", "d"], ["a", "b"])
+    whole = renumbered(Relation.from_rows([[0, 1, 2]], 3), ["b", "c", "d"], ["a", "b"])
     assert [whole.row(row).tolist() for row in range(whole.row_count)] == [[0, 1]]
 
 
@@ -347,10 +349,7 @@ def run(tmp_path: Path, take: list[int], **choices) -> list:
 
 def published(tmp_path: Path) -> list[tuple]:
     store = PlanStore(tmp_path / "out")
-    return [
-        (version, store.manifest(version)["key"], store.manifest(version)["design_digest"])
-        for version in store.versions()
-    ]
+    return [(version, store.facts(version).key, store.facts(version).design_digest) for version in store.versions()]
 
 
 def test_every_decision_says_why(tmp_path, local):
@@ -372,7 +371,7 @@ def test_every_decision_says_why(tmp_path, local):
     assert kinds["the change saves more than it costs"]
     store = PlanStore(tmp_path / "out")
     assert store.current() == told[-1].plan == sum(decision.is_published for decision in told)
-    assert store.manifest(told[-1].plan)["decision"]["window"] < told[-1].window + 1
+    assert store.facts(told[-1].plan).decision["window"] < told[-1].window + 1
 
 
 def test_a_high_beta_saves_the_computation(tmp_path, local):
@@ -448,7 +447,7 @@ def test_a_plan_that_somebody_else_went_back_to_is_the_one_that_counts(tmp_path,
         one.take(listed[later], later)
     assert told[count].is_published  # 2 is still worth it, so it is published again
     assert told[count].plan == 3
-    assert one.store.manifest(2)["design_digest"] == one.store.manifest(3)["design_digest"]
+    assert one.store.facts(2).design_digest == one.store.facts(3).design_digest
 
 
 def test_a_new_node_needs_a_new_plan(tmp_path, local):

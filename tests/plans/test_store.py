@@ -8,9 +8,12 @@ import pytest
 
 from coterie.errors import InputError
 from coterie.model.store import save_design
-from coterie.pipeline.plans import CURRENT, DESIGN, PlanStore
+from coterie.plans.plan import DESIGN, PlanFacts
+from coterie.plans.store import CURRENT, PlanStore
 from coterie.systems import SYSTEMS
 from tests.conftest import small_workload
+
+FACTS = PlanFacts(system="flooding")
 
 
 class Killed(BaseException):
@@ -30,16 +33,16 @@ def write(design):
 def test_versions_count_up_and_the_last_one_is_current(tmp_path, write, design):
     store = PlanStore(tmp_path)
     assert (store.current(), store.versions(), store.find("a")) == (None, [], None)
-    assert store.publish("a", {"why": "first"}, write) == 1
-    assert store.publish("b", {}, write) == 2
+    assert store.publish("a", PlanFacts(system="flooding", because="first"), write) == 1
+    assert store.publish("b", FACTS, write) == 2
     assert (store.current(), store.versions(), store.find("a")) == (2, [1, 2], 1)
-    assert store.manifest(1)["why"] == "first"
-    assert store.design(2).overlay.links == design.overlay.links
+    assert store.facts(1).because == "first"
+    assert store.load(2).design.overlay.links == design.overlay.links
 
 
 def test_the_same_key_is_published_once(tmp_path, write):
     store = PlanStore(tmp_path)
-    assert [store.publish("a", {}, write) for _ in range(3)] == [1, 1, 1]
+    assert [store.publish("a", FACTS, write) for _ in range(3)] == [1, 1, 1]
     assert store.versions() == [1]
 
 
@@ -48,7 +51,7 @@ def test_a_publisher_killed_anywhere_leaves_the_old_plan_current_and_publishes_o
     tmp_path, write, monkeypatch, moment
 ):
     store = PlanStore(tmp_path)
-    store.publish("old", {}, write)
+    store.publish("old", FACTS, write)
 
     def die(*_: object) -> None:
         raise Killed
@@ -67,12 +70,12 @@ def test_a_publisher_killed_anywhere_leaves_the_old_plan_current_and_publishes_o
         with pytest.raises(Killed):
             store.publish(
                 "new",
-                {},
+                FACTS,
                 die_in_write if moment == "in write" else lambda folder: (folder / DESIGN).write_bytes(b"x"),
             )
     assert store.current() == 1
     written: list[Path] = []
-    version = store.publish("new", {}, lambda folder: (written.append(folder), write(folder))[1])
+    version = store.publish("new", FACTS, lambda folder: (written.append(folder), write(folder))[1])
     assert (version, store.current(), store.versions()) == (2, 2, [1, 2])
     assert bool(written) == ("CURRENT" not in moment)  # a complete version is taken up, not made again
     assert not list((tmp_path / "plans").glob(".unfinished-*"))
@@ -80,40 +83,40 @@ def test_a_publisher_killed_anywhere_leaves_the_old_plan_current_and_publishes_o
 
 def test_a_changed_design_is_refused(tmp_path, write):
     store = PlanStore(tmp_path)
-    version = store.publish("a", {}, write)
+    version = store.publish("a", FACTS, write)
     path = store.folder(version) / DESIGN
     path.write_bytes(path.read_bytes()[:-1] + b"!")
     with pytest.raises(InputError, match="not the design that plan 1 was published with"):
-        store.design(version)
+        _ = store.load(version).design
     path.unlink()
     with pytest.raises(InputError, match="missing"):
-        store.design(version)
+        _ = store.load(version).design
 
 
 def test_going_back_is_one_move_and_only_to_what_exists(tmp_path, write):
     store = PlanStore(tmp_path)
-    store.publish("a", {}, write)
-    store.publish("b", {}, write)
+    store.publish("a", FACTS, write)
+    store.publish("b", FACTS, write)
     store.make_current(1)
     assert (store.current(), store.versions()) == (1, [1, 2])
-    assert store.publish("c", {}, write) == 3
+    assert store.publish("c", FACTS, write) == 3
     with pytest.raises(InputError, match="no plan 9; there are: 1, 2, 3"):
         store.make_current(9)
 
 
 def test_a_damaged_store_says_what_is_wrong(tmp_path, write):
     store = PlanStore(tmp_path)
-    store.publish("a", {}, write)
+    store.publish("a", FACTS, write)
     (tmp_path / "plans" / CURRENT).write_text("one\n")
     with pytest.raises(InputError, match="does not hold a version number"):
         store.current()
     (store.folder(1) / "manifest.json").write_text("{")
     with pytest.raises(InputError, match="is damaged"):
-        store.manifest(1)
+        store.facts(1)
 
 
 def test_a_plan_without_a_design_is_not_published(tmp_path):
     store = PlanStore(tmp_path)
     with pytest.raises(InputError, match=r"design\.npz: is missing"):
-        store.publish("a", {}, lambda folder: None)
+        store.publish("a", FACTS, lambda folder: None)
     assert (store.versions(), store.current()) == ([], None)

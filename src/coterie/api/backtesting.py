@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.api.logs import Log, Report
 from coterie.errors import ConfigError
 from coterie.model.prices import EXAMPLE, Prices, read_prices
 from coterie.pipeline.backtest import Backtest, BacktestChoices, Trial, run_backtest
 from coterie.pipeline.backtest_report import page_of, rests_on, sentences
-
-if TYPE_CHECKING:
-    from coterie.pipeline.page import Page
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,7 +31,7 @@ class PastRun:
         told = [line for trial in self.trials for line in sentences(trial, self.found.facts, self.prices)]
         return [*told, *rests_on(self.found.facts, self.prices)]
 
-    def report(self) -> Page:
+    def report(self) -> Any:
         return page_of(self.found, self.prices)
 
     def __repr__(self) -> str:

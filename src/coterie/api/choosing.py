@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from coterie.errors import ConfigError
+from coterie.model.parameters import settings_of
 from coterie.model.wires import COTERIE
 from coterie.pipeline.planning import Candidate
 from coterie.systems import SYSTEMS, system_named
@@ -21,17 +21,6 @@ RUNNING = {
     "vernemq": ("mesh", "mqtt"),
     "mosquitto": ("star", "mqtt"),
 }
-
-
-def settings_of(pairs: Sequence[str], option: str) -> dict[str, Any]:
-    """`name=value` words as settings."""
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not name:
-            raise ConfigError(option, pair, "NAME=VALUE, for example --set leaves=8")
-        settings[name.strip().replace("-", "_")] = value.strip()
-    return settings
 
 
 def candidates_of(systems: Sequence[str] | Mapping[str, Mapping[str, object]] | None) -> list[Candidate]:

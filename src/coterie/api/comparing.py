@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from coterie.api.choosing import expressed, known_fleet, running_now, with_now
 from coterie.api.logs import LATER, LEARN, Log, Report
@@ -35,9 +36,6 @@ from coterie.plans.plan import Plan, PlanFacts
 from coterie.plans.store import PlanStore
 from coterie.plans.tables import NamedWorkload
 from coterie.systems import SYSTEMS
-
-if TYPE_CHECKING:
-    from coterie.pipeline.page import Page
 
 Systems = Sequence[str] | Mapping[str, Mapping[str, object]]
 
@@ -78,9 +76,9 @@ class Comparison:
             one.name: Bill(
                 one.name,
                 one.later,
-                now and now.later,
+                None if now is None else now.later,
                 one.later_bound,
-                now and now.name,
+                None if now is None else now.name,
                 self.prices,
                 0 if facts["is_peers"] else int(facts["nodes"]),
                 int(facts["clients"]),
@@ -102,8 +100,8 @@ class Comparison:
             about=dict(self.outcome.facts),
             predicted=entry.learn,
             later=entry.later,
-            now=now and now.later,
-            against=now and now.name,
+            now=None if now is None else now.later,
+            against=None if now is None else now.name,
             told=tuple(self.sentences) if entry is self.best else (),
             because=f"fewest bytes between brokers on the later window, of {len(self.outcome.priced)} designs",
         )
@@ -118,7 +116,7 @@ class Comparison:
         return load_design(design_file(home, entry.system, entry.placement))
 
     def publish(self, folder: str | Path | None = None) -> Plan:
-        """The best design as the current version of the plans in `folder`; the same from the same data is one version."""
+        """The best design as the current plan in `folder`; the same from the same data is one version."""
         if self.best is None:
             raise InputError(self.outcome.name, "no system serves everybody on the later window; nothing to publish")
         if self.designs is not None:
@@ -128,7 +126,7 @@ class Comparison:
         store = PlanStore(self.outcome.folder if folder is None else Path(folder))
         return store.load(publish_plan(self.outcome, store, self.sentences))
 
-    def report(self, unit_s: float = 3600.0, unit: str = "hour") -> Page:
+    def report(self, unit_s: float = 3600.0, unit: str = "hour") -> Any:
         """The page to send on; `.write(path)` writes it."""
         from coterie.pipeline.report import comparison
 
@@ -138,7 +136,7 @@ class Comparison:
         """A row for each design: copies, bytes, hops ... per second on the later window."""
         import pandas
 
-        rows = {name: dict((what, value) for what, value, _, _ in bill.rows()) for name, bill in self.bills.items()}
+        rows = {name: {what: value for what, value, _, _ in bill.rows()} for name, bill in self.bills.items()}
         return pandas.DataFrame(rows).T
 
     def plot(self, ax: Any = None, most: int = 12) -> Any:
@@ -294,7 +292,7 @@ class _InMemory:
             return Rolled()
         pair = [self._asked(against, STAY), self._asked(chosen, chosen.placement)]
         learned, later = [], []
-        for first, second in zip(made[:-1], made[1:], strict=True):
+        for first, second in pairwise(made):
             bills = [self._priced(one, first.workload, second.workload) for one in pair]
             if not all(one.learn and one.later for one in bills):
                 return Rolled()

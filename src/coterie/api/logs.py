@@ -195,7 +195,9 @@ def read_log(
         found = _of_frames(frames, columns or {}, name or "log", time_unit, zone, topics == "plain")
         return replace(found, brokers=brokers, zones=zones, is_peers=peers)
     words = [f"{key}={value}" for key, value in (columns or {}).items()]
-    request = request_of(_inputs(given), words, mapping and Path(mapping), time_unit, zone, peers, topics)
+    request = request_of(
+        _inputs(given), words, None if mapping is None else Path(mapping), time_unit, zone, peers, topics
+    )
     request = replace(request, name=name or request.name, strict=strict)
     return Log(
         request.name,

@@ -35,7 +35,7 @@ F64 = NDArray[np.float64]
 def windows_of(
     tables: Tables, name: str, shares: Sequence[float], choices: WindowChoices, is_plain: bool
 ) -> list[NamedWorkload]:
-    """The log cut where these shares of its publications have happened: one window more than shares, over one id space."""
+    """The log cut where these shares of its publications have happened: a window more than shares, same ids."""
     if not len(tables["subscriptions"]):
         raise InputError(name, "holds no subscriptions: not one row was found")
     windows = _cut(tables, shares)

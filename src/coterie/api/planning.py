@@ -66,7 +66,7 @@ def plan(
 
 def load_plan(folder: str | Path, version: int | None = None) -> Plan:
     """A plan of the store in `folder` (what `plan.save`, `coterie plan` and `coterie watch` write): the current one."""
-    return PlanStore(Path(folder)).load(version)
+    return PlanStore.at(Path(folder)).load(version)
 
 
 def price(
@@ -91,7 +91,7 @@ def price(
 
     demand = named(log_of(log) if isinstance(log, Workload) else log)
     workload, counted = demand.workload, wire_named(wire)
-    design = what if isinstance(what, Design) else _designed(what, workload, settings or {}, seed)
+    design = what if isinstance(what, Design) else design_of(what, workload, settings or {}, seed)
     _check_fit(design, workload)
     brokers = 0 if workload.is_peer_network else workload.node_count
     return Bill(
@@ -106,7 +106,8 @@ def price(
     )
 
 
-def _designed(name: str, workload: Workload, settings: Mapping[str, object], seed: int) -> Design:
+def design_of(name: str, workload: Workload, settings: Mapping[str, object], seed: int) -> Design:
+    """What a system makes of a workload."""
     candidate = candidates_of([name])[0]
     parameters = candidate.system.configure(settings) if settings else candidate.parameters
     return candidate.system.plan(workload, parameters, seed)

@@ -38,7 +38,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the terminal is gone:
 
 
 class RunningNetwork:
-    """The nodes that run, by their admin interfaces. `apply` changes them over to a plan, `bill` says what they cost."""
+    """Nodes that run, by their admin interfaces. `apply` changes them over to a plan, `bill` says what they cost."""
 
     def __init__(
         self, places: Sequence[tuple[str, int]], token: str = "", stop: Callable[[], None] | None = None
@@ -64,7 +64,7 @@ class RunningNetwork:
 
     def follow(self, folder: str | Path, told: Told = silent, failed: Told = silent) -> None:
         """Until interrupted: apply every plan that is published in this folder."""
-        follow(PlanStore(Path(folder)), self.live, told, failed)
+        follow(PlanStore.at(Path(folder)), self.live, told, failed)
 
     def bill(self, plan: Plan | None = None, over_s: float = 0.0) -> SideBySide | dict[str, float]:
         """What the nodes counted, per second, since the plan is in force or over the coming seconds.
@@ -173,10 +173,18 @@ def arranged(
     if plan is not None:
         parts = [_in_words(part, plan.topics) for part in plan.slices()]
     else:
-        parts = slices(chosen.plan(_nobody_yet(count), parameters, seed), version=1)
+        parts = slices(chosen.plan(nobody_yet(count), parameters, seed), version=1)
     names = plan.nodes if plan is not None else None
     configs = _arrange(chosen, told, parts, base_port, data, seed, host, names)
     return NodeProcesses(configs, [port for _, port in places_from(host, base_port, count)], host)
+
+
+def arrange(
+    system: System, settings: Mapping[str, Any], nodes: int, base_port: int, data: Path, seed: int, host: str
+) -> list[Path]:
+    """The configurations of a network that begins without a plan for anybody."""
+    parts = slices(system.plan(nobody_yet(nodes), system.configure(settings), seed), version=1)
+    return _arrange(system, settings, parts, base_port, data, seed, host, None)
 
 
 def _in_words(part: Slice, topics: Sequence[str]) -> Slice:
@@ -266,7 +274,7 @@ def _toml(value: object) -> str:
     return text if is_plain else msgspec.json.encode(text).decode()
 
 
-def _nobody_yet(nodes: int) -> Workload:
+def nobody_yet(nodes: int) -> Workload:
     """A workload without interest: at the start nobody has subscribed."""
     everyone = np.arange(nodes, dtype=np.int32)
     empty = np.zeros(0, np.int32)

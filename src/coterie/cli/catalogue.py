@@ -2,46 +2,64 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 
+from coterie.api import lists
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, table
-from coterie.systems import SYSTEMS, system_named
-from coterie.workloads import WORKLOADS, kind_of
 
+SCHEMA = 1
 Name = Annotated[str | None, typer.Argument(help="Show the parameters of this one.")]
 
 
 def systems_command(name: Name = None, as_json: Json = False) -> None:
-    """List the systems, or the parameters of one."""
-    _show("systems", SYSTEMS, system_named(name) if name else None, as_json)
+    """List the systems, or the parameters of one.
+
+    Examples:
+      coterie systems
+      coterie systems coterie
+    """
+    if name is None:
+        _show_all("systems", lists.list_systems(), as_json)
+    else:
+        _show_one(lists.system(name), as_json)
 
 
 def workloads_command(name: Name = None, as_json: Json = False) -> None:
-    """List the workload generators, or the parameters of one."""
-    _show("workloads", WORKLOADS, kind_of(name) if name else None, as_json)
+    """List the workload generators, or one's parameters.
+
+    Examples:
+      coterie workloads
+      coterie workloads multimodal
+    """
+    if name is None:
+        _show_all("workloads", lists.list_workloads(), as_json)
+    else:
+        _show_one(lists.workload_kind(name), as_json)
 
 
-def _show(what: str, registry: dict[str, Any], one: Any, as_json: bool) -> None:
-    if one is not None:
-        _show_parameters(one, as_json)
-        return
-    listed = [{"name": entry.name, "title": entry.title, "paper": entry.paper} for entry in registry.values()]
+def _show_all(what: str, listed: lists.Catalogue, as_json: bool) -> None:
     if as_json:
-        print_json(listed)
+        rows = [{"name": one.name, "title": one.title, "paper": one.paper} for one in listed.values()]
+        print_json({"schema": SCHEMA, what: rows})
         return
-    rows = [[entry["name"], entry["title"], entry["paper"]] for entry in listed]
-    out.print(table(what, ["name", "what it is", "from"], rows, right_from=3))
+    out.print(table(what, ["name", "what it is", "from"], [[*_row(one)] for one in listed.values()], right_from=3))
     out.print(f"\n'coterie {what} NAME' shows the parameters of one")
 
 
-def _show_parameters(entry: Any, as_json: bool) -> None:
-    defaults = [(field.name, field.default) for field in msgspec.structs.fields(entry.parameters)]
+def _row(one: lists.Listed) -> tuple[str, str, str]:
+    return one.name, one.title, one.paper
+
+
+def _show_one(one: lists.Listed, as_json: bool) -> None:
     if as_json:
-        print_json({"name": entry.name, "title": entry.title, "paper": entry.paper, "parameters": dict(defaults)})
+        told = {"name": one.name, "title": one.title, "paper": one.paper}
+        defaults = {each.name: each.default for each in one.parameters}
+        meanings = {each.name: each.meaning for each in one.parameters}
+        print_json({"schema": SCHEMA, **told, "parameters": defaults, "meanings": meanings})
         return
-    rows = [[name, str(default)] for name, default in defaults]
-    out.print(table(f"{entry.name}: {entry.title} ({entry.paper})", ["parameter", "default"], rows))
+    rows = [[each.name, str(each.default), each.meaning] for each in one.parameters]
+    title = f"{one.name}: {one.title} ({one.paper})"
+    out.print(table(title, ["parameter", "default", "meaning"], rows, right_from=3))

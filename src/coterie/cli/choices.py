@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.console import settings_of
 from coterie.errors import ConfigError
 from coterie.model import Workload
 from coterie.model.latency import Latency
+from coterie.model.parameters import settings_of
 from coterie.model.store import load_workload
 from coterie.workloads import make_workload
 from coterie.workloads.traces import latency_ms
@@ -71,7 +71,9 @@ def chosen_latency(model: str, workload: Workload) -> Latency:
             return Latency.matrix(latency_ms() / 2)  # the trace holds round trips
         if kind == "distance":
             if workload.coordinates is None:
-                raise ConfigError("--latency", model, f"workload {workload.name} has no coordinates; give milliseconds")
+                raise ConfigError(
+                    "--latency", model, f"milliseconds, because workload {workload.name} has no coordinates"
+                )
             return Latency.distance(workload.coordinates, float(value or 0.1))
         return Latency.constant(float(kind))
     except ValueError:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
-import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 if sys.stdout is None:  # closed by whoever started us: what is said is said to nobody
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115
@@ -22,24 +23,77 @@ out = Console(highlight=False, width=WIDTH)
 err = Console(stderr=True, highlight=False)
 
 Report = Callable[[str, float], None]
+# Stages of a run over a log and the share of the time that each takes, for the time that is left.
+LOG_STAGES = {"tables": 0.2, "workloads": 0.3, "designs": 0.3, "rolling": 0.2}
+PATIENCE_S = 2.0  # nobody is left without a word for longer
 
 
 def print_json(value: object) -> None:
     """One JSON document on standard output, keys sorted, so that equal results are equal bytes."""
+    import msgspec
+
     encoded = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
     sys.stdout.write(encoded.decode() + "\n")
 
 
 @contextmanager
-def progress(title: str, is_quiet: bool) -> Iterator[Report]:
-    """A bar on standard error while work goes on; nothing where nobody would see it."""
-    if is_quiet or not err.is_terminal:
+def progress(title: str, is_quiet: bool, stages: Mapping[str, float] | None = None) -> Iterator[Report]:
+    """How far it is and how long it will take, on standard error; without a terminal a line for each stage that lasts.
+
+    `report(stage, share)` says how far a stage is. With `stages` (name -> its part of the whole) the bar is about all
+    of them; it never comes to an end before the work does.
+    """
+    pace = Pace(stages or {})
+    if is_quiet:
         yield lambda stage, share: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err, transient=True) as bar:
-        task = bar.add_task(title, total=1.0)
-        yield lambda stage, share: bar.update(task, description=f"{title}: {stage}", completed=share)
+    elif not err.is_terminal:
+        yield _lines(title, pace)
+    else:
+        from coterie.cli.bar import bar
+
+        with bar(err, title, pace) as report:
+            yield report
+
+
+class Pace:
+    """From stages and shares to how much of the whole is done and how many seconds are left."""
+
+    def __init__(self, stages: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:
+        self._stages, self._clock = stages, clock
+        self._began_s = self._told_s = clock()
+        self.share = 0.0
+
+    def tell(self, stage: str, share: float) -> None:
+        done = share
+        if stage in self._stages:
+            names = list(self._stages)
+            before = sum(self._stages[name] for name in names[: names.index(stage)])
+            done = before + self._stages[stage] * share
+        if done > self.share:
+            self.share, self._told_s = min(done, 0.99), self._clock()
+
+    @property
+    def elapsed_s(self) -> float:
+        return self._clock() - self._began_s
+
+    def left_s(self) -> float | None:
+        """None as long as too little is done to say."""
+        if self.share < 0.05 or self.elapsed_s < 1.0:
+            return None
+        whole_s = (self._told_s - self._began_s) / self.share
+        return max(whole_s - self.elapsed_s, 0.0)
+
+
+def _lines(title: str, pace: Pace) -> Report:
+    told = {"stage": ""}
+
+    def report(stage: str, share: float) -> None:
+        pace.tell(stage, share)
+        if stage != told["stage"] and pace.elapsed_s >= PATIENCE_S:
+            told["stage"] = stage
+            err.print(f"{title}: {stage} ({pace.elapsed_s:.0f} s so far)", soft_wrap=True)
+
+    return report
 
 
 def number(value: float) -> str:
@@ -50,27 +104,38 @@ def number(value: float) -> str:
 
 
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right_from: int = 1) -> Table:
-    built = Table(title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False)
+    """Numbers (the columns on the right) are never cut or broken; text wraps."""
+    from rich.table import Table
+
+    built = Table(
+        title=title, title_justify="left", title_style="bold", header_style="bold", box=None, pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )  # fmt: skip
     for index, name in enumerate(header):
-        built.add_column(name, justify="right" if index >= right_from else "left")
+        is_number = index >= right_from
+        built.add_column(name, justify="right" if is_number else "left", no_wrap=is_number, overflow="fold")
     for row in rows:
         built.add_row(*row)
     return built
 
 
-def settings_of(pairs: Sequence[str], option: str) -> dict[str, Any]:
-    """`name=value` pairs of a repeatable option."""
-    from coterie.errors import ConfigError
-
-    settings: dict[str, Any] = {}
-    for pair in pairs:
-        name, separator, value = pair.partition("=")
-        if not separator or not name:
-            raise ConfigError(option, pair, "NAME=VALUE, for example --set leaves=8")
-        settings[name.strip().replace("-", "_")] = value.strip()
-    return settings
-
-
 def flat(ledgers: Mapping[str, Mapping[str, float]], wanted: Sequence[str]) -> list[list[str]]:
     """Rows of a ledger table: one per column name, one cell per ledger."""
     return [[name, *(number(ledger[name]) for ledger in ledgers.values())] for name in wanted]
+
+
+def print_wide(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table that is cut into several, each with the first column, where the terminal is too narrow for one."""
+    widths = [max(len(line[at]) for line in [header, *rows]) + 1 for at in range(len(header))]
+    first, last = 1, 1
+    while first < len(header):
+        room = out.width - widths[0]
+        last = first
+        while last < len(header) and (room := room - widths[last]) >= 0:
+            last += 1
+        last = max(last, first + 1)
+        pick = [0, *range(first, last)]
+        out.print(
+            table(title if first == 1 else "", [header[at] for at in pick], [[row[at] for at in pick] for row in rows])
+        )
+        first = last

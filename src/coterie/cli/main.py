@@ -1,4 +1,4 @@
-"""The `coterie` command: the only place that wires layers together and the only one that prints."""
+"""The `coterie` command: it wires the library to a terminal and prints; what it does is in `coterie.api`."""
 
 from __future__ import annotations
 
@@ -9,65 +9,109 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from coterie import __version__
 from coterie.cli.console import err, out
 from coterie.errors import CoterieError, InputError
 
-# Command -> where it is. A module is imported when its command is run (or when help lists them all): nobody who
-# publishes a message should wait for Spark.
+
+class CommandEntry(NamedTuple):
+    """Where a command is and what the list says of it: its first sentence, which a test compares."""
+
+    place: str
+    says: str
+    panel: str
+
+
+PLANNING, FLEET, NETWORK, LAB, HELP = "Plan", "The brokers you have", "Our nodes", "Laboratory", "Help"
+
+# A module is imported when its command is run: nobody who publishes a message or asks for help waits for Spark.
 COMMANDS = {
-    "compare": "planning:compare_command",
-    "plan": "planning:plan_command",
-    "backtest": "backtesting:backtest_command",
-    "observe": "observing:observe_command",
-    "watch": "watching:watch_command",
-    "reproduce": "reproducing:reproduce_command",
-    "simulate": "simulating:simulate_command",
-    "price": "pricing:price_command",
-    "prices": "prices:prices_command",
-    "systems": "catalogue:systems_command",
-    "workloads": "catalogue:workloads_command",
-    "up": "up:up_command",
-    "node": "node:node_command",
-    "apply": "applying:apply_command",
-    "export": "exporting:export_command",
-    "loop": "looping:loop_command",
-    "pub": "pubsub:pub_command",
-    "sub": "pubsub:sub_command",
-    "bench": "bench:bench_command",
-    "top": "top:top_command",
-    "reload": "reloading:reload_command",
-    "dashboard": "dashboard:dashboard_command",
-    "doctor": "doctor:doctor_command",
+    "compare": CommandEntry(
+        "planning:compare_command", "What would I save? All systems on a log, side by side.", PLANNING
+    ),
+    "plan": CommandEntry("planning:plan_command", "Compare, and publish the cheapest design as a plan.", PLANNING),
+    "backtest": CommandEntry(
+        "backtesting:backtest_command", "Run through a log window by window, moves included.", PLANNING
+    ),
+    "watch": CommandEntry("watching:watch_command", "Follow a journal; publish a new plan when it pays.", PLANNING),
+    "prices": CommandEntry("prices:prices_command", "Print an example price file, or check one.", PLANNING),
+    "observe": CommandEntry("observing:observe_command", "Write down what the brokers you have are doing.", FLEET),
+    "export": CommandEntry("exporting:export_command", "Turn a plan into configuration for them.", FLEET),
+    "loop": CommandEntry("looping:loop_command", "Observe, plan and apply, again and again.", FLEET),
+    "up": CommandEntry("up:up_command", "Start a network of nodes on this machine.", NETWORK),
+    "node": CommandEntry("node:node_command", "Run one node.", NETWORK),
+    "apply": CommandEntry("applying:apply_command", "Switch a running network to a plan.", NETWORK),
+    "pub": CommandEntry("pubsub:pub_command", "Publish messages.", NETWORK),
+    "sub": CommandEntry("pubsub:sub_command", "Subscribe and print what comes.", NETWORK),
+    "top": CommandEntry("top:top_command", "A live table of the nodes.", NETWORK),
+    "dashboard": CommandEntry("dashboard:dashboard_command", "The web page of a running network.", NETWORK),
+    "reload": CommandEntry("reloading:reload_command", "Have nodes read their configuration again.", NETWORK),
+    "bench": CommandEntry("bench:bench_command", "Load a broker and measure it.", NETWORK),
+    "simulate": CommandEntry("simulating:simulate_command", "Run a system's protocol in virtual time.", LAB),
+    "price": CommandEntry("pricing:price_command", "Plan with any systems on a generated workload.", LAB),
+    "reproduce": CommandEntry("reproducing:reproduce_command", "Run the papers' experiments.", LAB),
+    "systems": CommandEntry("catalogue:systems_command", "List the systems, or the parameters of one.", HELP),
+    "workloads": CommandEntry(
+        "catalogue:workloads_command", "List the workload generators, or one's parameters.", HELP
+    ),
+    "doctor": CommandEntry("doctor:doctor_command", "Check the installation.", HELP),
 }
 
 INTERRUPTED = 130  # the exit code of what Ctrl-C ended
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+
+def load_command(name: str) -> Any:
+    """The command with its options; imports its module."""
+    module, _, function = COMMANDS[name].place.partition(":")
+    command = getattr(import_module(f"coterie.cli.{module}"), function)
+    alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+    alone.command(name, help=help_of(command), context_settings=HELP_NAMES)(command)
+    return typer.main.get_command(alone)
+
+
+class LateGroup(TyperGroup):
+    """Lists commands by what the table says of them; loads the one that is run."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        listed = COMMANDS[cmd_name]
+        return TyperCommand(cmd_name, help=listed.says, rich_help_panel=listed.panel)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in COMMANDS:
+            return args[0], load_command(args[0]), args[1:]
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
-    help="Publish/subscribe that organises itself around who listens to what.",
+    cls=LateGroup,
+    help="Publish/subscribe that organises itself around who listens to what. Begin with: coterie compare",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings=HELP_NAMES,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
 
 
-def load_commands(arguments: Sequence[str]) -> None:
-    """Register the command that is asked for, or all of them."""
-    asked = next((argument for argument in arguments if not argument.startswith("-")), None)
-    for name in [asked] if asked in COMMANDS else COMMANDS:
-        module, _, function = COMMANDS[name].partition(":")
-        command = getattr(import_module(f"coterie.cli.{module}"), function)
-        app.command(name, help=help_of(command))(command)
-
-
 def help_of(command: Callable[..., None]) -> str:
-    """Its docstring with a line per paragraph: where lines end is for the reader's terminal to say."""
+    """Its docstring with a line per paragraph: where lines end is for the terminal to say. Examples keep theirs."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    return "\n\n".join(_told(paragraph) for paragraph in paragraphs)
+
+
+def _told(paragraph: str) -> str:
+    if paragraph.startswith("Examples:"):
+        return "\b\n" + "\n".join(line.replace("[", r"\[") for line in paragraph.splitlines())
+    return " ".join(paragraph.split())
 
 
 @app.callback(invoke_without_command=True)
@@ -76,7 +120,9 @@ def options(
     debug: bool = typer.Option(False, "--debug", help="Show a stack trace with an error."),
 ) -> None:
     if version:
-        out.print(f"coterie {__version__}")
+        import coterie
+
+        out.print(f"coterie {coterie.__version__}")
         raise typer.Exit
 
 
@@ -116,8 +162,7 @@ def run() -> None:
 def carry_out(arguments: Sequence[str]) -> None:
     """The command. Ctrl-C is KeyboardInterrupt, whatever else breaks on the way out of it."""
     try:
-        load_commands(arguments)
-        app()
+        app(list(arguments), prog_name="coterie")
     except SystemExit as end:
         if end.code == INTERRUPTED:  # the command line's library says so without a word
             raise KeyboardInterrupt from None

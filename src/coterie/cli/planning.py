@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
+from coterie.api.choosing import candidates_of
+from coterie.api.comparing import Comparison, compare
+from coterie.api.logs import ASSUMED_ZONES, Log, read_log, request_of
 from coterie.cli import choices
 from coterie.cli.bills import Unit, bill_tables, lost
-from coterie.cli.console import out, print_json, progress, settings_of
-from coterie.cli.fleetfile import ASSUMED_ZONES, known_fleet
-from coterie.errors import ConfigError
-from coterie.model.prices import EXAMPLE, Prices, read_prices
-from coterie.model.wires import COTERIE
-from coterie.pipeline.embedded import embedded_request
-from coterie.pipeline.job import AGAINST, Outcome, Request, publish_plan, run_job
-from coterie.pipeline.mapping import Source, parse_columns, read_sources
-from coterie.pipeline.planning import PLACED, STAY, Candidate, Priced
-from coterie.pipeline.plans import PlanStore
-from coterie.pipeline.report import comparison
-from coterie.pipeline.schemas import TABLES
-from coterie.pipeline.session import open_session
-from coterie.pipeline.shapes import SHAPES, Choices, find_trace, shape_of
-from coterie.pipeline.verdict import month_of, sentences, verdict
-from coterie.pipeline.windows import WindowChoices
-from coterie.systems import SYSTEMS, system_named
+from coterie.cli.console import LOG_STAGES, out, print_json, progress
+from coterie.pipeline.job import AGAINST
+from coterie.pipeline.planning import PLACED
+from coterie.pipeline.shapes import Choices
+
+if TYPE_CHECKING:
+    from coterie.plans.plan import Plan
+
+__all__ = ["candidates_of", "compare_command", "plan_command", "request_of"]
 
 INPUT, WINDOWS = "Input", "Windows and network"
 
@@ -155,163 +148,77 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         spark: Spark = "local[*]",
         as_json: choices.Json = False,
     ) -> None:
-        known = known_fleet(fleet)
-        request = replace(
-            request_of(inputs or [], columns, mapping, time_unit, zone, peers),
-            readers=Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict),
-            windows=WindowChoices(
-                learn_share=learn_share,
-                brokers=brokers,
-                is_peers=peers,
-                zones=1 if peers else known.zones(zones, target is not None),
-                zone_of=known.zone_of,
-                seed=seed,
-            ),
-            seed=seed,
-            strict=strict,
-        )
-        unit, paid = Unit(interval), EXAMPLE if prices is None else read_prices(prices)
-        now, wire = running_now(against)
-        folder = out_folder / (f"{request.name}-peers" if peers else request.name)
-        candidates, now = _with([known.around(one) for one in _expressed(systems, target)], known.around(now))
-        allowed = (STAY, PLACED) if target is None else (PLACED,)
-        request = replace(request, against=now.system.name, wire=wire, allowed=allowed)
-        outcome = _run(request, candidates, folder, spark, as_json)
-        page = comparison(outcome, paid, unit.seconds, unit.name).write(outcome.folder / "report.html")
-        version = publish_plan(outcome, PlanStore(outcome.folder), sentences(outcome, paid)) if publishes else None
-        _show(outcome, page, version, as_json, paid, unit)
-        if version is not None and not as_json:
-            out.print(f"next: {_next_step(folder, target, fleet)}")
+        unit = Unit(interval)
+        readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
+        log = log_of_words(inputs, columns, mapping, time_unit, zone, peers, strict, readers, spark)
+        folder = out_folder / (f"{log.name}-peers" if peers else log.name)
+        learn = replace(log, folder=folder, brokers=brokers).split(learn_share)[0]
+        with progress(log.name, as_json, LOG_STAGES) as report:
+            found = compare(
+                learn, systems=systems, against=against, prices=prices, zones=zones, target=target, fleet=fleet,
+                seed=seed, progress=report,
+            )  # fmt: skip
+        page = found.report(unit.seconds, unit.name).write(folder / "report.html")
+        published = found.publish() if publishes else None
+        if as_json:
+            print_json(found.document() | {"plan": published and published.version, "report": str(page)})
+            return
+        _show(found, unit)
+        _show_files(found, page, published, target, fleet)
 
     command.__doc__ = says
     return command
 
 
+def log_of_words(
+    inputs: list[str] | None,
+    columns: list[str] | None,
+    mapping: Path | None,
+    time_unit: str,
+    zone: str,
+    peers: bool,
+    strict: bool,
+    readers: Choices,
+    spark: str,
+) -> Log:
+    """The log that the words of a command line name."""
+    if mapping is None and inputs:
+        request = request_of(inputs, columns, None, time_unit, zone, peers)
+        log = Log(request.name, request, is_peers=peers, spark=spark)
+    else:
+        log = read_log(mapping=mapping, peers=peers, spark=spark)
+    assert log.request is not None
+    return replace(log, request=replace(log.request, readers=readers, seed=readers.seed, strict=strict))
+
+
 compare_command = planning_command(
     False,
-    """Plan with every system on the first part of a log, price the plans on the rest, show the bills side by side.
+    """What would I save? All systems on a log, side by side.
 
-    Examples: 'coterie compare', 'coterie compare wiki-month', 'coterie compare subscriptions=subs.csv
-    publications=pubs.jsonl.gz --map subscriber=user'
+    Every system plans on the first part of the log; the plans are priced on the rest, against what you run now.
+
+    Examples:
+      coterie compare
+      coterie compare subscriptions=subs.csv publications=pubs.jsonl.gz --map subscriber=user
+      coterie compare subs.csv --against mosquitto --brokers 8
     """,
 )
 plan_command = planning_command(
     True,
-    """Like compare, and publish the cheapest design as a new version of the plan in OUT/NAME/plans.
+    """Compare, and publish the cheapest design as a plan.
 
-    Planning the same data again publishes nothing new.
+    It is a new version in OUT/NAME/plans; planning the same data again publishes nothing new. `coterie apply OUT` and
+    `coterie export OUT` find it there.
+
+    Examples:
+      coterie plan
+      coterie plan subscriptions=subs.csv publications=pubs.jsonl.gz --map subscriber=user --out out
     """,
 )
 
 
-def _run(request: Request, candidates: Sequence[Candidate], folder: Path, master: str, is_quiet: bool) -> Outcome:
-    with progress(request.name, is_quiet) as report:
-        report("starting Spark", 0.0)
-        session = open_session(master)
-        try:
-            placer = SYSTEMS["coterie"]
-            return run_job(session, request, candidates, folder, report, Candidate(placer, placer.parameters()))
-        finally:
-            session.stop()
-
-
-# What people run, as (system and its settings, the wire its bytes are counted on).
-RUNNING = {
-    "nats": ("mesh", "nats"),
-    "emqx": ("mesh", "mqtt"),
-    "vernemq": ("mesh", "mqtt"),
-    "mosquitto": ("star", "mqtt"),
-}
-
-
-def running_now(name: str) -> tuple[Candidate, str]:
-    """The system that stands for what the user runs, and on whose wire bytes are counted."""
-    if name in RUNNING:
-        system, wire = RUNNING[name]
-        return candidates_of([system])[0], wire
-    try:
-        return candidates_of([name])[0], COTERIE.name
-    except ConfigError:
-        raise ConfigError("--against", name, f"one of {', '.join((*RUNNING, *SYSTEMS))}") from None
-
-
-def _expressed(systems: list[str] | None, target: str | None) -> list[Candidate]:
-    """What to plan with: what was asked for, or what the target of an export can say."""
-    if target is None:
-        return candidates_of(systems)
-    from coterie.fleets.export.registry import expressible
-
-    if systems:
-        raise ConfigError("--for", target, "without --system: the target says which systems it can express")
-    return candidates_of(list(expressible(target).systems))
-
-
-def _with(candidates: list[Candidate], now: Candidate) -> tuple[list[Candidate], Candidate]:
-    """What runs now is always in the table, under a name of its own where the same system is planned otherwise."""
-    same = [one for one in candidates if one.system.name == now.system.name]
-    if any(one.parameters == now.parameters for one in same):
-        return candidates, now
-    if same:
-        now = replace(now, system=replace(now.system, name=f"{now.system.name}-now"))
-    return [now, *candidates], now
-
-
-def candidates_of(systems: list[str] | None) -> list[Candidate]:
-    """NAME or NAME:key=value,key=value; all systems by default."""
-    chosen = []
-    for entry in systems or list(SYSTEMS):
-        name, _, settings = entry.partition(":")
-        system = system_named(name)
-        pairs = [pair for pair in settings.split(",") if pair]
-        chosen.append(Candidate(system, system.configure(settings_of(pairs, "--system"))))
-    return chosen
-
-
-def request_of(
-    inputs: list[str], columns: list[str] | None, mapping: Path | None, time_unit: str, zone: str, is_peers: bool
-) -> Request:
-    if mapping is not None:
-        return Request(mapping.stem, sources=tuple(read_sources(mapping)))
-    if not inputs:
-        return embedded_request(is_peers)
-    if len(inputs) == 1 and inputs[0] in {shape.name for shape in SHAPES}:
-        return Request(inputs[0], trace=find_trace(inputs[0]))
-    if len(inputs) == 1 and "=" not in inputs[0] and os.path.exists(inputs[0]) and not columns:
-        path = Path(inputs[0])
-        shape = shape_of(path)
-        if shape is not None:
-            return Request(path.name if shape.name == "journal" else shape.name, trace=path)
-    return Request(_name(inputs), sources=_sources(inputs, columns or [], time_unit, zone))
-
-
-def _sources(inputs: list[str], columns: list[str], time_unit: str, zone: str) -> tuple[Source, ...]:
-    by_table: dict[str, list[str]] = {}
-    for entry in inputs:
-        name, separator, path = entry.partition("=")
-        is_named = bool(separator) and name in TABLES
-        if separator and not is_named and not os.path.exists(entry):
-            raise ConfigError("input", entry, f"TABLE=PATH with a table of {', '.join(TABLES)}")
-        by_table.setdefault(name if is_named else "subscriptions", []).append(path if is_named else entry)
-    sources = []
-    for name, paths in by_table.items():
-        mine = [word for word in columns if word.partition("=")[0].strip() in TABLES[name].names]
-        mapped = parse_columns(mine, name)
-        sources.append(Source(tuple(paths), name, mapped, time_unit=time_unit, zone=zone))
-    for word in columns:
-        if not any(word.partition("=")[0].strip() in TABLES[name].names for name in by_table):
-            raise ConfigError("--map", word, f"a column of {', '.join(by_table)}")
-    return tuple(sources)
-
-
-def _name(inputs: list[str]) -> str:
-    stem = Path(inputs[0].partition("=")[2] or inputs[0]).name.split(".")[0]
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in stem) or "input"
-
-
-def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool, prices: Prices, unit: Unit) -> None:
-    if as_json:
-        print_json(msgspec.to_builtins(_document(outcome, page, version, prices)))
-        return
+def _show(found: Comparison, unit: Unit) -> None:
+    outcome = found.outcome
     facts = outcome.facts
     sizes = f"{facts['clients']:,} clients, {facts['topics']:,} topics, {facts['subscriptions']:,} subscriptions"
     out.print(f"[bold]{outcome.name}[/]: {sizes}, {facts['nodes']:,} {'peers' if facts['is_peers'] else 'brokers'}")
@@ -322,7 +229,7 @@ def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool, pric
             out.print(
                 f"[yellow]{name}: {account['quarantined']:,} of {account['rows_in']:,} rows set aside[/] ({reasons})"
             )
-    for sentence in sentences(outcome, prices):
+    for sentence in found.sentences:
         out.print(f"- {sentence}", soft_wrap=False)
     for table in bill_tables(outcome, unit):
         out.print()
@@ -332,46 +239,19 @@ def _show(outcome: Outcome, page: Path, version: int | None, as_json: bool, pric
     for entry in outcome.priced:
         if entry.problem and entry.placement != PLACED:
             out.print(f"{entry.system} has no bill: {entry.problem}")
-    if version is not None:
-        out.print(f"\nplan {version} is current in {outcome.folder / 'plans'}")
-    out.print(f"\nreport: {page}")
 
 
-def _next_step(folder: Path, target: str | None, fleet: Path | None) -> str:
+def _show_files(found: Comparison, page: Path, published: Plan | None, target: str | None, fleet: Path | None) -> None:
+    folder = found.outcome.folder
+    if published is not None:
+        out.print(f"\nplan {published.version} is current in {folder / 'plans'}", soft_wrap=True)
+    out.print(f"\nreport: {page}", soft_wrap=True)
+    if published is None:
+        return
     if target is None:
-        return (
+        said = (
             f"coterie apply {folder} --dry-run (our nodes), or coterie export {folder} --to ... (the brokers you have)"
         )
-    return f"coterie export {folder} --to {target} --fleet {fleet or 'fleet.toml'} --out export --check"
-
-
-def _document(outcome: Outcome, page: Path, version: int | None, prices: Prices) -> dict[str, object]:
-    found = verdict(outcome, prices)
-    saved = found and {"bytes": found.saved, "money_a_month": found.saved_money, "paid_back_s": found.paid_back_s}
-    return {
-        "schema": 2,
-        "input": outcome.name,
-        "about": outcome.facts,
-        "accounts": outcome.accounts,
-        "against": outcome.against and outcome.against.name,
-        "systems": {entry.name: _bill(entry, outcome, prices) for entry in outcome.priced},
-        "cheapest": outcome.chosen and outcome.chosen.name,
-        "saved": saved,
-        "sentences": sentences(outcome, prices),
-        "plan": version,
-        "report": str(page),
-    }
-
-
-def _bill(entry: Priced, outcome: Outcome, prices: Prices) -> dict[str, object]:
-    """Rates are per second, whatever is shown to people."""
-    if entry.learn is None or entry.later is None or entry.later_bound is None:
-        return {"problem": entry.problem}
-    return {
-        "learn": entry.learn.columns(),
-        "later": entry.later.columns(),
-        "later_bound": entry.later_bound.columns(),
-        "month": month_of(entry.later, prices, outcome.facts),
-        "plan_s": entry.plan_s,
-        "price_s": entry.price_s,
-    }
+    else:
+        said = f"coterie export {folder} --to {target} --fleet {fleet or 'fleet.toml'} --out export --check"
+    out.print(f"next: {said}", soft_wrap=True)

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
-from coterie.accounting.bounds import lower_bounds
-from coterie.accounting.price import price
+from coterie.api.planning import bounds, design_of, price
 from coterie.cli import choices
-from coterie.cli.console import flat, out, print_json, progress, settings_of, table
-from coterie.errors import ConfigError
-from coterie.model import Ledger, Workload
-from coterie.model.prices import EXAMPLE, Prices, monthly, read_prices
+from coterie.cli.console import flat, out, print_json, print_wide, progress
+from coterie.model.parameters import settings_of
+from coterie.model.prices import EXAMPLE, read_prices
 from coterie.model.store import load_design, save_design, save_workload
-from coterie.systems import SYSTEMS, system_named
+from coterie.plans.bill import Bill
+from coterie.systems import SYSTEMS
 
+SCHEMA = 1
 MONTH = "money a month"
 SHOWN = (
     "maintenance.tree_keepalives",
@@ -73,52 +73,43 @@ def price_command(
     prices: Annotated[Path | None, typer.Option(help="A price file (`coterie prices` prints an example).")] = None,
     as_json: choices.Json = False,
 ) -> None:
-    """Plan with each system and print the ledgers side by side, with the lower bound of the workload.
+    """Plan with any systems on a generated workload.
 
-    Example: coterie price --workload spatial --nodes 5000 --topics 500 --subscriptions 16
+    Prints the ledgers side by side, with the lower bound of the workload.
+
+    Examples:
+      coterie price --workload spatial --nodes 500 --subscriptions 16 -s mesh -s magnet
+      coterie price --workload multimodal --nodes 200 --topics 100 --subscriptions 5 -s scribe
     """
     sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
     demand = choices.chosen_workload(workload, load, sizes, extra, seed)
     delays = choices.chosen_latency(latency, demand)
-    ledgers: dict[str, dict[str, float]] = {}
     paid = EXAMPLE if prices is None else read_prices(prices)
     names = systems or [name for name, system in SYSTEMS.items() if system.fits(demand)]
+    told = settings_of(parameters or (), "--set")
+    ledgers: dict[str, dict[str, float]] = {}
     if save_to is not None:
         save_to.mkdir(parents=True, exist_ok=True)
         save_workload(demand, save_to / "workload.npz")
     with progress("pricing", as_json) as report:
-        if design is not None:
-            loaded = load_design(design)
-            _check_fit(demand, loaded.node_count, len(loaded.placement.node_of))
-            ledgers[loaded.system] = _columns(price(loaded, demand, delays), demand, paid)
-            names = []
-        for index, name in enumerate(names):
+        for index, name in enumerate(names if design is None else ["saved design"]):
             report(name, index / len(names))
-            system = system_named(name)
-            made = system.plan(demand, system.configure(settings_of(parameters or (), "--set")), seed)
-            ledgers[name] = _columns(price(made, demand, delays), demand, paid)
+            made = load_design(design) if design is not None else design_of(name, demand, told, seed)
+            bill = price(made, demand, against=None, prices=paid, latency=delays)
+            ledgers[made.system if design is not None else name] = _columns(bill)
             if save_to is not None:
                 save_design(made, save_to / f"design-{name}.npz")
-    ledgers["lower bound"] = _columns(lower_bounds(demand), demand, paid)
+    ledgers["lower bound"] = _columns(bounds(demand, paid))
     if as_json:
-        print_json({"workload": demand.name, "seed": seed, "ledgers": ledgers})
+        print_json({"schema": SCHEMA, "workload": demand.name, "seed": seed, "ledgers": ledgers})
         return
     used = [name for name in SHOWN if any(ledger[name] for ledger in ledgers.values()) or name == "loss.lost"]
     title = f"{demand.name}: {demand.node_count:,} nodes, {demand.topic_count:,} topics, seed {seed}"
-    out.print(table(title, ["per second", *ledgers], flat(ledgers, used)))
+    print_wide(title, ["per second", *ledgers], flat(ledgers, used))
     if save_to is not None:
-        out.print(f"\nsaved to {save_to} (docs/FORMATS.md describes the files)")
+        out.print(f"\nsaved to {save_to} (docs/FORMATS.md describes the files)", soft_wrap=True)
 
 
-def _columns(bill: Ledger, demand: Workload, prices: Prices) -> dict[str, float]:
-    """The ledger's, and a month of it in money; peers are not rented by the hour."""
-    brokers = 0 if demand.is_peer_network else demand.node_count
-    return bill.columns() | {MONTH: monthly(bill, prices, brokers, demand.subscriber_count).total}
-
-
-def _check_fit(workload: Workload, node_count: int, subscriber_count: int) -> None:
-    if (workload.node_count, workload.subscriber_count) != (node_count, subscriber_count):
-        has = f"{workload.node_count} nodes and {workload.subscriber_count} subscribers"
-        raise ConfigError(
-            "design", f"{node_count} nodes, {subscriber_count} subscribers", f"made for a workload of {has}"
-        )
+def _columns(bill: Bill) -> dict[str, float]:
+    """The ledger's, and a month of it in money."""
+    return bill.columns() | {MONTH: bill.money.total}

@@ -6,31 +6,32 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli.adminclient import DATA, DataFolder, Token, ask, token_of
+from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.console import err, out, print_json
 from coterie.cli.top import places_of
-from coterie.cli.up import BasePort
 from coterie.errors import CoterieError, RunError
+from coterie.plans.admin import ask
+from coterie.runtime.tokens import TOKEN_FILE, read_token
 
 
 def reload_command(
-    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes `coterie up` started.")] = 3,
+    nodes: NodeCount = 3,
     base_port: BasePort = 1883,
-    admin: Annotated[
-        list[str] | None, typer.Option("--admin", help="HOST:PORT of an admin interface instead; repeatable.")
-    ] = None,
+    admin: Admin = None,
     token: Token = "",
     data: DataFolder = DATA,
-    host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Users, permissions, limits, certificates, keys and the log level are taken at once, as with SIGHUP.
+    """Have nodes read their configuration again.
 
-    Clients that may not do any more what they do are told to come again. What needs a restart is named.
+    Users, permissions, limits, certificates, keys and the log level are taken at once, as with SIGHUP. Clients that may
+    not do any more what they do are told to come again. What needs a restart is named.
 
-    Example: coterie reload --nodes 3 --base-port 1883
+    Examples:
+      coterie reload --nodes 3 --base-port 1883
     """
-    token = token_of(token, data)
+    token = token or read_token(data / TOKEN_FILE)
     found: dict[str, dict[str, list[str]] | str] = {}
     for place in places_of(admin, host, base_port, nodes):
         name = f"{place[0]}:{place[1]}"
@@ -40,7 +41,7 @@ def reload_command(
         except CoterieError as error:
             found[name] = str(error)
     if as_json:
-        print_json(found)
+        print_json({"schema": 1, "nodes": found})
     for name, said in found.items():
         if isinstance(said, str):
             err.print(f"{name}: {said}")

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 
-from coterie.accounting.bounds import lower_bounds
-from coterie.accounting.price import price
+from coterie.api.simulating import STORM, simulate
 from coterie.cli import choices
-from coterie.cli.console import flat, number, out, print_json, progress, settings_of, table
-from coterie.errors import InputError
-from coterie.sim.faults import FaultPlan
-from coterie.sim.run import SPAN_S, RunResult, simulate
-from coterie.systems import system_named
-from coterie.trace import TraceEvent, Tracer
+from coterie.cli.console import flat, number, out, print_json, print_wide, progress
+from coterie.model.parameters import settings_of
 
 
 def simulate_command(
@@ -38,75 +29,41 @@ def simulate_command(
     trace: Annotated[Path | None, typer.Option(help="Write what happened, one JSON object a line.")] = None,
     as_json: choices.Json = False,
 ) -> None:
-    """Run a system's protocol in virtual time and print its ledger beside the lower bound.
+    """Run a system's protocol in virtual time.
 
-    The same seed gives the same result on any machine. With --faults, every delivery that was owed is made or listed
-    with the reason it was lost, and after the faults every topic is probed.
+    Prints its ledger beside the lower bound. The same seed gives the same result on any machine. With --faults, every
+    delivery that was owed is made or listed with the reason it was lost, and after the faults every topic is probed.
 
-    Example: coterie simulate --system scribe --workload multimodal --nodes 2000 --seed 7
+    Examples:
+      coterie simulate --system scribe --nodes 200 --topics 100 --subscriptions 5 --seed 7
+      coterie simulate --workload rss --nodes 100 --topics 50 --subscriptions 10 --faults
     """
-    chosen = system_named(system)
-    settings = chosen.configure(settings_of(parameters or (), "--set"))
     sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
-    demand = choices.chosen_workload(workload, load, sizes, extra, seed).with_whole_events(seed, SPAN_S)
+    told = settings_of(parameters or (), "--set")
+    demand = choices.chosen_workload(workload, load, sizes, extra, seed)
     delays = choices.chosen_latency(latency, demand)
-    with progress(f"simulating {system}", as_json) as report, tracing(trace) as tracer:
-        report("plan", 0.0)
-        design = chosen.plan(demand, settings, seed)
-        storm = FaultPlan() if faults else None
-        outcome = simulate(chosen, settings, design, demand, seed, delays, storm, tracer, progress=report)
-    bound = lower_bounds(demand, design.placement.node_of)
+    with progress(f"simulating {system}", as_json) as report:
+        found = simulate(
+            system,
+            demand,
+            settings=told,
+            faults=STORM if faults else None,
+            seed=seed,
+            latency=delays,
+            trace=trace,
+            progress=report,
+        )
     if as_json:
-        print_json(_document(system, demand.name, seed, outcome, bound.columns()))
+        print_json(found.document() | {"system": system})
         return
-    ledgers = {"simulated": outcome.ledger.columns(), "lower bound": bound.columns()}
-    if not faults:
-        ledgers["priced"] = price(design, demand, delays).columns()
+    ledgers = {"simulated": found.ledger.columns(), "lower bound": found.bound.columns()}
+    if found.priced is not None:
+        ledgers["priced"] = found.priced.columns()
     used = [name for name in ledgers["simulated"] if any(ledger[name] for ledger in ledgers.values())]
     title = f"{system} on {demand.name}: {demand.node_count:,} nodes, {demand.topic_count:,} topics, seed {seed}"
-    out.print(table(title, ["per second", *ledgers], flat(ledgers, used)))
-    _print_losses(outcome, faults)
-
-
-def _print_losses(outcome: RunResult, faults: bool) -> None:
-    out.print(f"\n{number(outcome.input_count)} inputs to nodes in {outcome.virtual_s:,.0f} s of virtual time")
+    print_wide(title, ["per second", *ledgers], flat(ledgers, used))
+    out.print(f"\n{number(found.input_count)} inputs to nodes in {found.virtual_s:,.0f} s of virtual time")
     if faults:
-        out.print(f"after the faults {outcome.probes} events were published, one a topic: all reached everybody")
-    for reason, count in Counter(_kind_of(missing.reason) for missing in outcome.missing).most_common():
+        out.print(f"after the faults {found.probes} events were published, one a topic: all reached everybody")
+    for reason, count in found.reasons.items():
         out.print(f"lost: {count:,} deliveries, {reason}")
-
-
-def _kind_of(reason: str) -> str:
-    return reason.split(" on the way")[0].split(" upstream")[0]
-
-
-def _document(system: str, workload: str, seed: int, outcome: RunResult, bound: dict[str, float]) -> dict[str, object]:
-    return {
-        "system": system,
-        "workload": workload,
-        "seed": seed,
-        "ledger": outcome.ledger.columns(),
-        "lower_bound": bound,
-        "inputs": outcome.input_count,
-        "virtual_s": outcome.virtual_s,
-        "unpublished": outcome.unpublished,
-        "probes": outcome.probes,
-        "lost": [msgspec.to_builtins(missing) for missing in outcome.missing],
-    }
-
-
-@contextmanager
-def tracing(path: Path | None) -> Iterator[Tracer | None]:
-    if path is None:
-        yield None
-        return
-    encoder = msgspec.json.Encoder()
-    try:
-        with path.open("wb") as file:
-
-            def write(event: TraceEvent) -> None:
-                file.write(encoder.encode(event) + b"\n")
-
-            yield write
-    except OSError as error:
-        raise InputError(str(path), f"cannot be written: {error.strerror}") from None

@@ -10,12 +10,15 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from coterie.cli.adminclient import DATA, DataFolder, Token, ask, token_of
+from coterie.api.running import place_of, places_from
+from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.console import number, out, print_json, table
-from coterie.cli.up import ADMIN_OFFSET, BasePort
 from coterie.dashboard.rates import rates
-from coterie.errors import ConfigError, RunError
+from coterie.errors import RunError
+from coterie.plans.admin import ask
+from coterie.runtime.tokens import TOKEN_FILE, read_token
 
+SCHEMA = 1
 HEADER = [
     *("node", "clients", "links", "in/s", "out/s", "copies/s", "control/s"),
     *("queued", "shed", "behind", "CPU %", "MB", "up"),
@@ -23,24 +26,25 @@ HEADER = [
 
 
 def top_command(
-    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes `coterie up` started.")] = 3,
+    nodes: NodeCount = 3,
     base_port: BasePort = 1883,
-    admin: Annotated[
-        list[str] | None, typer.Option("--admin", help="HOST:PORT of an admin interface instead; repeatable.")
-    ] = None,
+    admin: Admin = None,
     token: Token = "",
     data: DataFolder = DATA,
-    host: Annotated[str, typer.Option(help="Where the nodes are.")] = "127.0.0.1",
+    host: Host = "127.0.0.1",
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one table (over one interval) and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every node's totals once.")] = False,
 ) -> None:
-    """A live table of nodes: rates, links, queues, what was shed, who is catching up.
+    """A live table of the nodes.
 
-    Example: coterie top --nodes 5 --base-port 1883
+    Rates, links, queues, what was shed, who is catching up.
+
+    Examples:
+      coterie top --nodes 5 --base-port 1883
     """
     places = places_of(admin, host, base_port, nodes)
-    token = token_of(token, data)
+    token = token or read_token(data / TOKEN_FILE)
     with ThreadPoolExecutor(min(32, len(places))) as pool:
 
         def look() -> list[dict[str, float] | None]:
@@ -50,7 +54,7 @@ def top_command(
         if not any(before):
             raise RunError(f"no node answers on {places[0][0]}:{places[0][1]}; is the network up?")
         if as_json:
-            print_json(before)
+            print_json({"schema": SCHEMA, "nodes": before})
             return
         if once:
             time.sleep(interval)
@@ -66,14 +70,7 @@ def top_command(
 
 def places_of(admin: list[str] | None, host: str, base_port: int, nodes: int) -> list[tuple[str, int]]:
     """Where the admin interfaces are: as listed, or as `coterie up` lays them out."""
-    return [_place(one) for one in admin or ()] or [(host, base_port + ADMIN_OFFSET + node) for node in range(nodes)]
-
-
-def _place(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isdigit():
-        raise ConfigError("--admin", text, "HOST:PORT")
-    return host or "127.0.0.1", int(port)
+    return [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
 
 
 def _rows(before: list[Any], now: list[Any], span_s: float) -> Table:

@@ -10,9 +10,10 @@ from typing import Annotated
 import msgspec
 import typer
 
+from coterie.api.choosing import candidates_of
 from coterie.cli.choices import Seed
 from coterie.cli.console import err, number, out
-from coterie.cli.planning import Spark, Systems, candidates_of
+from coterie.cli.planning import Spark, Systems
 from coterie.errors import ConfigError
 from coterie.pipeline.features import ALPHA
 from coterie.pipeline.reconfiguration import BETA, Decision, DecisionRules
@@ -74,10 +75,14 @@ def watch_command(
     spark: Spark = "local[*]",
     as_json: JsonLines = False,
 ) -> None:
-    """Follow the journal of a live network; publish a new plan when it saves more than the change costs.
+    """Follow a journal; publish a new plan when it pays.
 
-    It may be stopped or killed at any moment: the same command goes on where it was, and no plan is lost or published
-    twice. Every decision is one line that says why.
+    The journal is that of a live network; a plan pays when it saves more than the change costs. It may be stopped or
+    killed at any moment: the same command goes on where it was, and no plan is lost or published twice. Every decision
+    is one line that says why.
+
+    Examples:
+      coterie watch coterie-data/journal --out plans
     """
     if once and until_idle:
         raise ConfigError("--once", "--until-idle", "one of the two")
@@ -87,6 +92,7 @@ def watch_command(
         raise ConfigError("--window", window, "a positive number of seconds")
     rules = DecisionRules(candidates_of(systems), SYSTEMS, beta, max(1, round(period / window)), seed)
     wanted = Watch(journal, out_folder, rules, window, alpha, late, every)
+    err.print("starting Spark")
     session = open_session(spark)
     watcher = WatchLock(session, wanted, _tell_json if as_json else _tell)
     run = watcher.run_once if once else watcher.run_until_idle if until_idle else watcher.follow

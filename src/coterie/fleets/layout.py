@@ -117,7 +117,7 @@ def _levels(subject: str) -> str:
 
 def read_layout(plan: Path, fleet: BrokerFleet, version: int | None = None) -> FleetLayout:
     """A plan of a plan folder (the current one unless a version is given), with the fleet's names for its nodes."""
-    return layout_of(PlanStore(plan).load(version), fleet)
+    return layout_of(PlanStore.at(plan).load(version), fleet)
 
 
 def layout_of(plan: Plan, fleet: BrokerFleet) -> FleetLayout:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,9 +19,26 @@ def configure(kind: type[Chosen], settings: Mapping[str, object], owner: str) ->
     for key, value in settings.items():
         if key not in fields:
             known = ", ".join(sorted(fields)) or "it has no parameters"
-            raise ConfigError(key, value, f"{owner} does not know it; known are: {known}")
+            raise ConfigError(f"parameter of {owner}", key, f"one of {known}")
         try:
             values[key] = msgspec.convert(value, fields[key].type, strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(key, value, f"{owner}: {error}") from None
+            raise ConfigError(key, value, f"{_said(str(error))} for {owner}") from None
     return kind(**values)
+
+
+def _said(error: str) -> str:
+    """What msgspec expected, in a few words: "Expected `int`, got `str`" is "int"."""
+    wanted = error.removeprefix("Expected ").partition(", got")[0].partition(" - at")[0]
+    return wanted.replace("`", "")
+
+
+def settings_of(pairs: Sequence[str], option: str) -> dict[str, Any]:
+    """`name=value` words, as a repeatable option has them."""
+    settings: dict[str, Any] = {}
+    for pair in pairs:
+        name, separator, value = pair.partition("=")
+        if not separator or not name:
+            raise ConfigError(option, pair, "NAME=VALUE, for example --set leaves=8")
+        settings[name.strip().replace("-", "_")] = value.strip()
+    return settings

@@ -171,8 +171,8 @@ def publish_plan(outcome: Outcome, store: PlanStore, told: Sequence[str] = ()) -
         about=outcome.facts,
         predicted=chosen.learn,
         later=chosen.later,
-        now=outcome.against and outcome.against.later,
-        against=outcome.against and outcome.against.name,
+        now=None if outcome.against is None else outcome.against.later,
+        against=None if outcome.against is None else outcome.against.name,
         told=tuple(told),
         because=f"fewest bytes between brokers on the later window, of {len(outcome.priced)} designs",
     )

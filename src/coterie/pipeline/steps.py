@@ -83,13 +83,13 @@ def run_steps(
 
 def is_all_kept(steps: Sequence[Step], root: Path) -> bool:
     """Whether nothing would have to run: what these steps make is there from an earlier run."""
-    known: dict[str, Done] = {}
+    known: dict[str, FinishedStep] = {}
     for step in steps:
         fingerprint = _fingerprint(step, known)
         place = root / step.name / fingerprint
         if read_manifest(place) is None:
             return False
-        known[step.name] = Done(step.name, place, fingerprint, {}, 0.0, kept=True)
+        known[step.name] = FinishedStep(step.name, place, fingerprint, {}, 0.0, kept=True)
     return True
 
 

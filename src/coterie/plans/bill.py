@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -10,7 +11,7 @@ from typing import Any
 from coterie.model import Ledger
 from coterie.model.prices import EXAMPLE, MONTH_S, Money, Prices, monthly
 
-ROWS = (
+ROWS: tuple[tuple[str, Callable[[Ledger], float]], ...] = (
     ("copies between nodes a second", lambda one: one.dissemination.copies),
     ("bytes between nodes a second", lambda one: one.volume.total),
     ("upkeep messages a second", lambda one: one.maintenance.upkeep),

@@ -32,6 +32,16 @@ class PlanStore:
         self.root = root.parent if (root / CURRENT).is_file() else root
         self._plans = self.root / FOLDER
 
+    @classmethod
+    def at(cls, folder: Path) -> PlanStore:
+        """For readers: the store in `folder`, or in the one folder below that holds plans (OUT of `coterie plan`)."""
+        found = cls(folder)
+        inside = found._below()
+        return found if found.current() is not None or len(inside) != 1 else cls(inside[0])
+
+    def _below(self) -> list[Path]:
+        return sorted(path.parent.parent for path in self.root.glob(f"*/{FOLDER}/{CURRENT}"))
+
     def versions(self) -> list[int]:
         """Versions that are complete, current or not."""
         if not self._plans.exists():
@@ -61,13 +71,10 @@ class PlanStore:
         """The version that is meant; InputError where there is none yet."""
         found = version if version is not None else self.current()
         if found is None:
-            raise InputError(str(self.root), self._says_where() or "holds no plan yet; `coterie plan` makes one")
+            inside = ", ".join(map(str, self._below()))
+            told = f"holds several: name one of {inside}" if inside else "holds no plan yet; `coterie plan` makes one"
+            raise InputError(str(self.root), told)
         return found
-
-    def _says_where(self) -> str:
-        """`coterie plan --out OUT` publishes into OUT/NAME: whoever names OUT is told the NAMEs."""
-        inside = sorted(str(path.parent.parent) for path in self.root.glob(f"*/{FOLDER}/{CURRENT}"))
-        return f"holds no plan itself; there are plans in {', '.join(inside)}" if inside else ""
 
     def facts(self, version: int) -> PlanFacts:
         """What a plan says of itself; InputError where it is missing, damaged or of another time."""

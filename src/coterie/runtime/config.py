@@ -123,7 +123,7 @@ def load_config(path: Path) -> NodeConfig:
 
 def config_of(table: dict[str, Any], folder: str = ".") -> NodeConfig:
     if "folder" in table:
-        raise ConfigError("folder", table["folder"], "not a key of the file: paths start where the file lies")
+        raise ConfigError("folder", table["folder"], "no such key: paths start where the file lies")
     try:
         config = msgspec.convert({**table, "folder": folder}, NodeConfig)
     except msgspec.ValidationError as error:
@@ -139,7 +139,7 @@ def _pointed(said: str, table: dict[str, Any]) -> ConfigError:
     keys = [key for key in place.rstrip("`").replace("[", ".[").split(".") if key]
     if reason.startswith("Object contains unknown field"):
         keys.append(reason.split("`")[1])
-        reason = "not a key of a node's configuration"
+        reason = "a key of a node's configuration"
     value: Any = table
     for key in keys:
         try:
@@ -150,7 +150,8 @@ def _pointed(said: str, table: dict[str, Any]) -> ConfigError:
     name = ".".join(keys).replace(".[", "[") or "the configuration"
     if any(word in name.lower() for word in ("key", "token", "password", "users")):
         value = "(not shown)"  # a secret in the wrong place is still one
-    return ConfigError(name, value, f"{reason}; see `coterie node --example-config`")
+    wanted = reason.removeprefix("Expected ").partition(", got")[0].replace("`", "")
+    return ConfigError(name, value, wanted, do="see `coterie node --example-config`")
 
 
 def _check(config: NodeConfig) -> None:
