@@ -32,10 +32,10 @@ def interest_changes(workload: Workload, node_of: Index) -> float:
     always = np.unique(node_of[client].astype(np.int64) * width + wish)
     key = node_of[stays.client].astype(np.int64) * width + stays.filter
     free = ~np.isin(key, always)
-    return _transitions(key[free], stays.begin_s[free], stays.end_s[free], stays.span_s) / stays.span_s
+    return transitions(key[free], stays.begin_s[free], stays.end_s[free], stays.span_s) / stays.span_s
 
 
-def _transitions(
+def transitions(
     key: np.ndarray[tuple[int], np.dtype[np.int64]],
     begin_s: np.ndarray[tuple[int], np.dtype[np.float64]],
     end_s: np.ndarray[tuple[int], np.dtype[np.float64]],

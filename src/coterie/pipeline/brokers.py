@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.errors import InputError
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Index
 from coterie.pipeline.schemas import table_schema
+from coterie.pipeline.storage import Folder, read_rows
 from coterie.pipeline.tasks import part_files
 
 
@@ -36,15 +36,18 @@ class Brokers:
         return len(self.names)
 
 
-def read_brokers(tables: Path) -> Brokers | None:
-    """What the tables `nodes` and `links` say; without the first, links or else attachments name the nodes as well."""
+def read_brokers(tables: Folder, seen: pa.ChunkedArray | None = None) -> Brokers | None:
+    """What the tables `nodes` and `links` say; without the first, links or else attachments name the nodes as well.
+
+    Who has read the attachments already gives the nodes `seen` in them.
+    """
     listed, links = _rows(tables / "nodes"), _rows(tables / "links")
     if listed is not None:
         named = listed["node"]
     elif links is not None:
         named = pa.chunked_array([*links["node_a"].chunks, *links["node_b"].chunks])
     else:
-        attached = _rows(tables / "attachments")
+        attached = _rows(tables / "attachments") if seen is None else pa.table({"node": seen})
         if attached is None or attached["node"].null_count == len(attached):
             return None
         named = attached["node"].drop_null()
@@ -105,22 +108,22 @@ def attach(brokers: Brokers, people: pa.Array, tables: Path) -> Index:
         raise InputError(
             "nodes", f"there is room for {room} clients in all, and there are {len(people):,}: raise the capacity"
         )
-    ids = np.arange(len(people), dtype=np.uint64)
-    mixed = ((ids + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(11)
-    shares = np.cumsum(brokers.capacity) / brokers.capacity.sum()
-    node_of = np.searchsorted(shares, mixed / 2.0**53, side="right").clip(max=brokers.count - 1)
+    draw = draws(np.arange(len(people)))
+    node_of = spread_by_capacity(brokers, draw)
     places = _rows(tables / "positions")
     if places is not None and brokers.coordinates is not None:
         places = _first(places, "time")
         who = pc.fill_null(pc.index_in(places["subscriber"], value_set=people), -1).to_numpy()
-        nearest = _nearest(brokers.coordinates, np.column_stack([places["lon"].to_numpy(), places["lat"].to_numpy()]))
+        nearest = nearest_nodes(
+            brokers.coordinates, np.column_stack([places["lon"].to_numpy(), places["lat"].to_numpy()])
+        )
         node_of[who[who >= 0]] = nearest[who >= 0]
     named = pc.fill_null(pc.index_in(people, value_set=brokers.names), -1).to_numpy()
     attached: Index = np.where(named >= 0, named, node_of).astype(np.int32)
     given = _rows(tables / "attachments")
     if given is not None:
         who = pc.fill_null(pc.index_in(given["subscriber"], value_set=people), -1).to_numpy()
-        where = _given_node(brokers, given, who, mixed / 2.0**53)
+        where = given_node(brokers, given, who, draw)
         # Rows in order of time, those without one first: the last word counts.
         time_us = pc.fill_null(given["since"].cast(pa.int64()), np.iinfo(np.int64).min).to_numpy()
         order = np.argsort(time_us, kind="stable")
@@ -129,7 +132,18 @@ def attach(brokers: Brokers, people: pa.Array, tables: Path) -> Index:
     return attached
 
 
-def _given_node(
+def draws(clients: NDArray[np.int64]) -> NDArray[np.float64]:
+    """A number from 0 to 1 that follows from a client's id."""
+    mixed = ((clients.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(11)
+    return np.asarray(mixed / 2.0**53)
+
+
+def spread_by_capacity(brokers: Brokers, draw: NDArray[np.float64]) -> NDArray[np.int64]:
+    shares = np.cumsum(brokers.capacity) / brokers.capacity.sum()
+    return np.asarray(np.searchsorted(shares, draw, side="right").clip(max=brokers.count - 1))
+
+
+def given_node(
     brokers: Brokers, given: pa.Table, who: NDArray[np.int64], draw: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """The node that each row names; where it names a zone only, one of that zone's, by the client's hash."""
@@ -165,9 +179,9 @@ def _first(rows: pa.Table, time: str) -> pa.Table:
     return ordered.filter(pa.array(fresh))
 
 
-def _rows(folder: Path) -> pa.Table | None:
+def _rows(folder: Folder) -> pa.Table | None:
     schema = table_schema(folder.name).arrow
-    table = pa.concat_tables([schema.empty_table()] + [pq.read_table(path).cast(schema) for path in part_files(folder)])
+    table = pa.concat_tables([schema.empty_table()] + [read_rows(path).cast(schema) for path in part_files(folder)])
     return table if len(table) else None
 
 
@@ -207,7 +221,7 @@ def _reached(graph: BrokerGraph) -> NDArray[np.bool_]:
     return same
 
 
-def _nearest(nodes: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.int64]:
+def nearest_nodes(nodes: NDArray[np.float64], places: NDArray[np.float64]) -> NDArray[np.int64]:
     """The node closest to each place on the globe."""
     from scipy.spatial import cKDTree
 

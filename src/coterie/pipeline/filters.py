@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.model.relation import Relation
+from coterie.pipeline.storage import Folder, read_rows, write_rows
 from coterie.pipeline.tasks import map_array, run_tasks, save_array
 
 if TYPE_CHECKING:
@@ -187,18 +186,18 @@ def _distinct(key: I64) -> I64:
 # --- on Spark ---
 
 
-def match_filters(spark: SparkSession, filters: pa.Array, topics: pa.Array, work: Path) -> Relation:
+def match_filters(spark: SparkSession, filters: pa.Array, topics: pa.Array, work: Folder) -> Relation:
     """Filter -> topics it matches. `filters` are distinct and sound, shared ones included; `work` is left behind."""
     bodies = bodies_of(filters)
     distinct = pc.unique(bodies)
     trie = FilterTrie.of(distinct)
     save_array(trie.edges, work, "edges")
     save_array(trie.ended, work, "ended")
-    pq.write_table(pa.table({LEVELS: trie.levels}), work / f"{LEVELS}.parquet")
-    pq.write_table(pa.table({NAMES: topics}), work / f"{NAMES}.parquet")
+    write_rows(pa.table({LEVELS: trie.levels}), work / f"{LEVELS}.parquet")
+    write_rows(pa.table({NAMES: topics}), work / f"{NAMES}.parquet")
     ranges = [(low, min(low + TOPICS_PER_TASK, len(topics))) for low in range(0, len(topics), TOPICS_PER_TASK)]
     run_tasks(spark, ranges, _matcher(work), "pairs bigint")
-    found = [np.load(work / f"matched-{low}.npy") for low, _ in ranges] or [np.zeros((2, 0), np.int64)]
+    found = [np.asarray(map_array(work, f"matched-{low}")) for low, _ in ranges] or [np.zeros((2, 0), np.int64)]
     body, topic = np.concatenate(found, axis=1)
     by_body = Relation.from_pairs(body, topic, len(distinct), len(topics))
     if len(distinct) == len(filters):
@@ -214,14 +213,14 @@ def taken_rows(relation: Relation, rows: I64) -> Relation:
     return Relation(indptr, relation.columns[at], relation.column_count)
 
 
-def _matcher(work: Path) -> Callable[[tuple[int, int]], pa.Table]:
-    folder = str(work)
+def _matcher(work: Folder) -> Callable[[tuple[int, int]], pa.Table]:
+    folder = work
 
     def match(task: tuple[int, int]) -> pa.Table:
         edges: Any = map_array(folder, "edges")
         ended: Any = map_array(folder, "ended")
-        levels = pq.read_table(f"{folder}/{LEVELS}.parquet")[LEVELS].combine_chunks()
-        names = pq.read_table(f"{folder}/{NAMES}.parquet")[NAMES].combine_chunks()
+        levels = read_rows(folder / f"{LEVELS}.parquet")[LEVELS].combine_chunks()
+        names = read_rows(folder / f"{NAMES}.parquet")[NAMES].combine_chunks()
         trie = FilterTrie(edges, ended, levels)
         found = [np.zeros((2, 0), np.int64)]
         for low in range(task[0], task[1], TOPICS_AT_ONCE):

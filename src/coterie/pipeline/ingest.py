@@ -29,6 +29,7 @@ from coterie.pipeline.packing import PACKED, packed
 from coterie.pipeline.parts import QUARANTINE_FOLDER, PartReport, finish_part
 from coterie.pipeline.reading import LINE_BITS, Split, checked_rows, read_split
 from coterie.pipeline.schemas import QUARANTINE, SPARK_TYPES, TableSchema, table_schema
+from coterie.pipeline.storage import Folder
 from coterie.pipeline.tasks import part_files, write_part
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def write_table(
     return _settle(schema, out, [(0, derived, split.source)], [split], reports)
 
 
-def has_plain_topics(table: Path) -> bool:
+def has_plain_topics(table: Folder) -> bool:
     """Whether the names in a table are just names, and no MQTT filters."""
     return (table / PLAIN_MARK).exists()
 

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from coterie.model.relation import Relation
 from coterie.pipeline.schemas import TIME
+from coterie.pipeline.storage import Folder, read_rows
 from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array, write_part
 
 if TYPE_CHECKING:
@@ -128,10 +129,10 @@ def _encode_part(period: Period, out: Path) -> Callable[[tuple[int, str, int]], 
     return work
 
 
-def alive_rows(path: str, period: Period) -> pa.Table:
+def alive_rows(path: str | Folder, period: Period) -> pa.Table:
     filtered = period.start_s is not None or period.end_s is not None
     columns = ["subscriber", "topic", "since", "until"] if filtered else ["subscriber", "topic"]
-    rows = pq.read_table(path, columns=columns, read_dictionary=["subscriber", "topic"])
+    rows = read_rows(path, columns, read_dictionary=["subscriber", "topic"])
     if period.end_s is not None and np.isfinite(period.end_s):
         began = pc.less(rows["since"], _moment(period.end_s))
         rows = rows.filter(pc.fill_null(began, True))

@@ -43,7 +43,7 @@ def count_publications(
     """`people` are the clients who want something, in the order of their ids."""
     if not part_files(tables / "publications"):
         return _assumed(len(topics), len(people), windows.count)
-    counted = _counted(spark.read.parquet(str(tables / "publications")), windows).persist()
+    counted = counted_by_window(spark.read.parquet(str(tables / "publications")), windows).persist()
     try:
         kept, publishers = _bounded(counted, pairs_max)
         found = kept.toArrow()
@@ -88,7 +88,7 @@ def _assumed(topic_count: int, people_count: int, window_count: int) -> WindowPu
     )
 
 
-def _counted(publications: DataFrame, windows: Windows) -> DataFrame:
+def counted_by_window(publications: DataFrame, windows: Windows) -> DataFrame:
     """(topic, publisher, window, events, known, bytes); events without a time are spread evenly over all windows."""
     from pyspark.sql import functions as sf
 

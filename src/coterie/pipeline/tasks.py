@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import io
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.errors import CoterieError, RunError
+from coterie.pipeline.storage import Folder, Remote, write_rows, write_whole
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Task = TypeVar("Task")
 FULL_DISK = ("No space left on device", "Disk quota exceeded")
@@ -28,16 +28,21 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task],
     `work` must give the same files and the same rows when Spark runs it twice. What it returns travels to the driver,
     so it reports, and leaves the data in files on storage that all executors share.
     """
+    return task_frame(spark, tasks, work, schema).toArrow()
+
+
+def task_frame(spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task], pa.Table], schema: str) -> DataFrame:
+    """The same as a frame, for results that are better worked on where they are."""
     listed = list(tasks)
     if not listed:
-        return spark.createDataFrame([], schema).toArrow()
+        return spark.createDataFrame([], schema)
 
     def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
                 yield from work(listed[index]).to_batches()
 
-    return spark.range(0, len(listed), 1, len(listed)).mapInArrow(each, schema).toArrow()
+    return spark.range(0, len(listed), 1, len(listed)).mapInArrow(each, schema)
 
 
 @contextmanager
@@ -59,29 +64,42 @@ def part_name(index: int) -> str:
     return f"part-{index:05d}.parquet"
 
 
-def write_part(table: pa.Table, folder: str | Path, index: int) -> Path:
+def write_part(table: pa.Table, folder: str | Folder, index: int) -> Folder:
     """One Parquet file of a table that tasks write together; appears whole or not at all."""
-    target = Path(folder) / part_name(index)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{target.name}-{os.getpid()}")
-    pq.write_table(table, unfinished, compression="zstd", compression_level=1, dictionary_pagesize_limit=1 << 26)
-    unfinished.replace(target)
+    target = _place(folder) / part_name(index)
+    write_rows(table, target, compression="zstd", compression_level=1, dictionary_pagesize_limit=1 << 26)
     return target
 
 
-def part_files(folder: str | Path) -> list[Path]:
-    return sorted(Path(folder).glob("part-*.parquet"))
+def part_files(folder: str | Folder) -> list[Any]:
+    """Local ones are Paths, those in a store are Remotes; tasks take both."""
+    return sorted(_place(folder).glob("part-*.parquet"))
 
 
-def save_array(array: NDArray[np.generic], folder: str | Path, name: str) -> Path:
-    target = Path(folder) / f"{name}.npy"
+@overload
+def save_array(array: NDArray[np.generic], folder: str | Path, name: str) -> Path: ...
+@overload
+def save_array(array: NDArray[np.generic], folder: Folder, name: str) -> Folder: ...
+def save_array(array: NDArray[np.generic], folder: str | Folder, name: str) -> Folder:
+    target = _place(folder) / f"{name}.npy"
+    if isinstance(target, Remote):
+        data = io.BytesIO()
+        np.save(data, array)
+        write_whole(target, data.getvalue())
+        return target
     target.parent.mkdir(parents=True, exist_ok=True)
     np.save(target, array)
     return target
 
 
-def map_array(folder: str | Path, name: str) -> NDArray[np.generic]:
+def map_array(folder: str | Folder, name: str) -> NDArray[np.generic]:
     """An array file as memory that all workers of a machine share; writing into it stays private."""
-    path = Path(folder) / f"{name}.npy"
+    path = _place(folder) / f"{name}.npy"
+    if isinstance(path, Remote):
+        return np.asarray(np.load(io.BytesIO(path.read_bytes())))
     loaded = np.load(path) if path.stat().st_size < 4096 else np.load(path, mmap_mode="c")
     return np.asarray(loaded)
+
+
+def _place(folder: str | Folder) -> Folder:
+    return Path(folder) if isinstance(folder, str) else folder

@@ -85,7 +85,7 @@ def build_windows(
 def spread_over(workload: Workload, brokers: int, zones: int) -> Workload:
     """The same demand at another number of brokers, spread by the same hash."""
     choices = WindowChoices(brokers=brokers, zones=zones)
-    network = _zoned(_Network(_spread(workload.subscriber_count, brokers, False), brokers), choices)
+    network = zoned(Ground(_spread(workload.subscriber_count, brokers, False), brokers), choices)
     return replace(
         workload,
         attachment=network.attachment,
@@ -136,7 +136,7 @@ def _all(
     return made, wanted, _facts(book, wanted, published, network, windows, choices)
 
 
-def _workload(name: str, wanted: Wanted, publications: Publications, topic_bytes: Any, network: _Network) -> Workload:
+def _workload(name: str, wanted: Wanted, publications: Publications, topic_bytes: Any, network: Ground) -> Workload:
     rows = len(network.attachment)
     wishes = wanted.wishes and Wishes(_with_rows(wanted.wishes.of, rows), wanted.wishes.matches)
     return Workload(
@@ -172,7 +172,7 @@ def _facts(
     book: WishBook,
     wanted: list[Wanted],
     published: WindowPublications,
-    network: _Network,
+    network: Ground,
     windows: Windows,
     choices: WindowChoices,
 ) -> Facts:
@@ -216,7 +216,7 @@ def _bounds(windows: Windows, number: int) -> Facts:
 
 
 @dataclass(frozen=True, eq=False)
-class _Network:
+class Ground:
     """Where everybody sits, the number of nodes, and where the input gives them: their places, links and zones."""
 
     attachment: Index
@@ -230,11 +230,11 @@ class _Network:
     is_anywhere: bool = False  # nobody said where clients are, so they may be attached in any zone
 
 
-def _network(tables: Path, clients: pa.Array, choices: WindowChoices) -> _Network:
-    return _zoned(_brokers_or_peers(tables, clients, choices), choices)
+def _network(tables: Path, clients: pa.Array, choices: WindowChoices) -> Ground:
+    return zoned(_brokers_or_peers(tables, clients, choices), choices)
 
 
-def _zoned(found: _Network, choices: WindowChoices) -> _Network:
+def zoned(found: Ground, choices: WindowChoices) -> Ground:
     if found.zone_of is not None or choices.is_peers or choices.zones < 2:
         return found
     count = min(choices.zones, found.node_count)
@@ -248,12 +248,12 @@ def _zoned(found: _Network, choices: WindowChoices) -> _Network:
     )
 
 
-def _brokers_or_peers(tables: Path, clients: pa.Array, choices: WindowChoices) -> _Network:
+def _brokers_or_peers(tables: Path, clients: pa.Array, choices: WindowChoices) -> Ground:
     brokers = read_brokers(tables)
     if brokers is None:
-        node_count = _node_count(len(clients), choices)
+        node_count = node_count_of(len(clients), choices)
         is_assumed = not choices.is_peers and not choices.brokers
-        return _Network(_spread(len(clients), node_count, choices.is_peers), node_count, is_assumed=is_assumed)
+        return Ground(_spread(len(clients), node_count, choices.is_peers), node_count, is_assumed=is_assumed)
     if choices.is_peers:
         raise ConfigError("peers", True, f"off, because the input lists {brokers.count} nodes itself")
     if choices.brokers not in (0, brokers.count):
@@ -261,12 +261,12 @@ def _brokers_or_peers(tables: Path, clients: pa.Array, choices: WindowChoices) -
     brokers = in_zones(brokers, dict(choices.zone_of))
     seated = attach(brokers, clients, tables)
     known = bool(part_files(tables / "attachments"))
-    return _Network(
+    return Ground(
         seated, brokers.count, brokers.coordinates, brokers.graph, brokers.zone_of, brokers.zones, is_anywhere=not known
     )
 
 
-def _node_count(clients: int, choices: WindowChoices) -> int:
+def node_count_of(clients: int, choices: WindowChoices) -> int:
     if not choices.is_peers:
         return choices.brokers or min(max(BROKERS_MIN, -(-clients // CLIENTS_PER_BROKER)), BROKERS_MAX)
     if clients > PEERS_MAX:
@@ -275,10 +275,13 @@ def _node_count(clients: int, choices: WindowChoices) -> int:
 
 
 def _spread(clients: int, node_count: int, is_peers: bool) -> Index:
-    """Peers sit at themselves; else a hash of the id spreads them evenly, without regard to interest."""
-    ids = np.arange(clients, dtype=np.uint64)
-    if is_peers:
-        return ids.astype(np.int32)
+    """Peers sit at themselves."""
+    return np.arange(clients, dtype=np.int32) if is_peers else spread_ids(np.arange(clients), node_count)
+
+
+def spread_ids(clients: NDArray[np.int64], node_count: int) -> Index:
+    """A hash of the id spreads clients evenly, without regard to interest."""
+    ids = clients.astype(np.uint64)
     mixed = (ids + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     return ((mixed >> np.uint64(33)) % np.uint64(node_count)).astype(np.int32)
 

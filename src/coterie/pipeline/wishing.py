@@ -33,6 +33,7 @@ from coterie.pipeline.interests import (
     name_filters,
     used_names,
 )
+from coterie.pipeline.storage import Folder
 from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def read_wishes(spark: SparkSession, tables: Path, encoded: Path) -> WishBook:
     names = pq.read_table(encoded / TOPICS_FILE, columns=["topic"])["topic"].combine_chunks()
     if has_plain_topics(tables / "subscriptions") or not has_filters(names):
         return WishBook(of, None, np.zeros(of.column_count, bool), encoded)
-    topics = _topics(spark, tables, names)
+    topics = all_topics(spark, tables, names)
     matches = match_filters(spark, names, topics, encoded / "matching")
     is_wanted = np.bincount(matches.columns, minlength=len(topics)) > 0
     number = np.cumsum(is_wanted, dtype=np.int64) - 1
@@ -83,7 +84,7 @@ def read_wishes(spark: SparkSession, tables: Path, encoded: Path) -> WishBook:
     return WishBook(of, matches, is_shared(names), encoded)
 
 
-def _topics(spark: SparkSession, tables: Path, filters: pa.Array) -> pa.Array:
+def all_topics(spark: SparkSession, tables: Folder, filters: pa.Array) -> pa.Array:
     """Every topic that is published or asked for by its name."""
     named = [without_wildcards(bodies_of(filters))]
     if part_files(tables / "publications"):
@@ -141,7 +142,7 @@ def expanded(of: Relation, matches: Relation, shared: NDArray[np.bool_]) -> tupl
     low = 0
     while low < of.row_count:
         high = max(low + 1, int(np.searchsorted(ends, ends[low] + PAIRS_AT_ONCE, side="right")) - 1)
-        length, column, weight = _expanded_rows(of, matches, share, low, high)
+        length, column, weight = expanded_rows(of, matches, share, low, high)
         lengths.append(length)
         columns.append(column)
         weights.append(weight)
@@ -151,7 +152,7 @@ def expanded(of: Relation, matches: Relation, shared: NDArray[np.bool_]) -> tupl
     return interests, np.concatenate(weights) if shared[of.columns].any() else None
 
 
-def _expanded_rows(of: Relation, matches: Relation, share: F64, low: int, high: int) -> tuple[I64, Index, F64]:
+def expanded_rows(of: Relation, matches: Relation, share: F64, low: int, high: int) -> tuple[I64, Index, F64]:
     wish = slice(of.indptr[low], of.indptr[high])
     filters = of.columns[wish]
     lengths = matches.lengths[filters]
@@ -199,18 +200,12 @@ def _marker(encoded: Path, periods: Sequence[Period]) -> Callable[[tuple[int, st
         rows = alive_rows(path, Period(-np.inf, np.inf))
         names = used_names(rows["subscriber"])
         key = codes_of(rows["subscriber"], names) * len(filters) + codes_of(rows["topic"], filters)
-        since, until = _seconds(rows["since"], -np.inf), _seconds(rows["until"], np.inf)
+        since, until = wish_times(rows)
         pairs = _sorted_distinct(key)
-        marks = np.zeros(len(pairs), np.uint64)
+        marks = marked(pairs, key, since, until, periods)
         first_id = _first_id(Path(target) / SUBSCRIBERS / part_name(index))
         for bit, period in enumerate(periods):
-            assert period.start_s is not None
-            assert period.end_s is not None
-            alive = (since < period.end_s) & (until > period.start_s)
-            marks[np.searchsorted(pairs, key[alive])] |= np.uint64(1 << bit)
-            begin = np.where(since[alive] > period.start_s, since[alive] - period.start_s, -np.inf)
-            end = np.where(until[alive] < period.end_s, until[alive] - period.start_s, np.inf)
-            stay = short_stays(key[alive], begin, end)
+            stay = short_stays(*stays_in(period, key, since, until))
             client, wish = np.divmod(stay[0], max(len(filters), 1))
             save_array(np.stack([client + first_id, wish, *stay[1:]]), target, f"stays-{bit}-{index:05d}")
         save_array(marks, target, f"{MARKS}-{index:05d}")
@@ -220,8 +215,41 @@ def _marker(encoded: Path, periods: Sequence[Period]) -> Callable[[tuple[int, st
     return work
 
 
+def wish_times(rows: pa.Table) -> tuple[F64, F64]:
+    """Since when and until when, in seconds; infinite where a row does not say."""
+    return _seconds(rows["since"], -np.inf), _seconds(rows["until"], np.inf)
+
+
+def marked(pairs: I64, key: I64, since: F64, until: F64, periods: Sequence[Period]) -> NDArray[np.uint64]:
+    """For every pair a bit for each period in which one of its rows was alive."""
+    marks = np.zeros(len(pairs), np.uint64)
+    for bit, period in enumerate(periods):
+        assert period.start_s is not None
+        assert period.end_s is not None
+        alive = (since < period.end_s) & (until > period.start_s)
+        marks[np.searchsorted(pairs, key[alive])] |= np.uint64(1 << bit)
+    return marks
+
+
+def stays_in(period: Period, key: I64, since: F64, until: F64) -> tuple[I64, F64, F64]:
+    """What of each row lies in the period, in seconds from its start; infinite where it goes on beyond."""
+    assert period.start_s is not None
+    assert period.end_s is not None
+    alive = (since < period.end_s) & (until > period.start_s)
+    begin = np.where(since[alive] > period.start_s, since[alive] - period.start_s, -np.inf)
+    end = np.where(until[alive] < period.end_s, until[alive] - period.start_s, np.inf)
+    return key[alive], begin, end
+
+
 def short_stays(key: I64, begin: F64, end: F64) -> tuple[I64, F64, F64]:
     """Stays of each key, overlapping ones joined, without those that never began and never ended."""
+    joined = joined_stays(key, begin, end)
+    is_short = np.isfinite(joined[1]) | np.isfinite(joined[2])
+    return joined[0][is_short], joined[1][is_short], joined[2][is_short]
+
+
+def joined_stays(key: I64, begin: F64, end: F64) -> tuple[I64, F64, F64]:
+    """Stays of each key in order, overlapping ones joined."""
     order = np.lexsort((end, begin, key))
     key, begin, end = key[order], begin[order], end[order]
     # A running maximum inside each key: by rank, so that a later key is always above an earlier one.
@@ -233,9 +261,7 @@ def short_stays(key: I64, begin: F64, end: F64) -> tuple[I64, F64, F64]:
     is_new[1:] = (key[1:] != key[:-1]) | (begin[1:] > ends[:-1])
     first = np.flatnonzero(is_new)
     last = np.concatenate([first[1:] - 1, [len(key) - 1]])[: len(first)].astype(np.int64)
-    joined = key[first], begin[first], ends[last]
-    is_short = np.isfinite(joined[1]) | np.isfinite(joined[2])
-    return joined[0][is_short], joined[1][is_short], joined[2][is_short]
+    return key[first], begin[first], ends[last]
 
 
 def _seconds(times: pa.ChunkedArray, missing: float) -> F64:

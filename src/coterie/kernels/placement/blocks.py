@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from coterie.kernels.placement import auction
-from coterie.kernels.placement.auction import Costs, Field, Layer, Singles
+from coterie.kernels.placement.auction import Costs, Field, Layer, Room, Singles
 from coterie.kernels.placement.books import Floats
 from coterie.kernels.placement.passes import (
     GROWING,
@@ -126,24 +126,41 @@ class Here:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What a block must know of all besides the picture, wherever the others are."""
+
+    rank: Index  # of topics
+    unit: Floats
+    room: Room
+    seed: int
+    block_count: int
+
+
 def pass_block(task: Task, told: Round, block: int, part: Index | None) -> Passed:
     """One pass over a block's clients from where they are; changes nothing it was told."""
     users = task.users(block).astype(np.int64)
     own = task.problem.among(users, np.arange(task.problem.broker_count))
-    draw = np.random.default_rng([task.seed, block])
-    layout = Layout.of(own, task.rank, draw, unit=unit_of(task.problem))
-    draw = np.random.default_rng([task.seed, told.number, block])
-    picture, whole = told.picture, room_of(task.problem, layout.unit, QUICK.soft, None)
+    unit = unit_of(task.problem)
+    whole = Whole(task.rank, unit, room_of(task.problem, unit, QUICK.soft, None), task.seed, task.block_count)
+    return pass_own(own, whole, told, block, part)
+
+
+def pass_own(own: Problem, whole: Whole, told: Round, block: int, part: Index | None) -> Passed:
+    """The same for a block that has nothing but its own clients."""
+    draw = np.random.default_rng([whole.seed, block])
+    layout = Layout.of(own, whole.rank, draw, unit=whole.unit)
+    draw = np.random.default_rng([whole.seed, told.number, block])
+    picture, room = told.picture, whole.room
     # Blocks are alike: what this one does to a broker's load all others do too, so it counts that many times.
     alike = len(told.blocks)
     clients = layout.clients._replace(weight=layout.clients.weight * alike)
-    room = whole
     near = layer_of(*picture.counts.shape, is_counted=len(picture.entering) > 0)
     near.counts[:], near.entering[:] = picture.counts, picture.entering
-    seats = np.full(len(users), -1, np.int32) if part is None else part[layout.order].astype(np.int32)
+    seats = np.full(own.client_count, -1, np.int32) if part is None else part[layout.order].astype(np.int32)
     far = Layer(near.counts[:, :0], near.shown[:, :0], near.entering[:, :0])
     state = Field(seats, near, far, picture.load.copy(), picture.price / np.float32(alike))
-    costs = Costs(layout.rate, 0.0, 0.0, QUICK.learning * 255.0 * mean_rate(layout) / task.block_count)
+    costs = Costs(layout.rate, 0.0, 0.0, QUICK.learning * 255.0 * mean_rate(layout) / whole.block_count)
     tables = show_all(state, layout.rate, told.smoothing)
     if part is None:
         auction.grow(clients, room, state, costs._replace(step=costs.step * QUICK.growing), tables, 0)

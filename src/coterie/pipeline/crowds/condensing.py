@@ -1,0 +1,326 @@
+"""A crowd at its brokers as a workload of brokers: how many deliveries an event makes at each, and what enters there.
+
+What a design costs between brokers depends on nothing else, so its bill over this workload is the bill over everybody
+(but for moves, clients by broker and changes of interest, which are counted here as well). Tasks add up bins of parts,
+other tasks add up ranges of keys; brokers by topics come to the driver.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from coterie.accounting.changes import transitions
+from coterie.model import Publications, Relation, Workload
+from coterie.model.workload import PAYLOAD_BYTES, Wishes
+from coterie.pipeline.crowds.roster import LENGTHS, SAID, STAYING, STAYS, STEADY, WISHES, Roster
+from coterie.pipeline.crowds.sums import RANGES, gather, load_arrays, save_arrays, scatter, summed
+from coterie.pipeline.storage import Folder, read_rows, remove_all
+from coterie.pipeline.tasks import map_array, part_name, run_tasks, save_array
+from coterie.pipeline.windows import Ground
+from coterie.pipeline.wishing import expanded_rows, joined_stays
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+BINS = 16  # so many tasks add up the parts; decided by the data alone, so that sums do not show the machine
+I64 = NDArray[np.int64]
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What of a bill no workload of brokers can tell."""
+
+    clients: list[int]  # by broker
+    moves: int = 0
+    changes: tuple[float, ...] = ()  # by window: announcements and retractions per second
+    wishes: tuple[int, ...] = ()  # by window: wishes of clients
+
+
+@dataclass(frozen=True, eq=False)
+class Seats:
+    """Where everybody is: a table beside the roster."""
+
+    folder: Folder
+    ground: Ground
+
+    @property
+    def nodes(self) -> int:
+        return self.ground.node_count
+
+
+def condense(
+    spark: SparkSession, roster: Roster, seats: Seats, out: Folder, name: str
+) -> tuple[list[Workload], Counted]:
+    """The workload of each window, brokers in the place of their clients, and what else is to be known."""
+    work, windows, nodes = out / "sums", roster.windows.count, seats.nodes
+    shares = _shares(spark, roster, work)
+    bins = [list(map(int, one)) for one in np.array_split(np.arange(roster.parts), min(BINS, roster.parts))]
+    tasks = [(index, parts) for index, parts in enumerate(bins) if parts]
+    run = partial(_add_up, roster=roster, seats=seats, work=work, shares=shares)
+    told = run_tasks(spark, tasks, run, "bin int, moves long, clients array<long>, wishes array<long>")
+    run_tasks(spark, list(range(RANGES)), partial(_add_ranges, roster=roster, work=work), "number int")
+    clients, wishes = (np.array(told[name].to_pylist(), np.int64).sum(axis=0) for name in ("clients", "wishes"))
+    found = [_workload(roster, seats.ground, work, window, name) for window in range(windows)]
+    changes = _changes(spark, roster, seats, work, tasks) if roster.is_timed else (0.0,) * windows
+    remove_all(work)
+    moves = int(pc.sum(told["moves"]).as_py())
+    assert len(clients) == nodes
+    return found, Counted(list(map(int, clients)), moves, changes, tuple(map(int, wishes)))
+
+
+# --- bins of parts ---
+
+
+def _shares(spark: SparkSession, roster: Roster, work: Folder) -> bool:
+    """Members of each shared filter, where there are some: how often each of them is asked."""
+    if not roster.is_shared().any():
+        return False
+
+    def count(index: int) -> pa.Table:
+        wish, _, marks = wishes_of(roster, index)
+        sums = [
+            np.bincount(wish[marks >> bit & 1 > 0], minlength=roster.filters) for bit in range(roster.windows.count)
+        ]
+        key = np.arange(roster.filters)
+        scatter(work / "members", index, roster.filters, key, {str(bit): one for bit, one in enumerate(sums)})
+        return pa.table({"part": pa.array([index], pa.int32())})
+
+    run_tasks(spark, list(range(roster.people_parts)), count, "part int")
+    found = [gather(work / "members", number, _bits(roster)) for number in range(RANGES)]
+    for bit in range(roster.windows.count):
+        members = np.bincount(
+            np.concatenate([one["key"] for one in found]),
+            np.concatenate([one[str(bit)] for one in found]),
+            roster.filters,
+        )
+        share = np.where(roster.is_shared(), 1.0 / np.maximum(members, 1), 1.0)
+        save_array(share, work, f"share-{bit}")
+    return True
+
+
+def _bits(roster: Roster) -> tuple[str, ...]:
+    return tuple(str(bit) for bit in range(roster.windows.count))
+
+
+def wishes_of(roster: Roster, index: int) -> tuple[I64, I64, I64]:
+    """Of one part: filters, how many each client has, and marks."""
+    rows = read_rows(roster.folder / WISHES / part_name(index), ["filters", "marks"])
+    lists, bits = rows["filters"].combine_chunks(), rows["marks"].combine_chunks()
+    lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+    return lists.flatten().to_numpy().astype(np.int64), lengths, bits.flatten().to_numpy()
+
+
+def seats_of(folder: Folder, index: int) -> NDArray[np.int32]:
+    seats: NDArray[np.int32] = read_rows(folder / part_name(index), ["node"])["node"].to_numpy()
+    return seats
+
+
+def _add_up(task: tuple[int, list[int]], roster: Roster, seats: Seats, work: Folder, shares: bool) -> pa.Table:
+    """One bin: deliveries by topic and broker, wishes by filter and broker, and what was said."""
+    index, parts = task
+    nodes, windows = seats.nodes, roster.windows.count
+    matches = roster.matches()
+    wanted = np.zeros((windows, roster.topics * nodes), np.float64 if shares else np.int64)
+    asked = np.zeros((windows, roster.filters * nodes if matches is not None else 0), bool)
+    steady = np.zeros((windows, roster.filters * nodes if roster.is_timed else 0), bool)
+    clients, moves, counts = np.zeros(nodes, np.int64), 0, np.zeros(windows, np.int64)
+    said: list[tuple[I64, dict[str, Any]]] = []
+    for part in parts:
+        node_of = seats_of(seats.folder, part)
+        clients += np.bincount(node_of, minlength=nodes)
+        moves += int(np.count_nonzero(node_of != seats_of(roster.folder / STAYING, part)))
+        said.append(_said_at(roster, part, node_of, nodes))
+        if part >= roster.people_parts:
+            continue
+        wish, lengths, marks = wishes_of(roster, part)
+        at = np.repeat(node_of, lengths)
+        for bit in range(windows):
+            alive = marks >> bit & 1 > 0
+            counts[bit] += int(np.count_nonzero(alive))
+            if roster.is_timed:
+                always = marks >> bit + STEADY & 1 > 0
+                steady[bit][wish[always] * nodes + at[always]] = True
+            if matches is None:
+                wanted[bit] += np.bincount(wish[alive] * nodes + at[alive], minlength=wanted.shape[1])
+                continue
+            asked[bit][wish[alive] * nodes + at[alive]] = True
+            share: Any = map_array(work, f"share-{bit}") if shares else np.ones(roster.filters)
+            _add_matched(wanted[bit], wish, lengths, alive, node_of, nodes, matches, share)
+    columns = {str(bit): wanted[bit] for bit in range(windows)}
+    _scatter_some(work / "wanted", index, wanted.shape[1], columns)
+    if matches is not None:
+        _scatter_some(work / "asked", index, asked.shape[1], {str(bit): asked[bit] for bit in range(windows)})
+    if roster.is_timed:
+        _scatter_some(work / "steady", index, steady.shape[1], {str(bit): steady[bit] for bit in range(windows)})
+    _scatter_said(work / "said", index, roster.topics * nodes * windows, said)
+    return pa.table(
+        {
+            "bin": pa.array([index], pa.int32()),
+            "moves": pa.array([moves], pa.int64()),
+            "clients": pa.array([clients.tolist()], pa.list_(pa.int64())),
+            "wishes": pa.array([counts.tolist()], pa.list_(pa.int64())),
+        }
+    )
+
+
+def _scatter_some(folder: Folder, index: int, width: int, columns: dict[str, Any]) -> None:
+    some = np.zeros(width, bool)
+    for column in columns.values():
+        some |= column != 0
+    key = np.flatnonzero(some)
+    scatter(folder, index, width, key, {name: column[key] for name, column in columns.items()})
+
+
+def _add_matched(
+    total: Any, wish: I64, lengths: I64, alive: Any, node_of: Any, nodes: int, matches: Relation, share: Any
+) -> None:
+    """Filters as the topics they match; a client that asked in several ways gets an event once."""
+    client = np.repeat(np.arange(len(lengths)), lengths)[alive]
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(client, minlength=len(lengths)))]).astype(np.int64)
+    of = Relation(indptr, wish[alive].astype(np.int32), matches.row_count)
+    for low in range(0, len(lengths), 20_000):
+        high = min(low + 20_000, len(lengths))
+        length, column, weight = expanded_rows(of, matches, share, low, high)
+        at = np.repeat(node_of[low:high], length)
+        np.add.at(total, column.astype(np.int64) * nodes + at, weight if total.dtype.kind == "f" else 1)
+
+
+def _said_at(roster: Roster, part: int, node_of: Any, nodes: int) -> tuple[I64, dict[str, Any]]:
+    """Events and bytes by (topic, broker, window)."""
+    path = roster.folder / SAID / part_name(part)
+    if not path.exists():
+        return np.zeros(0, np.int64), {"events": np.zeros(0), "volume": np.zeros(0)}
+    rows = read_rows(path)
+    at = node_of[rows["client_id"].to_numpy() - roster.starts[part]].astype(np.int64)
+    key = (rows["topic"].to_numpy().astype(np.int64) * nodes + at) * roster.windows.count + rows["window"].to_numpy()
+    events, known = rows["events"].to_numpy(), rows["known"].to_numpy()
+    size = np.where(known > 0, rows["bytes"].to_numpy() / np.maximum(known, 1e-300), PAYLOAD_BYTES)
+    return summed(key, {"events": events, "volume": events * size})
+
+
+def _scatter_said(folder: Folder, index: int, width: int, said: list[tuple[I64, dict[str, Any]]]) -> None:
+    key = np.concatenate([one[0] for one in said])
+    columns = {name: np.concatenate([one[1][name] for one in said]) for name in ("events", "volume")}
+    key, columns = summed(key, columns)
+    scatter(folder, index, width, key, columns)
+
+
+# --- ranges of keys ---
+
+
+def _add_ranges(number: int, roster: Roster, work: Folder) -> pa.Table:
+    for kind, names in (("wanted", _bits(roster)), ("asked", _bits(roster)), ("said", ("events", "volume"))):
+        found = gather(work / kind, number, names)
+        columns = {name: found[name].astype(np.int64) if kind == "asked" else found[name] for name in names}
+        key, columns = summed(found["key"], columns)
+        save_arrays(work / f"{kind}-{number}.npz", {"key": key, **columns})
+    return pa.table({"number": pa.array([number], pa.int32())})
+
+
+def _whole(work: Folder, kind: str) -> dict[str, Any]:
+    found = [load_arrays(work / f"{kind}-{number}.npz") for number in range(RANGES)]
+    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+
+
+def _workload(roster: Roster, ground: Ground, work: Folder, window: int, name: str) -> Workload:
+    """Clients are the brokers, and one that wants nothing, so that nobody takes them for peers."""
+    nodes, bit = ground.node_count, str(window)
+    found = _whole(work, "wanted")
+    there = found[bit] > 0
+    topic, node = np.divmod(found["key"][there], nodes)
+    interests, weights = _relation(node, topic, found[bit][there].astype(np.float64), nodes + 1, roster.topics)
+    wishes = None
+    matches = roster.matches()
+    if matches is not None:
+        asked = _whole(work, "asked")
+        wish, at = np.divmod(asked["key"][asked[bit] > 0], nodes)
+        of, _ = _relation(at, wish, np.ones(len(at)), nodes + 1, roster.filters)
+        wishes = Wishes(of, matches)
+    return Workload(
+        name,
+        interests,
+        _publications(roster, work, window, nodes),
+        np.append(np.arange(nodes, dtype=np.int32), np.int32(0)),
+        nodes,
+        coordinates=ground.coordinates,
+        graph=ground.graph,
+        topic_bytes=np.asarray(map_array(roster.folder, LENGTHS), np.float64),
+        weights=weights,
+        wishes=wishes,
+        zone_of=ground.zone_of,
+        zones=ground.zones,
+        is_anywhere=ground.is_anywhere,
+    )
+
+
+def _relation(row: I64, column: I64, weight: Any, rows: int, columns: int) -> tuple[Relation, Any]:
+    order = np.lexsort((column, row))
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int64)
+    return Relation(indptr, column[order].astype(np.int32), columns), weight[order]
+
+
+def _publications(roster: Roster, work: Folder, window: int, nodes: int) -> Publications:
+    said = _whole(work, "said")
+    key, at = np.divmod(said["key"], roster.windows.count)
+    mine = at == window
+    topic, node = np.divmod(key[mine], nodes)
+    events, volume = said["events"][mine], said["volume"][mine]
+    size = np.where(events > 0, volume / np.maximum(events, 1e-300), PAYLOAD_BYTES)
+    order = np.lexsort((node, topic))
+    rate = events[order] / roster.windows.lengths_s[window]
+    return Publications.of(node[order], topic[order], rate, size[order])
+
+
+# --- comings and goings ---
+
+
+def _changes(
+    spark: SparkSession, roster: Roster, seats: Seats, work: Folder, tasks: list[tuple[int, list[int]]]
+) -> tuple[float, ...]:
+    """How often what a broker wants changes, by window; what somebody there wants all the time changes nothing."""
+    for window in range(roster.windows.count):
+        always = np.zeros(roster.filters * seats.nodes, bool)
+        for number in range(RANGES):
+            found = gather(work / "steady", number, _bits(roster))
+            always[found["key"][found[str(window)] > 0]] = True
+        save_array(np.packbits(always), work, f"always-{window}")
+    run_tasks(spark, tasks, partial(_move, roster=roster, seats=seats, work=work), "bin int")
+    counts = [(window, number) for window in range(roster.windows.count) for number in range(RANGES)]
+    lengths_s = roster.windows.lengths_s
+    told = run_tasks(spark, counts, partial(_count, work=work, lengths_s=lengths_s), "window int, changes long")
+    changes = np.bincount(told["window"].to_numpy(), told["changes"].to_numpy(), len(lengths_s))
+    return tuple((changes / np.array(lengths_s)).tolist())
+
+
+def _move(task: tuple[int, list[int]], roster: Roster, seats: Seats, work: Folder) -> pa.Table:
+    """What a bin's clients wanted for a while, where nobody wants the same all the time."""
+    index, parts = task
+    width = roster.filters * seats.nodes
+    for window in range(roster.windows.count):
+        always = np.unpackbits(np.asarray(map_array(work, f"always-{window}"), np.uint8))[:width].astype(bool)
+        found: list[tuple[I64, Any, Any]] = [(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
+        for part in parts:
+            if part >= roster.people_parts:
+                continue
+            rows = read_rows(roster.folder / STAYS / str(window) / part_name(part))
+            at = seats_of(seats.folder, part)[rows["client_id"].to_numpy() - roster.starts[part]]
+            key = rows["filter"].to_numpy() * seats.nodes + at
+            free = ~always[key]
+            found.append((key[free], rows["begin"].to_numpy()[free], rows["end"].to_numpy()[free]))
+        key, begin, end = joined_stays(*(np.concatenate([one[column] for one in found]) for column in range(3)))
+        scatter(work / f"moving-{window}", index, width, key, {"begin": begin, "end": end})
+    return pa.table({"bin": pa.array([index], pa.int32())})
+
+
+def _count(task: tuple[int, int], work: Folder, lengths_s: list[float]) -> pa.Table:
+    window, number = task
+    found = gather(work / f"moving-{window}", number, ("begin", "end"))
+    changes = transitions(found["key"], found["begin"], found["end"], lengths_s[window])
+    return pa.table({"window": pa.array([window], pa.int32()), "changes": pa.array([changes], pa.int64())})

@@ -1,0 +1,332 @@
+"""Places a crowd for the fewest copies between brokers: rounds over blocks, of which only a picture of all travels.
+
+The picture is brokers by topics, loads and prices. Blocks and the seats of their classes stay in files, written anew in
+every round under its number, so a task that runs twice finds the same. What comes out depends on the data and the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+
+from coterie.errors import ConfigError
+from coterie.kernels.placement.auction import Room
+from coterie.kernels.placement.blocks import ROUNDS, WAVES, Passed, Picture, Round, Whole, merged, pass_own
+from coterie.kernels.placement.books import DUST
+from coterie.kernels.placement.passes import GROWING, QUICK, auctioned, layer_of
+from coterie.model import Workload
+from coterie.pipeline.blocks import PICTURE_MAX, can_place
+from coterie.pipeline.crowds.condensing import Seats
+from coterie.pipeline.crowds.grouping import Block, Grouped, Region, group, load_block
+from coterie.pipeline.crowds.roster import Roster
+from coterie.pipeline.crowds.seating import write_seats
+from coterie.pipeline.crowds.sums import load_arrays, save_arrays
+from coterie.pipeline.storage import Folder, remove_all
+from coterie.pipeline.tasks import map_array, run_tasks, task_frame
+from coterie.substrate.placing import EVEN_ENOUGH, Balance
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CrowdPlaced:
+    """Where the seats lie, and how well the limits hold; copies are for the bills to say."""
+
+    folder: Folder
+    hottest: Floats  # by dimension: the largest load as a multiple of the mean
+    is_within: bool
+
+
+def place_crowd(
+    spark: SparkSession,
+    roster: Roster,
+    seats: Seats,
+    staying: Workload,
+    clients: Any,
+    out: Folder,
+    balance: Balance = EVEN_ENOUGH,
+    seed: int = 1,
+) -> CrowdPlaced:
+    """Write `out`/placed; `staying` is the condensed first window with everybody where they are, `clients` how many."""
+    nodes, topics = seats.nodes, roster.topics
+    if not can_place(nodes, topics):
+        allowed = f"at most {PICTURE_MAX}: take fewer brokers"
+        raise ConfigError("brokers x topics", f"{nodes} x {topics}", allowed)
+    work, target = out / "blocks", out / "placed"
+    hottest, is_within = np.zeros(2), True
+    renamed: list[tuple[Region, Folder, Any]] = []
+    for number, region in enumerate(regions(seats, np.asarray(clients))):
+        folder = work / f"region-{number}"
+        found = _Rounds(spark, roster, seats, staying, region, folder, balance, seed)
+        new_names, picture, capacity = found.run()
+        hottest = np.maximum(hottest, picture.load.max(axis=0) / np.maximum(picture.load.mean(axis=0), 1e-30))
+        is_within &= bool((picture.load <= capacity * (1 + DUST) + 1e-9).all())
+        renamed.append((region, folder, new_names))
+    _write_places(spark, roster, renamed, target)
+    remove_all(work)
+    return CrowdPlaced(target, hottest, is_within)
+
+
+def regions(seats: Seats, clients: Any) -> list[Region]:
+    """Nobody leaves its zone, where clients have one."""
+    zone_of = seats.ground.zone_of
+    if zone_of is None or seats.ground.is_anywhere:
+        return [Region.of(range(seats.nodes), clients.sum())]
+    found = [np.flatnonzero(zone_of == zone) for zone in range(int(zone_of.max()) + 1)]
+    return [Region.of(nodes, clients[nodes].sum()) for nodes in found if clients[nodes].sum()]
+
+
+class _Rounds:
+    """All rounds of one region; the driver holds the picture, and nothing that grows with clients."""
+
+    def __init__(
+        self, spark: SparkSession, roster: Roster, seats: Seats, staying: Workload, region: Region,
+        work: Folder, balance: Balance, seed: int,
+    ) -> None:  # fmt: skip
+        self.spark, self.region, self.work, self.seed = spark, region, work, seed
+        self.rates = staying.rates
+        self.grouped: Grouped = group(spark, roster, seats, region, self.rates, work)
+        popular = np.bincount(staying.interests.columns, staying.weights, roster.topics)
+        self.rank = np.empty(roster.topics, np.int32)
+        self.rank[np.argsort(-popular, kind="stable")] = np.arange(roster.topics, dtype=np.int32)
+        self.is_counted = len(staying.publications.publisher) > 0
+        self.totals = _totals(staying, region)
+        self.capacity = _capacity(self.totals, len(region.nodes), balance.by_dimension, self.grouped.heaviest)
+
+    def run(self) -> tuple[Any, Picture, Floats]:
+        """What brokers are to be called so that most clients stay, the last picture, and the limits."""
+        unit = max(self.grouped.pins, 1) / np.maximum(self.totals, 1e-30)
+        whole = Whole(self.rank, unit, _room(self.capacity, self.totals, unit), self.seed, self.region.blocks)
+        room = {"limit": whole.room.limit, "soft": whole.room.soft, "capacity": self.capacity}
+        save_arrays(self.work / "whole.npz", {"rank": self.rank, "unit": unit, **room})
+        everybody = tuple(range(self.region.blocks))
+        picture = merged(self._empty(), self._passed(Round(0, GROWING, self._first(), everybody), -1))
+        number, last = 1, dict.fromkeys(everybody, 0)
+        side_by_side = -(-len(everybody) // WAVES)
+        waves = [everybody[first : first + side_by_side] for first in range(0, len(everybody), side_by_side)]
+        for smoothing in (smoothing for smoothing, passes in ROUNDS for _ in range(passes)):
+            for wave in waves:
+                picture = merged(picture, self._passed(Round(number, smoothing, picture, wave), last[wave[0]]))
+                last |= dict.fromkeys(wave, number)
+                number += 1
+        for block in everybody:
+            save_arrays(self.work / f"last-{block:05d}.npz", {"number": np.array([last[block]])})
+        return self._names(last, picture), picture._replace(load=picture.load / unit), self.capacity
+
+    def _empty(self) -> Picture:
+        shape = self.capacity.shape
+        layer = layer_of(len(self.rates), shape[0], is_counted=self.is_counted)
+        return Picture(layer.counts, layer.entering, np.zeros(shape), np.zeros(shape, np.float32))
+
+    def _first(self) -> Picture:
+        """Where topics are once a sample is placed with its part of the room; loads are left at nothing."""
+        sample = self.grouped.sample
+        weight = np.array([sample.number.sum(), sample.messages.sum()])
+        heaviest = np.array([sample.number.max(initial=0), sample.messages.max(initial=0.0)])
+        room = self.capacity * (weight / np.maximum(self.totals, 1e-30)) + heaviest
+        problem = sample.problem(self.rates, np.maximum(room, 1e-12))
+        part = auctioned(problem, self.seed)
+        picture = self._empty()
+        np.add.at(picture.counts, (self.rank[problem.topics], np.repeat(part, np.diff(problem.indptr))), 1)
+        if self.is_counted and len(problem.publisher):
+            entered = (self.rank[problem.said_topic], part[problem.publisher])
+            np.add.at(picture.entering, entered, problem.said_rate.astype(np.float32))
+        return picture
+
+    def _passed(self, told: Round, before: int) -> list[Passed]:
+        work = self.work
+        folder = work / f"round-{told.number:03d}"
+        save_arrays(folder / "picture.npz", told.picture._asdict())
+        facts = (told.number, told.smoothing, told.blocks, self.seed, self.region.blocks)
+
+        def run(block: int) -> pa.Table:
+            pass_file(work, folder, block, facts, before)
+            return pa.table({"block": pa.array([block], pa.int32())})
+
+        run_tasks(self.spark, told.blocks, run, "block int")
+        found = [_loaded(folder / f"changed-{block:05d}.npz", told.picture) for block in told.blocks]
+        for block in told.blocks:
+            _forget(folder / f"changed-{block:05d}.npz")
+            if before >= 0:
+                _forget(seats_file(work, before, block))
+        _forget(folder / "picture.npz")
+        return found
+
+    def _names(self, last: dict[int, int], picture: Picture) -> Any:
+        """Which broker each group is to be at, so that most clients stay and every group fits."""
+        work, nodes = self.work, np.array(self.region.nodes)
+
+        def run(block: int) -> pa.Table:
+            quotas, counts = _meeting(load_block(work, block), _seats(work, last[block], block), nodes)
+            staying = np.zeros((len(nodes), len(nodes)), np.int64)
+            for broker in range(len(nodes)):
+                staying[broker] = np.minimum(quotas[:, broker, None], counts).sum(axis=0)
+            return pa.table({"staying": pa.array([staying.ravel().tolist()], pa.list_(pa.int64()))})
+
+        told = run_tasks(self.spark, list(last), run, "staying array<long>")
+        staying = np.sum(told["staying"].to_pylist(), axis=0).reshape(len(nodes), len(nodes))
+        rows, names = linear_sum_assignment(staying, maximize=True)  # all brokers of a region have the same room
+        new = np.empty(len(nodes), np.int64)
+        new[rows] = nodes[names]
+        return new
+
+
+def _totals(staying: Workload, region: Region) -> Floats:
+    """Connections and messages of a region's clients."""
+    inside = np.isin(np.arange(staying.subscriber_count), region.nodes)
+    interests, publications = staying.interests, staying.publications
+    assert staying.weights is not None
+    out = staying.rates[interests.columns] * staying.weights
+    delivered = float(out[inside[interests.rows]].sum())
+    said = float(publications.rate[inside[publications.publisher]].sum())
+    return np.array([region.clients, delivered + said])
+
+
+def _capacity(totals: Floats, nodes: int, imbalance: Floats, heaviest: Floats) -> Floats:
+    """So much above the mean, and never less than the heaviest piece takes."""
+    room = np.maximum((1 + imbalance) * totals / nodes, heaviest)
+    room[0] = max(room[0], np.ceil(totals[0] / nodes))
+    return np.tile(np.maximum(room, 1e-12), (nodes, 1))
+
+
+def _room(capacity: Floats, totals: Floats, unit: Floats) -> Room:
+    """As `passes.room_of`, from totals."""
+    limit = capacity * unit
+    even = totals * unit * limit / np.maximum(limit.sum(axis=0), 1e-30)
+    between = np.maximum(even + QUICK.soft * np.maximum(limit - even, 0.0), 1e-12)
+    return Room(np.maximum(limit, 1e-12) * (1 + DUST / 2), between, np.zeros(len(limit), np.int32))
+
+
+# --- in a task ---
+
+
+def seats_file(work: Folder, number: int, block: int) -> Folder:
+    return work / f"round-{number:03d}" / f"seats-{block:05d}.npz"
+
+
+def _seats(work: Folder, number: int, block: int) -> Any:
+    return load_arrays(seats_file(work, number, block))["part"]
+
+
+def pass_file(work: Folder, folder: Folder, block: int, facts: tuple[Any, ...], before: int) -> None:
+    """One pass over a block that lies in a file; seats and what changed in the picture go to files."""
+    number, smoothing, blocks, seed, block_count = facts
+    about = load_arrays(work / "whole.npz")
+    picture = Picture(**load_arrays(folder / "picture.npz"))
+    room = Room(about["limit"], about["soft"], np.zeros(len(about["limit"]), np.int32))
+    whole = Whole(about["rank"], about["unit"], room, seed, block_count)
+    rates = np.asarray(map_array(work, "rates"), np.float64)
+    own = load_block(work, block).problem(rates, about["capacity"])
+    part = None if before < 0 else _seats(work, before, block)
+    passed = pass_own(own, whole, Round(number, smoothing, picture, blocks), block, part)
+    cells, said = np.flatnonzero(passed.counts), np.flatnonzero(passed.entering)
+    changed: dict[str, Any] = {
+        "cells": cells,
+        "changes": passed.counts.ravel()[cells],
+        "said_cells": said,
+        "entered": passed.entering.ravel()[said],
+        "load": passed.load,
+        "price": passed.price,
+    }
+    save_arrays(folder / f"changed-{block:05d}.npz", changed)
+    save_arrays(seats_file(work, number, block), {"part": passed.part})
+
+
+def _loaded(path: Folder, picture: Picture) -> Passed:
+    found = load_arrays(path)
+    counts, entering = np.zeros(picture.counts.shape, np.int32), np.zeros(picture.entering.shape, np.float32)
+    counts.flat[found["cells"]] = found["changes"]
+    entering.flat[found["said_cells"]] = found["entered"]
+    return Passed(np.zeros(0, np.int32), counts, entering, found["load"], found["price"])
+
+
+def _forget(path: Folder) -> None:
+    path.unlink(missing_ok=True)
+
+
+def _meeting(block: Block, part: Any, nodes: Any) -> tuple[Any, Any]:
+    """For every class: how many clients each broker is to have of it, and how many it has."""
+    local = np.full(int(nodes.max()) + 1, -1, np.int64)
+    local[nodes] = np.arange(len(nodes))
+    classes, count = len(block.member_starts) - 1, len(nodes)
+    quota = np.bincount(block.class_of * count + part, block.number, classes * count).astype(np.int64)
+    owner = np.repeat(np.arange(classes), np.diff(block.member_starts))
+    there = np.bincount(owner * count + local[block.at], minlength=classes * count)
+    return quota.reshape(classes, count), there.reshape(classes, count)
+
+
+def _write_places(
+    spark: SparkSession, roster: Roster, regions: list[tuple[Region, Folder, Any]], target: Folder
+) -> None:
+    """Back from blocks to the parts of the roster."""
+    from pyspark.sql import functions as sf
+
+    starts = roster.starts
+    tasks = [(folder, block, names) for region, folder, names in regions for block in range(region.blocks)]
+
+    def run(task: tuple[Folder, int, Any]) -> pa.Table:
+        folder, block, names = task
+        number = int(load_arrays(folder / f"last-{block:05d}.npz")["number"][0])
+        found = load_block(folder, block)
+        node = members_placed(found, _seats(folder, number, block), names)
+        order = np.argsort(found.members, kind="stable")
+        client, node = found.members[order], node[order]
+        cuts = np.searchsorted(client, starts)
+        some = np.flatnonzero(np.diff(cuts)).tolist()
+        rows = [(part, slice(cuts[part], cuts[part + 1])) for part in some]
+        return pa.table(
+            {
+                "part": pa.array([part for part, _ in rows], pa.int32()),
+                "client": pa.array([client[cut].tobytes() for _, cut in rows], pa.binary()),
+                "node": pa.array([node[cut].astype(np.int32).tobytes() for _, cut in rows], pa.binary()),
+            }
+        )
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = [row for batch in batches for row in batch.to_pylist()]
+        if not rows:
+            return
+        client = np.concatenate([np.frombuffer(row["client"], np.int64) for row in rows])
+        node = np.concatenate([np.frombuffer(row["node"], np.int32) for row in rows])
+        order = np.argsort(client)
+        write_seats(client[order], node[order], target, rows[0]["part"])
+        yield pa.RecordBatch.from_pydict({"part": pa.array([rows[0]["part"]], pa.int32())})
+
+    cut = task_frame(spark, tasks, run, "part int, client binary, node binary")
+    cut.repartitionById(roster.parts, sf.col("part")).mapInArrow(write, "part int").toArrow()
+
+
+def members_placed(block: Block, part: Any, names: Any) -> Any:
+    """The broker of every member: whoever is where the class has a place stays, the others fill what is left."""
+    classes, brokers = len(block.member_starts) - 1, int(names.max()) + 1
+    owner = np.repeat(np.arange(classes), np.diff(block.member_starts))
+    place = np.repeat(block.class_of * brokers + names[part], block.number)  # one for each client, class by class
+    place.sort()
+    wish = owner * brokers + np.minimum(block.at, brokers - 1)
+    wish[block.at >= brokers] = -1
+    order = np.argsort(wish, kind="stable")
+    nth = _nth(wish[order])
+    offered = np.searchsorted(place, wish[order], side="right") - np.searchsorted(place, wish[order])
+    stays = np.zeros(len(owner), bool)
+    stays[order] = (nth < offered) & (wish[order] >= 0)
+    taken = np.zeros(len(place), bool)
+    kept = np.searchsorted(place, wish[order]) + nth
+    taken[kept[(nth < offered) & (wish[order] >= 0)]] = True
+    node = np.where(stays, block.at, -1).astype(np.int64)
+    node[~stays] = place[~taken] % brokers  # both in the order of classes
+    return node
+
+
+def _nth(ascending: Any) -> Any:
+    """How many equal ones come before each."""
+    first = np.flatnonzero(np.concatenate([[True], ascending[1:] != ascending[:-1]])[: len(ascending)])
+    return np.arange(len(ascending)) - np.repeat(first, np.diff(np.append(first, len(ascending))))

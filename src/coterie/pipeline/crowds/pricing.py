@@ -1,0 +1,146 @@
+"""Bills of designs for a crowd: planned and priced over its brokers, completed by what was counted over its clients."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from coterie.accounting.bounds import lower_bounds
+from coterie.accounting.price import MOVE_COPIES, count_dissemination, mean_copy_bytes, structure
+from coterie.errors import CoterieError
+from coterie.model import Design, Ledger, Workload
+from coterie.model.latency import Latency
+from coterie.model.ledger import Control
+from coterie.model.store import load_workload, save_design, save_workload
+from coterie.model.wires import Wire, wire_named
+from coterie.pipeline.crowds.condensing import Counted
+from coterie.pipeline.planning import LATER, LEARN, PLACED, STAY, Candidate, Priced, Ways, design_file
+from coterie.pipeline.storage import Folder, Remote, write_whole
+from coterie.pipeline.tasks import run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COUNTED = "counted.json"
+OWN_PLACEMENT_MAX = 2_000_000  # clients: systems that place by themselves do it on one machine
+
+
+def save_condensed(workloads: list[Workload], counted: Counted, folder: Folder) -> None:
+    """Both windows of one placement, and what was counted."""
+    for workload, name in zip(workloads, (LEARN, LATER), strict=True):
+        with_local(folder / name, lambda path, one=workload: save_workload(one, path))
+    write_whole(folder / COUNTED, msgspec.json.encode(counted))
+
+
+def load_condensed(folder: Folder) -> tuple[Workload, Workload, Counted]:
+    learn, later = (from_local(folder / name, load_workload) for name in (LEARN, LATER))
+    return learn, later, msgspec.json.decode((folder / COUNTED).read_bytes(), type=Counted)
+
+
+def with_local(path: Folder, write: Any) -> None:
+    """Let `write` make a file of this machine, and put it where it belongs."""
+    if isinstance(path, Path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path)
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        local = Path(folder) / path.name
+        write(local)
+        path.write_bytes(local.read_bytes())
+
+
+def from_local(path: Folder, read: Any) -> Any:
+    """What `read` makes of a file, wherever it lies."""
+    if not isinstance(path, Remote):
+        return read(path)
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        local = Path(folder) / path.name
+        local.write_bytes(path.read_bytes())
+        return read(local)
+
+
+def too_many(candidate: Candidate, clients: int, is_placer: bool) -> str:
+    """Why a system cannot plan for so many clients in this way; empty if it can. Known before anything starts."""
+    if candidate.placement == STAY or not candidate.places or is_placer or clients <= OWN_PLACEMENT_MAX:
+        return ""
+    return (
+        f"it places clients itself, on one machine: up to {OWN_PLACEMENT_MAX:,} clients, and there are {clients:,}; "
+        "with clients where they are it has a bill"
+    )
+
+
+def price_crowd(
+    spark: SparkSession, placements: dict[str, Folder], candidates: list[Candidate], out: Folder, ways: Ways
+) -> list[Priced]:
+    """A bill per candidate, in their order; `placements` says where the condensed workloads of each placement are."""
+
+    def run(candidate: Candidate) -> pa.Table:
+        priced = price_condensed(candidate, placements[candidate.placement], out, ways)
+        return pa.table({"priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
+
+    table = run_tasks(spark, candidates, run, "priced binary")
+    return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
+
+
+def price_condensed(candidate: Candidate, folder: Folder, out: Folder, ways: Ways) -> Priced:
+    """Plan on the brokers of the learning window, price on both; see `planning.price_one`."""
+    system, parameters, seed = candidate.system, candidate.parameters, ways.seed
+    learn, later, counted = load_condensed(folder)
+
+    def failed(problem: str) -> Priced:
+        return Priced(system.name, candidate.placement, problem=problem)
+
+    if not system.fits(learn):
+        return failed("it is not made for a workload of this kind or size")
+    wire = wire_named(ways.wire)
+    try:
+        began = time.process_time()
+        design = system.plan(learn, parameters, seed, node_of=learn.attachment)
+        planned = time.process_time()
+        first = bill(design, learn, counted, 0, wire)
+        adopted = system.adopt(design, later, parameters, seed)
+        second = bill(adopted, later, counted, 1, wire)
+    except CoterieError as error:
+        return failed(str(error))
+    except Exception as error:  # a defect of one system must not take the others with it
+        return failed(f"it failed on this workload ({type(error).__name__}: {error})")
+    finished = time.process_time()
+    name = design_file(Path(), system.name, candidate.placement).name
+    with_local(out / name, lambda path: save_design(design, path))
+    return Priced(
+        system.name,
+        candidate.placement,
+        first,
+        second,
+        lower_bounds(learn, learn.attachment, wire, design.upkeep),
+        lower_bounds(later, later.attachment, wire, design.upkeep),
+        planned - began,
+        finished - planned,
+    )
+
+
+def bill(design: Design, condensed: Workload, counted: Counted, window: int, wire: Wire) -> Ledger:
+    """What `accounting.price` says of everybody, from a workload of brokers and what was counted besides."""
+    tally = count_dissemination(design, condensed, Latency.constant(), wire)
+    standing = structure(design, condensed, wire)
+    wishes = design.trees.members.pair_count if condensed.wishes is None else condensed.wishes.of.pair_count
+    messages = standing.setup.messages
+    moved = counted.moves * MOVE_COPIES * mean_copy_bytes(condensed, wire)
+    setup = msgspec.structs.replace(standing.setup, moves=float(counted.moves), bytes=standing.setup.bytes + moved)
+    control = Control(subscription=counted.changes[window] * messages / wishes if wishes else 0.0)
+    standing = replace(standing, setup=setup, control=control, clients=np.array(counted.clients))
+    return tally.ledger(standing, wire)
+
+
+def placements_needed(candidates: list[Candidate]) -> list[str]:
+    return [way for way in (STAY, PLACED) if any(one.placement == way for one in candidates)]

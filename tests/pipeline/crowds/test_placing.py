@@ -1,0 +1,100 @@
+"""A crowd is placed by its classes: everybody once, within the limits, for fewer copies, most where they were."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from coterie.kernels.placement import blocks as kernel_blocks
+from coterie.pipeline.crowds import grouping, placing
+from coterie.pipeline.crowds.condensing import Seats, condense
+from coterie.pipeline.crowds.grouping import Block, packed_block
+from coterie.pipeline.crowds.roster import STAYING, number_wishes
+from coterie.pipeline.crowds.seating import seat_clients
+from coterie.pipeline.crowds.speaking import number_publishers
+from coterie.pipeline.cutting import WindowChoices, cut_windows
+from coterie.pipeline.ingest import write_table
+
+
+def one_class(at: list[int], number: list[int]) -> Block:
+    nothing = np.zeros(0, np.int32)
+    pieces = len(number)
+    return Block(
+        np.arange(pieces + 1), np.zeros(pieces, np.int32), np.array(number), np.ones(pieces), nothing, nothing,
+        np.zeros(0), np.zeros(pieces, np.int64), np.arange(len(at)) + 100, np.array([0, len(at)]),
+        np.array(at, np.int32),
+    )  # fmt: skip
+
+
+def test_who_is_where_the_class_has_a_place_stays():
+    placed = placing.members_placed(one_class([0, 1, 1, 2, 1], [2, 3]), np.array([1, 0]), np.array([0, 1, 2]))
+    assert sorted(placed.tolist()) == [0, 0, 0, 1, 1]
+    assert placed[0] == 0
+    assert placed[1] == placed[2] == 1
+
+
+def test_clients_of_one_kind_are_one_class_cut_into_pieces():
+    kind = np.array([5, 5, 5, 9], np.uint64)
+    arrays = {
+        "client": np.arange(4), "at": np.zeros(4, np.int32), "kind": kind, "lengths": np.array([2, 2, 2, 1]),
+        "topics": np.array([0, 1, 0, 1, 0, 1, 1], np.int32), "publisher": np.array([3]),
+        "said_topic": np.array([0], np.int32), "said_rate": np.array([7.0]),
+    }  # fmt: skip
+    block = packed_block([arrays], np.array([1.0, 10.0]), piece=2)
+    assert block.number.tolist() == [2, 1, 1]
+    assert block.messages.tolist() == [22.0, 11.0, 17.0]
+    assert block.publisher.tolist() == [2]
+    assert [block.topics[a:b].tolist() for a, b in zip(block.indptr, block.indptr[1:], strict=False)] == [
+        [0, 1],
+        [0, 1],
+        [1],
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.xdist_group("spark")
+def test_a_crowd_is_placed_within_limits_for_fewer_copies(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(grouping, "BLOCK_USERS", 1200)
+    monkeypatch.setattr(grouping, "SAMPLE_USERS", 300)
+    draw = np.random.default_rng(5)
+    count, kinds = 3000, 40
+    tastes = [draw.choice(60, 4, replace=False) for _ in range(kinds)]
+    kind = draw.integers(0, kinds, count)
+    kind[:600] = 0  # a fifth of all wants the same
+    rows = [(f"u{user:05d}", f"t{topic}") for user in range(count) for topic in tastes[kind[user]]]
+    tables = tmp_path / "tables"
+    table = {"subscriber": [row[0] for row in rows], "topic": [row[1] for row in rows]}
+    none = pa.nulls(len(rows), pa.timestamp("us", "UTC"))
+    write_table(spark.createDataFrame(pa.table({**table, "since": none, "until": none})), "subscriptions", tables)
+    said = {
+        "publisher": [f"u{user:05d}" for user in draw.integers(0, count + 500, 200)],
+        "topic": [f"t{topic}" for topic in draw.integers(0, 60, 200)],
+        "time": pa.nulls(200, pa.timestamp("us", "UTC")),
+        "count": np.ones(200, np.int64),
+        "bytes": np.ones(200, np.int64),
+    }
+    write_table(spark.createDataFrame(pa.table(said)), "publications", tables, keep_duplicates=True)
+    choices = WindowChoices(brokers=6)
+    roster = number_wishes(spark, tables, tmp_path / "crowd", cut_windows(spark, tables, choices), 1)
+    roster, _ = number_publishers(spark, roster)
+    stay = Seats(roster.folder / STAYING, seat_clients(spark, roster, choices))
+    before, counted = condense(spark, roster, stay, tmp_path / "sums", "crowd")
+    placed = placing.place_crowd(spark, roster, stay, before[0], counted.clients, tmp_path / "out")
+    seats = pq.read_table(placed.folder)
+    assert sorted(seats["client_id"].to_pylist()) == list(range(roster.clients))
+    after, moved = condense(spark, roster, Seats(placed.folder, stay.ground), tmp_path / "sums", "crowd")
+    assert sum(moved.clients) == roster.clients
+    assert placed.is_within
+    assert max(moved.clients) <= 1.1 * roster.clients / 6 + 1 + roster.clients // 600
+    assert copies(after[0]) < 0.6 * copies(before[0])
+    assert 0 < moved.moves < 0.9 * roster.clients
+    assert kernel_blocks.BLOCK_USERS > 1200
+
+
+def copies(workload) -> float:
+    audience = np.zeros((workload.topic_count, workload.node_count), bool)
+    audience[workload.interests.columns, workload.interests.rows] = True
+    said = workload.publications
+    return float(((audience[said.topic].sum(axis=1) - audience[said.topic, said.publisher]) * said.rate).sum())
