@@ -117,7 +117,8 @@ def test_nothing_is_done_twice_and_everything_that_matters_is_done_anew(spark, f
     assert again.priced == outcome.priced
     job.run_job(spark, replace(request(folder), seed=2), candidates(), tmp_path)
     remapped = job.run_job(spark, replace(request(folder, topic="other"), seed=2), candidates(), tmp_path)
-    assert [step.kept for step in done[-1].values()] == [False, False, False]
+    made = {**done[-1], **done[-2]}  # tables come first: they say whether the clients are a crowd
+    assert {name: step.kept for name, step in made.items()} == dict.fromkeys(("tables", "workloads", "designs"), False)
     assert remapped.priced != again.priced
 
 
@@ -130,8 +131,8 @@ sys.path.insert(0, sys.argv[1])
 import test_job as tests
 from coterie.pipeline import job
 from coterie.pipeline.session import open_session
-def half(spark, workloads, candidates, out, ways):
-    job_price_all(spark, workloads, candidates[:1], out, ways)
+def half(spark, workloads, candidates, out, ways, pieces):
+    job_price_all(spark, workloads, candidates[:1], out, ways, pieces)
     os.kill(os.getpid(), signal.SIGKILL)
 job_price_all, job.price_all = job.price_all, half
 tests.job.run_job(open_session("local[1]", profile="test"), tests.request(Path(sys.argv[2])), tests.candidates(),
@@ -145,12 +146,43 @@ tests.job.run_job(open_session("local[1]", profile="test"), tests.request(Path(s
         env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2] / 'src'}:{Path(__file__).parents[2]}"},
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert list((tmp_path / "work" / "designs").glob(".unfinished-*/design-flooding.npz"))
     assert not (tmp_path / job.LEDGERS).exists()
+    (bill,) = (tmp_path / "work" / "bills").glob("*/*/bill.json")
+    assert bill.parent.name.startswith("flooding")
+    before = bill.stat()
     resumed = job.run_job(spark, request(folder), candidates(), tmp_path)
+    assert (bill.stat().st_ino, bill.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert ledgers(tmp_path) == ledgers(folder / "out")
     assert [entry.later for entry in resumed.priced] == [entry.later for entry in outcome.priced]
-    assert not list((tmp_path / "work").glob("*/.unfinished-*"))
+    assert len(list((tmp_path / "work" / "designs").iterdir())) == 1
+
+
+def test_one_more_system_plans_only_that_one(spark, finished, monkeypatch):
+    folder, outcome = finished
+    planned = []
+    price_all = job.price_all
+
+    def watched(spark, workloads, candidates, *more):
+        planned.extend(one.system.name for one in candidates)
+        return price_all(spark, workloads, candidates, *more)
+
+    monkeypatch.setattr(job, "price_all", watched)
+    mesh = job.Candidate(SYSTEMS["mesh"], SYSTEMS["mesh"].parameters())
+    more = job.run_job(spark, request(folder), [*candidates(), mesh], folder / "out")
+    assert planned == ["mesh"]
+    assert more.priced[:2] == outcome.priced
+    job.run_job(spark, request(folder), candidates(), folder / "out")
+    assert planned == ["mesh"]
+
+
+def test_a_crowd_has_the_bills_of_the_few(spark, finished, tmp_path):
+    folder, outcome = finished
+    crowd = job.run_job(spark, replace(request(folder), is_crowd=True), candidates(), tmp_path)
+    for ours, theirs in zip(crowd.priced, outcome.priced, strict=True):
+        assert ours.later.columns() == pytest.approx(theirs.later.columns(), rel=1e-9)
+    for name, value in outcome.facts.items():
+        told = crowd.facts[name]
+        assert name == "least_copies" or told == (pytest.approx(value) if isinstance(value, float) else value), name
 
 
 def test_a_system_twice_is_refused(spark, finished, tmp_path):

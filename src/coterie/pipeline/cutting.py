@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ import pyarrow as pa
 
 from coterie.errors import ConfigError
 from coterie.pipeline.interests import Period
+from coterie.pipeline.storage import Folder
 from coterie.pipeline.tasks import part_files
 
 if TYPE_CHECKING:
@@ -94,19 +94,19 @@ class Windows:
         return [high - low for low, high in pairwise(self.edges_s)] or [HOUR_S] * self.count
 
 
-def cut_windows(spark: SparkSession, tables: Path, choices: WindowChoices) -> Windows:
+def cut_windows(spark: SparkSession, tables: Folder, choices: WindowChoices) -> Windows:
     """Look at the times in the tables and cut them in two."""
     return _cut(spark, tables, [choices.learn_share])
 
 
-def cut_rolling(spark: SparkSession, tables: Path, count: int) -> Windows:
+def cut_rolling(spark: SparkSession, tables: Folder, count: int) -> Windows:
     """So many windows, one more than pairs of neighbours, of equally many publications each."""
     if not 1 <= count < WINDOWS_MAX:
         raise ConfigError("windows", count, f"1 to {WINDOWS_MAX - 1}")
     return _cut(spark, tables, [(number + 1) / (count + 1) for number in range(count)])
 
 
-def _cut(spark: SparkSession, tables: Path, shares: Sequence[float]) -> Windows:
+def _cut(spark: SparkSession, tables: Folder, shares: Sequence[float]) -> Windows:
     from pyspark.sql import functions as sf
 
     for table, column in (("publications", "time"), ("subscriptions", "since")):

@@ -25,6 +25,7 @@ from coterie.pipeline.deriving import derive
 from coterie.pipeline.files import find_files
 from coterie.pipeline.ingest import Account, ingest
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import (
     LATER,
     LEARN,
@@ -52,7 +53,7 @@ from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, client_weights
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LEDGERS = "ledgers.parquet"
+LEDGERS, BILLS = "ledgers.parquet", "bills"
 NOT_ROLLED = Rolled()
 AGAINST = "mesh"  # what the user runs, unless told: the shape of NATS, EMQX and VerneMQ clusters
 
@@ -71,6 +72,7 @@ class Request:
     against: str = AGAINST  # the system the user runs now, on the placement found in the log
     wire: str = COTERIE.name  # in whose bytes the bills are
     allowed: tuple[str, ...] = (STAY, PLACED, OWN)  # what may become of clients in the plan that is chosen
+    is_crowd: bool | None = None  # clients stay tables; None: where there are too many rows for one machine
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,10 @@ def run_job(
     names = [candidate.system.name for candidate in candidates]
     if repeated := [name for name in names if names.count(name) > 1]:
         raise ConfigError("system", repeated[0], "each system once in a run; compare settings in runs of their own")
+    if _is_crowd(spark, request, out, progress):
+        from coterie.pipeline.crowds.job import run_crowd
+
+        return run_crowd(spark, request, candidates, out, progress, placer)
     steps = [
         tables_step(spark, request),
         workloads_step(spark, request),
@@ -110,7 +116,7 @@ def run_job(
             "designs",
             _designs(spark, request, candidates, placer),
             ("workloads",),
-            _described(candidates, request) | {"placer": None if placer is None else placer.system.name},
+            described(candidates, request) | {"placer": None if placer is None else placer.system.name},
             version=3,
         ),
     ]
@@ -122,8 +128,8 @@ def run_job(
     write_ledgers(priced, against, out / LEDGERS)
     if placer is not None and against is not None and chosen is not None:
         pair = (_asked(candidates, against), _asked(candidates, chosen))
-        described = _described(pair, request) | {"chosen": chosen.name, "windows": _plain(request.windows)}
-        rolling = Step("rolling", _rolling(spark, request, pair, placer), ("tables",), described)
+        about = described(pair, request) | {"chosen": chosen.name, "windows": plain(request.windows)}
+        rolling = Step("rolling", _rolling(spark, request, pair, placer), ("tables",), about)
         done = run_steps([*steps, rolling], out / "work", progress=progress, spark=spark)
     return Outcome(
         request.name,
@@ -136,6 +142,16 @@ def run_job(
         against,
         msgspec.convert(done["rolling"].facts["rolled"], Rolled) if "rolling" in done else NOT_ROLLED,
     )
+
+
+def _is_crowd(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> bool:
+    """Whether clients are too many for one machine; what was read says so."""
+    if request.is_crowd is not None or request.windows.is_peers:
+        return bool(request.is_crowd)
+    from coterie.pipeline.crowds.steps import is_crowd
+
+    done = run_steps([tables_step(spark, request)], out / "work", progress=progress, spark=spark)
+    return is_crowd(done["tables"].facts["accounts"], None)
 
 
 def least_copies_of(later: Workload) -> float:
@@ -221,7 +237,7 @@ def tables_step(spark: SparkSession, request: Request) -> Step:
 
 def workloads_step(spark: SparkSession, request: Request) -> Step:
     """The second: both windows as arrays."""
-    cut = _plain(request.windows) | {"name": request.name}
+    cut = plain(request.windows) | {"name": request.name}
     return Step("workloads", _workloads(spark, request), ("tables",), cut, version=4)
 
 
@@ -278,11 +294,28 @@ def _designs(spark: SparkSession, request: Request, candidates: Sequence[Candida
         asked = list(candidates)
         if placer is not None:
             asked = both_ways(candidates, not load_workload(inputs["workloads"] / LEARN).is_peer_network)
-        priced = price_all(spark, inputs["workloads"], asked, out, ways)
+        pieces = Pieces(out.parent.parent / BILLS, inputs["workloads"].name, ways)
+        pieces.sweep()
+        priced = _priced_once(spark, inputs["workloads"], asked, out, pieces)
         later = load_workload(inputs["workloads"] / LATER)
         return {"priced": msgspec.to_builtins(priced), "least_copies": least_copies_of(later)}
 
     return run
+
+
+def _priced_once(
+    spark: SparkSession, workloads: Path, asked: Sequence[Candidate], out: Path, pieces: Pieces
+) -> list[Priced]:
+    """Bills and designs of all; those that an earlier run has left are not made again."""
+    known = {pieces.name(one): kept for one in asked if (kept := pieces.kept(one)) is not None}
+    missing = [one for one in asked if pieces.name(one) not in known]
+    for one in asked:
+        if pieces.name(one) in known:
+            pieces.restore(one, out)
+    if missing:
+        found = price_all(spark, workloads, missing, out, pieces.ways, pieces)
+        known |= {pieces.name(one): priced for one, priced in zip(missing, found, strict=True)}
+    return [known[pieces.name(one)] for one in asked]
 
 
 def _rolling(spark: SparkSession, request: Request, pair: tuple[Candidate, Candidate], placer: Candidate) -> Run:
@@ -293,7 +326,7 @@ def _rolling(spark: SparkSession, request: Request, pair: tuple[Candidate, Candi
     return run
 
 
-def _described(candidates: Sequence[Candidate], request: Request) -> Facts:
+def described(candidates: Sequence[Candidate], request: Request) -> Facts:
     systems = {entry.system.name: msgspec.to_builtins(entry.parameters) for entry in candidates}
     return {"systems": systems, "seed": request.seed, "coterie": coterie.__version__, "wire": request.wire}
 
@@ -311,11 +344,11 @@ def _files_of(request: Request) -> tuple[Path, ...]:
 
 def _read_as(request: Request) -> Facts:
     """Everything besides the files themselves that decides what the tables hold."""
-    mapped = [_plain(source) for source in request.sources]
-    return _plain(request.readers) | {"sources": mapped, "strict": request.strict}
+    mapped = [plain(source) for source in request.sources]
+    return plain(request.readers) | {"sources": mapped, "strict": request.strict}
 
 
-def _plain(choices: Any) -> Facts:
+def plain(choices: Any) -> Facts:
     plain: Facts = json.loads(json.dumps(asdict(choices)))
     return plain
 

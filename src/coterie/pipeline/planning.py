@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 import numpy as np
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 LEARN, LATER = "learn.npz", "later.npz"
 STAY, PLACED, OWN = "stay", "placed", "own"  # what becomes of clients: nobody moves, by interest, the system's own way
+PLACED_FILE = "node-of-placed"
 PLACED_USERS_MIN = 200_000  # fewer are placed faster by one task than by rounds of many
 
 
@@ -79,6 +80,14 @@ class Ways:
     seed: int = 1
 
 
+class Keeper(Protocol):
+    """Keeps what each system came to, and what several of them share, for later runs on the same workloads."""
+
+    def keep(self, candidate: Candidate, priced: Priced, out: Path) -> None: ...
+
+    def shared(self, placer: Candidate) -> Path: ...
+
+
 @dataclass(frozen=True)
 class Prepared:
     """What all executors together made of a candidate's plan beforehand, as files."""
@@ -102,14 +111,19 @@ def both_ways(candidates: Sequence[Candidate], is_fleet: bool) -> list[Candidate
 
 
 def price_all(
-    spark: SparkSession, workloads: Path, candidates: Sequence[Candidate], out: Path, ways: Ways
+    spark: SparkSession,
+    workloads: Path,
+    candidates: Sequence[Candidate],
+    out: Path,
+    ways: Ways,
+    keeper: Keeper | None = None,
 ) -> list[Priced]:
     """Write a design per candidate into `out` and return the bills, in the order of the candidates.
 
     Rings of big networks are put in order before, and clients placed, by all executors if they are many; the rest of a
-    design is one task each.
+    design is one task each, which gives what it found to the `keeper`.
     """
-    placed = _placed(spark, workloads, candidates, out, ways)
+    placed = _placed(spark, workloads, candidates, out, ways, keeper)
     tasks = [
         (
             candidate,
@@ -122,22 +136,30 @@ def price_all(
         )
         for candidate in candidates
     ]
-    table = run_tasks(spark, tasks, _pricer(workloads, out, ways), "system string, priced binary")
+    table = run_tasks(spark, tasks, _pricer(workloads, out, ways, keeper), "system string, priced binary")
     return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
 
 
 def _placed(
-    spark: SparkSession, workloads: Path, candidates: Sequence[Candidate], out: Path, ways: Ways
+    spark: SparkSession,
+    workloads: Path,
+    candidates: Sequence[Candidate],
+    out: Path,
+    ways: Ways,
+    keeper: Keeper | None,
 ) -> Path | None:
     """The file that says where everybody goes, for all systems that do not place by themselves."""
     if ways.placer is None or not any(one.placement == PLACED and not one.places for one in candidates):
         return None
+    home = out if keeper is None else keeper.shared(ways.placer)
+    if (home / f"{PLACED_FILE}.npy").exists():
+        return home / f"{PLACED_FILE}.npy"
     found = _place_on_spark(spark, workloads, ways.placer, out, ways.seed)
     if found is not None:
-        return found
+        return save_array(np.load(found), home, PLACED_FILE)
     learn = load_workload(workloads / LEARN)
     placement = ways.placer.system.stages.placement(learn, ways.placer.parameters, ways.seed)
-    return save_array(placement.node_of, out, "node-of-placed")
+    return save_array(placement.node_of, home, PLACED_FILE)
 
 
 def _order_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, out: Path, seed: int) -> Path | None:
@@ -172,12 +194,16 @@ def _place_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, 
     return save_array(placed.node_of, out, f"node-of-{system.name}")
 
 
-def _pricer(workloads: Path, out: Path, ways: Ways) -> Callable[[tuple[Candidate, Prepared]], pa.Table]:
+def _pricer(
+    workloads: Path, out: Path, ways: Ways, keeper: Keeper | None
+) -> Callable[[tuple[Candidate, Prepared]], pa.Table]:
     source, target = str(workloads), str(out)
 
     def work(task: tuple[Candidate, Prepared]) -> pa.Table:
         candidate, prepared = task
         priced = price_one(candidate, Path(source), Path(target), ways, prepared)
+        if keeper is not None:
+            keeper.keep(candidate, priced, Path(target))
         return pa.table({"system": [priced.system], "priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
 
     return work

@@ -1,8 +1,9 @@
 """Runs named steps that each write one folder, and never runs one again whose inputs and parameters did not change.
 
-How it works: a step's fingerprint covers its name, version, parameters, source files and the fingerprints of the steps
-it reads. Its output is written beside its place and renamed into it together with a manifest, so a folder named by a
-fingerprint is always whole. A run that was killed leaves only an unfinished folder, which the next run sweeps away.
+How it works: a step's fingerprint covers its name, version, parameters, source files (as their listing shows them:
+size and time, or by content if asked) and the fingerprints of the steps it reads. Its output goes into a folder of that
+name, the manifest last: without one a folder is what a killed run has left, and the next run sweeps it away. That
+needs no renaming, so it works in any store.
 """
 
 from __future__ import annotations
@@ -11,17 +12,17 @@ import fcntl
 import hashlib
 import json
 import logging
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError, RunError
 from coterie.pipeline.polling import polled
+from coterie.pipeline.storage import Folder, Remote, files_below, open_bytes, remove_all, write_whole
 from coterie.pipeline.tasks import disk_failures
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ log = logging.getLogger(__name__)
 
 MANIFEST = "manifest.json"
 POLL_S = 0.2
-WHOLE_HASH_BYTES = 64 << 20  # bigger files are known by size, time and both ends
+HASH_BYTES, HASHED_AT_ONCE = 1 << 22, 8
 Facts = dict[str, Any]
 Progress = Callable[[str, float], None]
 
@@ -41,10 +42,11 @@ class Step:
     """One named piece of work: `run(out, inputs)` writes into `out` and returns facts worth keeping."""
 
     name: str
-    run: Callable[[Path, Mapping[str, Path]], Facts | None]
+    run: Callable[[Any, Mapping[str, Any]], Facts | None]
     inputs: tuple[str, ...] = ()  # names of earlier steps
     params: Mapping[str, Any] = field(default_factory=dict)
-    sources: tuple[Path, ...] = ()  # files from outside
+    sources: tuple[Folder, ...] = ()  # files from outside
+    is_hashed: bool = False  # they count by their content, however long reading them takes
     version: int = 1  # raise it when the code changes what comes out
 
 
@@ -53,7 +55,7 @@ class FinishedStep:
     """A finished step: where its output is, what it said, and whether it was kept from an earlier run."""
 
     name: str
-    path: Path
+    path: Any
     fingerprint: str
     facts: Facts
     seconds: float
@@ -61,7 +63,7 @@ class FinishedStep:
 
 
 def run_steps(
-    steps: Sequence[Step], root: Path, *, progress: Progress | None = None, spark: SparkSession | None = None
+    steps: Sequence[Step], root: Folder, *, progress: Progress | None = None, spark: SparkSession | None = None
 ) -> dict[str, FinishedStep]:
     """Run the steps in order and return what each left; `progress(name, fraction)` is called as tasks finish.
 
@@ -81,7 +83,7 @@ def run_steps(
     return done
 
 
-def is_all_kept(steps: Sequence[Step], root: Path) -> bool:
+def is_all_kept(steps: Sequence[Step], root: Folder) -> bool:
     """Whether nothing would have to run: what these steps make is there from an earlier run."""
     known: dict[str, FinishedStep] = {}
     for step in steps:
@@ -93,53 +95,58 @@ def is_all_kept(steps: Sequence[Step], root: Path) -> bool:
     return True
 
 
-def fingerprint_of_file(path: Path) -> str:
-    """Content for files of ordinary size; size, modification time and both ends for huge ones."""
+def fingerprint_of_file(path: Folder, is_hashed: bool = False) -> str:
+    """Size and time of modification; its whole content if asked."""
     status = path.stat()
-    digest = hashlib.blake2b(str(status.st_size).encode(), digest_size=16)
-    with open(path, "rb") as file:
-        if status.st_size <= WHOLE_HASH_BYTES:
-            digest.update(file.read())
-        else:
-            digest.update(str(status.st_mtime_ns).encode() + file.read(1 << 20))
-            file.seek(-(1 << 20), os.SEEK_END)
-            digest.update(file.read())
+    if not is_hashed:
+        return f"{status.st_size}-{status.st_mtime_ns}"
+    digest = hashlib.blake2b(digest_size=16)
+    with open_bytes(path) as file:
+        while block := file.read(HASH_BYTES):
+            digest.update(block)
     return digest.hexdigest()
 
 
-def read_manifest(folder: Path) -> Facts | None:
+def fingerprints(paths: Sequence[Folder], is_hashed: bool) -> dict[str, str]:
+    """Of many files side by side: reading them waits for disks and stores more than for the processor."""
+    with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
+        return dict(
+            zip(map(str, paths), pool.map(partial(fingerprint_of_file, is_hashed=is_hashed), paths), strict=True)
+        )
+
+
+def read_manifest(folder: Folder) -> Facts | None:
     """The manifest of a finished step, or None if the folder is not one or a listed file is gone."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        whole = all((folder / name).stat().st_size == size for name, size in manifest["files"].items())
+        there = {name: status.st_size for name, status in files_below(folder).items()}
+        is_whole = all(there.get(name) == size for name, size in manifest["files"].items())
     except (OSError, ValueError, KeyError):
         return None
-    return manifest if whole else None
+    return manifest if is_whole else None
 
 
-def _run_or_keep(step: Step, home: Path, done: Mapping[str, FinishedStep]) -> FinishedStep:
+def _run_or_keep(step: Step, home: Folder, done: Mapping[str, FinishedStep]) -> FinishedStep:
     fingerprint = _fingerprint(step, done)
     place = home / fingerprint
     manifest = read_manifest(place)
     if manifest is not None:
+        _sweep(home, keep=fingerprint)
         return FinishedStep(step.name, place, fingerprint, manifest["facts"], manifest["seconds"], kept=True)
-    _sweep(home, keep=None)
-    unfinished = home / f".unfinished-{os.getpid()}"
-    unfinished.mkdir(parents=True)
+    remove_all(place)
+    place.mkdir(parents=True)
     began = time.monotonic()
-    facts = step.run(unfinished, {name: done[name].path for name in step.inputs}) or {}
+    facts = step.run(place, {name: done[name].path for name in step.inputs}) or {}
     seconds = time.monotonic() - began
-    _write_manifest(step, unfinished, fingerprint, facts, seconds, done)
-    shutil.rmtree(place, ignore_errors=True)
-    unfinished.rename(place)
+    _write_manifest(step, place, fingerprint, facts, seconds, done)
     _sweep(home, keep=fingerprint)
     return FinishedStep(step.name, place, fingerprint, facts, seconds, kept=False)
 
 
 def _write_manifest(
-    step: Step, folder: Path, fingerprint: str, facts: Facts, seconds: float, done: Mapping[str, FinishedStep]
+    step: Step, folder: Folder, fingerprint: str, facts: Facts, seconds: float, done: Mapping[str, FinishedStep]
 ) -> None:
-    files = {str(p.relative_to(folder)): p.stat().st_size for p in sorted(folder.rglob("*")) if p.is_file()}
+    files = {name: status.st_size for name, status in files_below(folder).items()}
     manifest = {
         "step": step.name,
         "fingerprint": fingerprint,
@@ -151,10 +158,7 @@ def _write_manifest(
         "facts": facts,
         "files": files,
     }
-    with open(folder / MANIFEST, "w", encoding="utf-8") as file:
-        json.dump(manifest, file, indent=1, sort_keys=True)
-        file.flush()
-        os.fsync(file.fileno())
+    write_whole(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True).encode())
 
 
 def _fingerprint(step: Step, done: Mapping[str, FinishedStep]) -> str:
@@ -163,7 +167,7 @@ def _fingerprint(step: Step, done: Mapping[str, FinishedStep]) -> str:
         "version": step.version,
         "params": dict(step.params),
         "inputs": {name: done[name].fingerprint for name in step.inputs},
-        "sources": {str(path): fingerprint_of_file(path) for path in step.sources},
+        "sources": fingerprints(step.sources, step.is_hashed),
     }
     try:
         text = json.dumps(told, sort_keys=True)
@@ -184,17 +188,20 @@ def _check_order(steps: Sequence[Step]) -> None:
         known.add(step.name)
 
 
-def _sweep(home: Path, keep: str | None) -> None:
-    """Remove what a killed run left behind and, once there is something better, outputs of other parameters."""
-    if not home.exists():
-        return
-    for entry in sorted(home.iterdir()):
-        if entry.name.startswith(".unfinished-") or (keep is not None and entry.name != keep):
-            shutil.rmtree(entry, ignore_errors=True)
+def _sweep(home: Folder, keep: str) -> None:
+    """Remove what a killed run left behind, and outputs of other parameters: there is something better now."""
+    entries: list[Any] = list(home.iterdir())
+    for entry in entries:
+        if entry.name != keep:
+            remove_all(entry)
 
 
 @contextmanager
-def _locked(root: Path) -> Iterator[None]:
+def _locked(root: Folder) -> Iterator[None]:
+    """Stores have no locks: two runs there make the same files under the same names."""
+    if isinstance(root, Remote):
+        yield
+        return
     with open(root / ".lock", "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

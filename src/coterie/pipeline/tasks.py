@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +89,9 @@ def save_array(array: NDArray[np.generic], folder: str | Folder, name: str) -> F
         write_whole(target, data.getvalue())
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    np.save(target, array)
+    unfinished = target.with_name(f".{os.getpid()}-{target.name}")
+    np.save(unfinished, array)
+    unfinished.replace(target)
     return target
 
 

@@ -20,7 +20,8 @@ from coterie.model.ledger import Control
 from coterie.model.store import load_workload, save_design, save_workload
 from coterie.model.wires import Wire, wire_named
 from coterie.pipeline.crowds.condensing import Counted
-from coterie.pipeline.planning import LATER, LEARN, PLACED, STAY, Candidate, Priced, Ways, design_file
+from coterie.pipeline.pieces import Pieces
+from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, Priced, Ways, design_file
 from coterie.pipeline.storage import Folder, Remote, write_whole
 from coterie.pipeline.tasks import run_tasks
 
@@ -80,12 +81,13 @@ def too_many(candidate: Candidate, clients: int, is_placer: bool) -> str:
 
 
 def price_crowd(
-    spark: SparkSession, placements: dict[str, Folder], candidates: list[Candidate], out: Folder, ways: Ways
+    spark: SparkSession, placements: dict[str, Folder], candidates: list[Candidate], pieces: Pieces, ways: Ways
 ) -> list[Priced]:
     """A bill per candidate, in their order; `placements` says where the condensed workloads of each placement are."""
 
     def run(candidate: Candidate) -> pa.Table:
-        priced = price_condensed(candidate, placements[candidate.placement], out, ways)
+        priced = price_condensed(candidate, placements[candidate.placement], pieces.folder(candidate), ways)
+        pieces.keep(candidate, priced)
         return pa.table({"priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
 
     table = run_tasks(spark, candidates, run, "priced binary")
@@ -140,7 +142,3 @@ def bill(design: Design, condensed: Workload, counted: Counted, window: int, wir
     control = Control(subscription=counted.changes[window] * messages / wishes if wishes else 0.0)
     standing = replace(standing, setup=setup, control=control, clients=np.array(counted.clients))
     return tally.ledger(standing, wire)
-
-
-def placements_needed(candidates: list[Candidate]) -> list[str]:
-    return [way for way in (STAY, PLACED) if any(one.placement == way for one in candidates)]

@@ -1,0 +1,151 @@
+"""The main job for a crowd: the same request and the same outcome as for the few, with clients left in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from coterie.errors import ConfigError
+from coterie.model.store import load_design
+from coterie.pipeline.crowds.pricing import from_local, with_local
+from coterie.pipeline.crowds.roster import STAYING
+from coterie.pipeline.crowds.steps import (
+    count_staying,
+    ground_of,
+    number_crowd,
+    place_and_count,
+    price_systems,
+    roster_of,
+    write_placement,
+)
+from coterie.pipeline.interests import TOPICS_FILE
+from coterie.pipeline.job import BILLS, LEDGERS, Outcome, Request, described, plain, tables_step, write_ledgers
+from coterie.pipeline.pieces import Pieces
+from coterie.pipeline.planning import PLACED, STAY, Candidate, Priced, Ways, both_ways, cheapest, design_file
+from coterie.pipeline.steps import Facts, FinishedStep, Progress, Step, read_manifest, run_steps
+from coterie.pipeline.storage import Folder
+from coterie.substrate.placing import Balance
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Inputs = Mapping[str, Path]
+
+
+def run_crowd(
+    spark: SparkSession,
+    request: Request,
+    candidates: Sequence[Candidate],
+    out: Path,
+    progress: Progress | None = None,
+    placer: Candidate | None = None,
+) -> Outcome:
+    """As `job.run_job`; what needs everybody in one memory (rolling windows, the bound over placements) is left out."""
+    if request.windows.is_peers:
+        raise ConfigError("peers", True, "off: clients this many are no peers")
+    steps = crowd_steps(spark, request, candidates, placer)
+    done = run_steps(steps, out / "work", progress=progress, spark=spark)
+    priced = [msgspec.convert(entry, Priced) for entry in done["crowd-designs"].facts["priced"]]
+    against = next((one for one in priced if one.system == request.against and one.placement == STAY), None)
+    chosen = cheapest([one for one in priced if one.placement in request.allowed])
+    facts = done["crowd"].facts["about"] | done["crowd-stay"].facts | {"least_copies": 0.0}
+    write_ledgers(priced, against, out / LEDGERS)
+    seconds = {name: step.seconds for name, step in done.items()}
+    accounts = done["tables"].facts["accounts"]
+    return Outcome(request.name, out, priced, facts, accounts, chosen, seconds, against)
+
+
+def crowd_steps(
+    spark: SparkSession, request: Request, candidates: Sequence[Candidate], placer: Candidate | None
+) -> list[Step]:
+    """Each knows what the ones before it said by their manifests, so any of them may be kept."""
+    asked = both_ways(candidates, placer is not None)
+    ways = Ways(placer, request.wire, request.seed)
+    windows = plain(request.windows) | {"name": request.name}
+    steps = [
+        tables_step(spark, request),
+        Step("crowd", _number(spark, request), ("tables",), windows),
+        Step("crowd-stay", _stay(spark, request), ("tables", "crowd"), {"name": request.name}),
+    ]
+    if placer is not None:
+        about = described([placer], request) | {"imbalance": _balance(placer).by_dimension.tolist()}
+        steps.append(Step("crowd-placed", _place(spark, request, placer), ("tables", "crowd", "crowd-stay"), about))
+    made = tuple(step.name for step in steps[2:])
+    told = described(candidates, request) | {"placer": None if placer is None else placer.system.name}
+    return [*steps, Step("crowd-designs", _price(spark, asked, ways), ("crowd", *made), told)]
+
+
+def _number(spark: SparkSession, request: Request) -> Callable[[Path, Inputs], Facts]:
+    def run(out: Path, inputs: Inputs) -> Facts:
+        return number_crowd(spark, inputs["tables"], out, request.windows)
+
+    return run
+
+
+def _stay(spark: SparkSession, request: Request) -> Callable[[Path, Inputs], Facts]:
+    def run(out: Path, inputs: Inputs) -> Facts:
+        roster, ground = _known(inputs)
+        return count_staying(spark, roster, ground, out, request.name)
+
+    return run
+
+
+def _place(spark: SparkSession, request: Request, placer: Candidate) -> Callable[[Path, Inputs], Facts]:
+    def run(out: Path, inputs: Inputs) -> Facts:
+        roster, ground = _known(inputs)
+        return place_and_count(spark, roster, ground, inputs["crowd-stay"], out, _balance(placer), request.seed)
+
+    return run
+
+
+def _price(spark: SparkSession, asked: list[Candidate], ways: Ways) -> Callable[[Path, Inputs], Facts]:
+    def run(out: Path, inputs: Inputs) -> Facts:
+        placements: dict[str, Folder] = {STAY: inputs["crowd-stay"]}
+        if "crowd-placed" in inputs:
+            placements[PLACED] = inputs["crowd-placed"]
+        clients = int(_facts(inputs["crowd"])["about"]["clients"])
+        pieces = Pieces(out.parent.parent / BILLS, "-".join(one.name for one in placements.values()), ways)
+        pieces.sweep()
+        priced = price_systems(spark, placements, asked, pieces, ways, clients)
+        for one in asked:
+            pieces.restore(one, out)
+        return {"priced": msgspec.to_builtins(priced)}
+
+    return run
+
+
+def _balance(placer: Candidate) -> Balance:
+    imbalance = placer.system.stages.imbalance(placer.parameters)
+    return Balance() if imbalance is None else Balance(connections=imbalance)
+
+
+def _known(inputs: Inputs) -> tuple[Any, Any]:
+    facts = _facts(inputs["crowd"])
+    return roster_of(facts, inputs["crowd"], inputs["tables"]), ground_of(facts, inputs["crowd"])
+
+
+def _facts(folder: Folder) -> Facts:
+    manifest = read_manifest(folder)
+    assert manifest is not None
+    facts: Facts = manifest["facts"]
+    return facts
+
+
+def write_crowd_plan(spark: SparkSession, outcome: Outcome, done: Mapping[str, FinishedStep], folder: Folder) -> None:
+    """What a plan of a crowd holds: the design over brokers, topics, and everybody's node as a table."""
+    assert outcome.chosen is not None
+    inputs = {name: step.path for name, step in done.items()}
+    roster, _ = _known(inputs)
+    is_placed = outcome.chosen.placement == PLACED and done["crowd-placed"].facts["is_placed"]
+    seats = inputs["crowd-placed"] / "placed" if is_placed else roster.folder / STAYING
+    design = from_local(
+        design_file(inputs["crowd-designs"], outcome.chosen.system, outcome.chosen.placement), load_design
+    )
+    from coterie.model.store import save_design
+
+    with_local(folder / "design.npz", lambda path: save_design(design, path))
+    (folder / TOPICS_FILE).write_bytes((roster.folder / TOPICS_FILE).read_bytes())
+    write_placement(spark, roster, seats, folder)
