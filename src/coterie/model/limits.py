@@ -72,6 +72,12 @@ class DesignLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             found.append("moves_per_day")
         return found
 
+    def excess(self, bill: Ledger, cut_by_node: float, cut_by_zone: float) -> float:
+        """How far a design is from keeping to them: the largest multiple of a limit, and what a crash cuts on top."""
+        multiples = [one.measure(bill) / getattr(self, key) for key, one in STANDARDS.items() if getattr(self, key)]
+        cut = {"none": 0.0, "node": cut_by_node, "zone": max(cut_by_node, cut_by_zone)}[self.survive]
+        return max(multiples, default=0.0) + cut
+
     def achieved(self, bill: Ledger, cut_by_node: float, cut_by_zone: float) -> str:
         """What a design has to show where limits are set."""
         told = [one.words.format(one.measure(bill)) for key, one in STANDARDS.items() if getattr(self, key)]

@@ -92,9 +92,11 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
 
 
 def _chosen(design: Design) -> dict[str, float | int | str | bool]:
-    """Which links a system chose that chooses among several kinds: each has nodes of its own."""
-    links = design.settings.get("links")
-    return {"links": links} if isinstance(links, str) else {}
+    """What a system settled that chooses its links: each kind has nodes of its own, and some of them a coordinator."""
+    links, coordinator = design.settings.get("links"), design.settings.get("coordinator")
+    if not isinstance(links, str):
+        return {}
+    return {"links": links} | ({"coordinator": coordinator} if isinstance(coordinator, int) else {})
 
 
 def _homes(design: Design) -> tuple[HomePart, ...]:

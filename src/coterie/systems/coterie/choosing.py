@@ -6,7 +6,7 @@ a tree, so where even that would hardly be cheaper than what was found already, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 import numpy as np
@@ -19,13 +19,14 @@ from coterie.errors import ConfigError
 from coterie.model import Design, Ledger, Placement, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import Maintenance
+from coterie.model.relation import Index
 from coterie.model.wires import COTERIE
 from coterie.protocol.system import Parameters, Stages
-from coterie.systems.coterie.links import first_links, kinds_for
-from coterie.systems.coterie.parameters import AUTO, LEAN, CoterieParameters
+from coterie.systems.coterie.links import KINDS, coordinator_of, first_links, kinds_for
+from coterie.systems.coterie.parameters import AUTO, LEAN, SPARSE, CoterieParameters
 
 COVERAGES = (0, 2, 3)  # of lean links: what connects; twice, which mostly leaves no cut; and once more
-WORTH = 0.005  # lean links are looked for if they may save that share
+WORTH = 0.005  # a difference below that is none: the shorter way is taken, and lean links are not looked for
 MATRIX_NODES_MAX = 2048
 
 
@@ -47,6 +48,9 @@ class Point:
     def burden(self) -> float:
         return burden(self.bill, self.parameters.across)
 
+    def excess(self) -> float:
+        return self.parameters.limits.excess(self.bill, self.sturdy.node, self.sturdy.zone)
+
     def broken(self, clients: int) -> list[str]:
         return self.parameters.limits.broken(self.bill, self.sturdy.node, self.sturdy.zone, clients)
 
@@ -64,7 +68,7 @@ def latency_of(workload: Workload, parameters: CoterieParameters) -> Latency:
 class Chooser:
     """Designs of one workload and placement, made with `stages` one kind of links after the other."""
 
-    stages: Stages
+    stages: ChoosingStages
     system: str
     workload: Workload
     placement: Placement
@@ -82,27 +86,28 @@ class Chooser:
         kept = [point for point in points if not point.broken(self.clients)]
         if not kept:
             raise unmet(points, self.workload)
-        return min(kept, key=Point.burden).parameters
+        least = min(point.burden() for point in kept)
+        alike = [point for point in kept if point.burden() <= (1 + WORTH) * least]
+        return min(alike, key=lambda point: (round(point.bill.delay.hops.mean, 2), point.burden())).parameters
 
     def points(self, is_hasty: bool = False) -> list[Point]:
         """All that can be had; hasty: without lean links that cannot be worth their while."""
         kinds = kinds_for(self.workload)
         if not kinds:
             raise ConfigError("workload", self.workload.name, "one with fewer nodes or topics: no links can be planned")
-        limits = self.parameters.limits
-        found = [self.point(kind) for kind in kinds if kind != LEAN]
+        found = [self.point(kind) for kind in kinds if kind in KINDS]
         if LEAN not in kinds:
             return found
         best = min((one.burden() for one in found if not one.broken(self.clients)), default=float("inf"))
         if is_hasty and self._least(found) > (1 - WORTH) * best:
             return found
-        is_open = self.workload.graph is None and self.workload.content is None
-        more = COVERAGES if is_open and (not is_hasty or not limits.is_empty) else ()
+        is_free = self.parameters.limits.is_empty
+        more = COVERAGES if SPARSE in kinds and not (is_hasty and is_free) else ()
         for coverage in sorted({self.parameters.coverage, *more}):
             found.append(self.point(LEAN, coverage))
             if is_hasty and coverage >= self.parameters.coverage and not found[-1].broken(self.clients):
-                break  # more links cost more
-        return found
+                return found  # more links cost more
+        return [*found, self.point(SPARSE)] if more else found
 
     @property
     def clients(self) -> int:
@@ -110,7 +115,9 @@ class Chooser:
 
     def point(self, kind: str, coverage: int = 0) -> Point:
         settled = msgspec.structs.replace(self.parameters, links=kind, coverage=coverage)
-        design = Stages.plan(self.stages, self.system, self.workload, settled, self.seed, None, self.placement.node_of)
+        if settled.survive != "none" and kind not in KINDS:  # one tree has ends, where its coordinator cuts nothing
+            settled = msgspec.structs.replace(settled, algorithm="single")
+        design = self.stages.made(self.system, self.workload, settled, self.seed, self.placement.node_of)
         bill = price(design, self.workload, latency_of(self.workload, settled))
         sturdy = Sturdiness() if settled.limits.survive == "none" else sturdiness(design, self.workload)
         return Point(settled, design, bill, sturdy)
@@ -126,10 +133,10 @@ class Chooser:
 
 def unmet(points: list[Point], workload: Workload) -> ConfigError:
     """In a sentence: what was asked for, and for each limit what comes closest to keeping all the others."""
-    limits = points[0].parameters.limits
+    limits, clients = points[0].parameters.limits, workload.subscriber_count
     told = list[tuple[list[str], Point]]()
-    for point in sorted(points, key=lambda one: (len(one.broken(workload.subscriber_count)), one.burden())):
-        missed = point.broken(workload.subscriber_count)
+    for point in sorted(points, key=lambda one: (len(one.broken(clients)), one.excess(), one.burden())):
+        missed = point.broken(clients)
         if not any(set(missed) >= set(others) for others, _ in told):
             told.append((missed, point))
     can = "; ".join(
@@ -146,7 +153,7 @@ class ChoosingStages(Stages):
 
     def plan(
         self, system: str, workload: Workload, parameters: Parameters, seed: int, order: object = None,
-        node_of: np.ndarray[tuple[int], np.dtype[np.int32]] | None = None,
+        node_of: Index | None = None,
     ) -> Design:  # fmt: skip
         assert isinstance(parameters, CoterieParameters)
         if node_of is None:
@@ -154,7 +161,15 @@ class ChoosingStages(Stages):
                 return self._on_given_network(system, workload, parameters, seed)
             node_of = self.placement(workload, parameters, seed).node_of
         settled = self.settled(system, workload, Placement(node_of, workload.node_count), parameters, seed)
-        return super().plan(system, workload, settled, seed, None, node_of)
+        return self.made(system, workload, settled, seed, node_of)
+
+    def made(self, system: str, workload: Workload, settled: CoterieParameters, seed: int, node_of: Index) -> Design:
+        """With the links that are settled; the coordinator of content trees where its crash would cut nothing."""
+        design = super().plan(system, workload, settled, seed, None, node_of)
+        if settled.links in KINDS or workload.content is not None:
+            return design
+        coordinator = coordinator_of(design.trees, workload.node_count, settled.coordinator)
+        return replace(design, settings=design.settings | {"coordinator": coordinator})
 
     def settled(
         self, system: str, workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int
@@ -167,7 +182,7 @@ class ChoosingStages(Stages):
         point = chooser.point(parameters.links, parameters.coverage)
         if point.broken(workload.subscriber_count):
             raise unmet([point], workload)
-        return parameters
+        return point.parameters
 
     def _on_given_network(self, system: str, workload: Workload, parameters: CoterieParameters, seed: int) -> Design:
         """Placement does not see the network, so it is taken if what the links cost then is less, else nobody moves."""
@@ -178,7 +193,7 @@ class ChoosingStages(Stages):
         return min(designs, key=lambda design: _network_cost(price(design, workload)))
 
     def adopt(self, design: Design, workload: Workload, parameters: Parameters, seed: int) -> Design:
-        kept = {name: design.settings[name] for name in ("links", "coverage")}
+        kept = {name: design.settings[name] for name in ("links", "coverage", "coordinator")}
         settled = msgspec.structs.replace(parameters, **kept)
         return super().adopt(design, workload, settled, seed)
 

@@ -2,12 +2,16 @@
 
 `lean` are the fewest links that greedy merging finds to keep the interested nodes of every topic in one piece, or, with
 a coverage, to have several neighbours for every interest (after SpiderCast); events follow content trees over them.
-Where the network is given, lean means low-stretch trees on it. The others are the systems of these names.
+`sparse` are rings in random order, one for every two links that a node may have: no crash of a node cuts them, and no
+node has more; content trees again. Where the network is given, lean means low-stretch trees on it. The others are the
+systems of these names.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+
+import numpy as np
 
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
@@ -15,7 +19,7 @@ from coterie.model.graph import BrokerGraph
 from coterie.protocol.system import Parameters, System
 from coterie.systems import content, homes, mesh, star
 from coterie.systems.content.plan import given_network, group_subscriptions, network_of, route_documents
-from coterie.systems.coterie.parameters import AUTO, LEAN, LINKS, CoterieParameters
+from coterie.systems.coterie.parameters import AUTO, LEAN, LINKS, SPARSE, CoterieParameters
 from coterie.systems.spidercast.greedy import greedy_merge, lean
 from coterie.systems.spidercast.system import with_contacts
 from coterie.systems.zones import ZONED, has_zones, zoned
@@ -27,9 +31,9 @@ MESH_NODES_MAX = 64  # as long as nobody knows who wants what, so many nodes are
 
 def kinds_for(workload: Workload) -> list[str]:
     """What can be had on this network: a given one is kept, no peer serves all others, relays need zones."""
-    fits_lean = [LEAN] if content.fits(workload) else []
+    fits_lean = [LEAN, SPARSE] if content.fits(workload) else []
     if workload.graph is not None or workload.content is not None:
-        return fits_lean
+        return fits_lean[:1]
     if workload.is_peer_network:
         return [*(["mesh", "homes"] if workload.node_count <= MESH_NODES_MAX else []), *fits_lean]
     with_relays = has_zones(workload)
@@ -62,14 +66,23 @@ def interest_graph(workload: Workload, placement: Placement, parameters: Coterie
     interests = workload.node_interests(placement.node_of)
     if workload.graph is not None or not interests.pair_count:
         return network_of(workload, parameters, seed)
+    if parameters.links == SPARSE:
+        return sparse_graph(workload.node_count, parameters.links_max or parameters.degree, seed)
     links = lean(interests, parameters.coverage, seed) if parameters.coverage else greedy_merge(interests, seed)
     whole = with_contacts(links, seed)
     return BrokerGraph.of(workload.node_count, whole.rows, whole.columns)
 
 
+def sparse_graph(count: int, degree: int, seed: int) -> BrokerGraph:
+    """Rings in random order; one at least."""
+    draw = np.random.default_rng([seed, count, degree])
+    rings = [draw.permutation(count) for _ in range(max(degree // 2, 1))]
+    return BrokerGraph.of(count, np.concatenate(rings), np.concatenate([np.roll(ring, 1) for ring in rings]))
+
+
 def channels_on(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> Channels:
     kind = _settled(parameters)
-    if kind != LEAN:
+    if kind in KINDS:
         return KINDS[kind].stages.channels(workload, placement, below(parameters, kind), seed)
     on_graph = replace(workload, graph=interest_graph(workload, placement, parameters, seed))
     return group_subscriptions(on_graph, placement, parameters, seed)
@@ -79,7 +92,7 @@ def links_between(
     workload: Workload, placement: Placement, channels: Channels, parameters: CoterieParameters, seed: int
 ) -> Overlay:
     kind = _settled(parameters)
-    if kind != LEAN:
+    if kind in KINDS:
         return KINDS[kind].stages.overlay(workload, placement, channels, below(parameters, kind), seed)
     graph = interest_graph(workload, placement, parameters, seed)
     return given_network(replace(workload, graph=graph), placement, channels, parameters, seed)
@@ -90,11 +103,25 @@ def trees_on(
     seed: int,
 ) -> tuple[Trees, Entries]:  # fmt: skip
     kind = _settled(parameters)
-    if kind != LEAN:
+    if kind in KINDS:
         stages = KINDS[kind].stages
         return stages.trees(workload, placement, channels, overlay, below(parameters, kind), seed)
     graph = workload.graph or BrokerGraph.of(workload.node_count, overlay.links.rows, overlay.links.columns)
     return route_documents(replace(workload, graph=graph), placement, channels, overlay, parameters, seed)
+
+
+def coordinator_of(trees: Trees, node_count: int, asked: int) -> int:
+    """Who may be away without cutting a tree: the one asked for if it is at the end of every tree, else who is.
+
+    While a coordinator is away, nobody else mends what passes through it.
+    """
+    channel = np.repeat(np.arange(len(trees.indptr) - 1), np.diff(trees.indptr))
+    ends = np.concatenate([trees.node, trees.parent]).astype(np.int64)
+    key = np.concatenate([channel, channel]) * node_count + ends
+    found, count = np.unique(key, return_counts=True)
+    inner = np.zeros(node_count, bool)
+    inner[found[count > 1] % node_count] = True
+    return asked if not inner[asked] or inner.all() else int(np.argmin(inner))
 
 
 def announced_on(
@@ -102,5 +129,5 @@ def announced_on(
 ) -> float | None:
     """None: one message per tree edge."""
     kind = _settled(parameters)
-    told = None if kind == LEAN else KINDS[kind].stages.announcements
+    told = KINDS[kind].stages.announcements if kind in KINDS else None
     return None if told is None else told(workload, placement, overlay, below(parameters, kind))

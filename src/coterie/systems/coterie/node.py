@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from random import Random
 
+import msgspec
+
 from coterie.model import Topic
 from coterie.protocol.events import Effect, Input, Planned, Started, Subscribed, Unsubscribed
 from coterie.protocol.node import Node, NodeState
@@ -18,15 +20,16 @@ class CoterieNode:
     def __init__(self, address: int, parameters: CoterieParameters, random: Random) -> None:
         self._address, self._parameters, self._random = address, parameters, random
         self._topics: dict[Topic, None] = {}
-        self._links = ""
+        self._chosen = ("", 0)
         self._node: Node | None = None
 
     def step(self, event: Input, now_s: float) -> list[Effect]:
         if isinstance(event, Started | Planned):
-            links = str(event.slice.settings.get("links", self._parameters.links))
-            links = LEAN if links == AUTO else links
-            if links != self._links:
-                self._links, self._node = links, self._made(links)
+            told = event.slice.settings
+            links = str(told.get("links", self._parameters.links))
+            chosen = (LEAN if links == AUTO else links, int(told.get("coordinator", self._parameters.coordinator)))
+            if chosen != self._chosen:
+                self._chosen, self._node = chosen, self._made(*chosen)
                 done = self._node.step(Started(event.slice), now_s)
                 for topic in self._topics:
                     done += self._node.step(Subscribed(topic), now_s)
@@ -38,9 +41,10 @@ class CoterieNode:
         assert self._node is not None, "a node is started before anything else happens to it"
         return self._node.step(event, now_s)
 
-    def _made(self, links: str) -> Node:
-        if links == LEAN:
-            return ContentNode(self._address, self._parameters, self._random)
+    def _made(self, links: str, coordinator: int) -> Node:
+        if links not in KINDS:
+            parameters = msgspec.structs.replace(self._parameters, coordinator=coordinator)
+            return ContentNode(self._address, parameters, self._random)
         return KINDS[links].node(self._address, below(self._parameters, links), self._random)
 
     def state(self) -> NodeState:

@@ -8,8 +8,8 @@ from coterie.model.limits import DesignLimits
 from coterie.systems.content.parameters import ContentParameters
 
 PLACEMENTS = ("hypergraph", "given")
-AUTO, LEAN = "auto", "lean"
-LINKS = ("mesh", "mesh+zones", "homes", "homes+zones", "star", "star+zones", LEAN)
+AUTO, LEAN, SPARSE = "auto", "lean", "sparse"
+LINKS = ("mesh", "mesh+zones", "homes", "homes+zones", "star", "star+zones", LEAN, SPARSE)
 
 
 class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
