@@ -148,13 +148,13 @@ def test_a_wrong_configuration_is_told_with_file_and_key(coterie, tmp_path, text
         (["sub", "a", "--wait", "-1"], "--wait"),
         (["bench", "--topic", "a/#"], "without wildcards"),
         (["bench", "--size", "300000000"], "--size"),
-        (["bench", "--pid", "999999999"], "--pid = 999999999"),
+        (["bench", "--pid", "999999999"], "--pid: expected"),
         (["top", "--base-port", "99999"], "--base-port"),
         (["dashboard", "--base-port", "99999"], "--base-port"),
         (["dashboard", "--port", "70000"], "--port"),
         (["apply", "x", "--nodes", "-1"], "--nodes"),
         (["up", "--seed", "-1"], "--seed"),
-        (["up", "--host", "nobody.invalid"], "--host = 'nobody.invalid'"),
+        (["up", "--host", "nobody.invalid"], "--host: expected an address"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anybody_is_asked(coterie, arguments, says):
@@ -320,6 +320,6 @@ def test_what_breaks_on_the_way_out_of_an_interruption_is_part_of_it(coterie, mo
         finally:
             raise RuntimeError("Broken pipe")  # as Spark's bridge does
 
-    monkeypatch.setattr(main, "load_commands", lambda arguments: cut_short())
+    monkeypatch.setattr(main, "app", lambda arguments, prog_name: cut_short())
     code, _, told = coterie("compare")
     assert (code, told.strip()) == (130, "stopped")

@@ -118,7 +118,7 @@ def load_config(path: Path) -> NodeConfig:
     try:
         return config_of(table, str(path.parent))
     except ConfigError as error:
-        raise ConfigError(f"{path}: {error.key}", error.value, error.allowed) from None
+        raise ConfigError(f"{path}: {error.key}", error.value, error.allowed, error.do) from None
 
 
 def config_of(table: dict[str, Any], folder: str = ".") -> NodeConfig:
