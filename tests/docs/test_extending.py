@@ -16,7 +16,8 @@ import pytest
 from coterie.accounting.price import price
 from coterie.cli import main
 from coterie.lab import registry as claims
-from coterie.lab.experiment import Row, Verdict
+from coterie.lab.experiment import Row
+from coterie.lab.judging import Verdict, judge
 from coterie.model.latency import Latency
 from coterie.sim.faults import FaultPlan
 from coterie.sim.run import simulate
@@ -116,6 +117,6 @@ def test_a_claim(monkeypatch):
     monkeypatch.setattr(claims, "PAPERS", (*claims.PAPERS, "mesh"))
     (experiment,) = claims.experiments("mesh")
     rows = [Row(experiment.id, point, 1, experiment.run(point, 1)) for point in experiment.quick]
-    verdicts = [claim.judge(rows).verdict for claim in experiment.claims]
+    verdicts = [judge(claim, rows).verdict for claim in experiment.claims]
     assert verdicts == [Verdict.REPRODUCED, Verdict.PARTLY], "as the page says"
     assert [experiment] == module.EXPERIMENTS
