@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.coming_and_going import Copying, draw_course, measured, predicted
 
-from coterie.runtime.node import loop_factory
+from coterie.live.node import loop_factory
 
 NODES, CLIENTS, ROUNDS, TOPICS, GROUPS, SEED = 8, 500, 4, 400, 40, 1
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from coterie.runtime.load import Shape, cpu_s, run_load
+from coterie.live.load import Shape, cpu_s, run_load
 from paced_load import forwarder, one_at_a_time, paced, stored_bytes, to_offline
 
 SHAPES = [

@@ -23,15 +23,15 @@ from typing import Any
 from bench_broker import wait_open
 from bench_network import free_base
 from coterie.api.running import arrange
-from coterie.runtime.load import Shape, cpu_s, run_load
-from coterie.runtime.sealing import Sealing
+from coterie.live.load import Shape, cpu_s, run_load
+from coterie.live.sealing import Sealing
 from coterie.systems import system_named
 
 RUN = """
 import sys
 from pathlib import Path
 from coterie.cli.node import node_command
-from coterie.runtime.sealing import Sealing
+from coterie.live.sealing import Sealing
 if sys.argv[2] == "without":
     Sealing.seal = lambda self, plain: plain
     Sealing.open = lambda self, data: data

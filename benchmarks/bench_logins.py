@@ -35,13 +35,13 @@ import numpy as np
 from bench_broker import free_port, wait_open
 from coterie.broker.credentials import Check
 from coterie.broker.settings import LoginSection
+from coterie.live.load import cpu_s
+from coterie.live.logins import LoginBook, Waiter
+from coterie.live.node import loop_factory
+from coterie.live.passwords import hash_password
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.packets import Connect
 from coterie.mqtt.ruling import Ruling
-from coterie.runtime.load import cpu_s
-from coterie.runtime.logins import LoginBook, Waiter
-from coterie.runtime.node import loop_factory
-from coterie.runtime.passwords import hash_password
 
 PING, PINGRESP = b"\xc0\x00", b"\xd0\x00"
 OPENING = 50  # connections being opened at a time; the listen queue of a broker is short

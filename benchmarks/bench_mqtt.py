@@ -12,16 +12,23 @@ import sys
 from collections.abc import Callable
 from time import process_time
 
+from coterie.broker.commands import Setup
+from coterie.broker.facts import Booted, Bytes, Opened
+from coterie.broker.machine import Broker
+from coterie.broker.orders import Write
+from coterie.broker.settings import JournalSection
+from coterie.broker.writes import Key, Saved
+from coterie.model.plan import Slice
 from coterie.mqtt import packets as p
-from coterie.mqtt.broker import Broker
-from coterie.mqtt.connection import Connection
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.index import SubscriptionIndex
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.publish import Message, SharedPublish, scan_publishes
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import TopicNames, filter_matches
+from coterie.systems import system_named
 
+NOW_S = 1_760_000_000.0
 COUNT = 1000
 PAYLOAD = b"x" * 64
 
@@ -110,48 +117,65 @@ def encode(qos: int) -> tuple[str, float, float]:
     return f"encode for 1000 receivers, QoS {qos}: shared vs codec", best_s(shared) / COUNT, best_s(each) / COUNT
 
 
+class NoShelf:
+    """Nothing is kept by a node alone whose sessions end with their connections."""
+
+    def get(self, table: str, key: Key) -> bytes | None:
+        return None
+
+    def between(self, *rest: object, **more: object) -> list[tuple[int, bytes]]:
+        return []
+
+    def bytes_in(self, table: str) -> int:
+        return 0
+
+
 class Fleet:
     """A broker with publishers and subscribers in memory; `turn_s` times what a node does with one chunk."""
 
     def __init__(self, publishers: int, subscribers: int, qos: int) -> None:
         self.qos = qos
-        self.broker = Broker(ServerOptions(receive_maximum=65_535, inflight_count_max=65_535, queue_count_max=1 << 20))
-        self.publishers = [self._connect(f"p{n}") for n in range(publishers)]
-        self.subscribers = [self._connect(f"s{n}") for n in range(subscribers)]
-        for one in self.subscribers:
-            self.broker.serve(one, encode_packet(p.Subscribe(1, (p.Subscription("site/+/temp", qos),))), 0.0)
-        self._clear()
+        self.broker = Broker(
+            Setup(
+                node=0, name="n", system_named=system_named, slice=Slice(version=0, system="flooding", node=0),
+                journal=JournalSection(enabled=False),
+                options=ServerOptions(receive_maximum=65_535, inflight_count_max=65_535, queue_count_max=1 << 20),
+            ),
+            NoShelf(),
+        )  # fmt: skip
+        self.broker.step(Booted(1, Saved()), NOW_S)
+        self.publishers = [self._connect(n + 1, f"p{n}") for n in range(publishers)]
+        self.subscribers = [self._connect(publishers + n + 1, f"s{n}") for n in range(subscribers)]
+        for line in self.subscribers:
+            self._say(line, encode_packet(p.Subscribe(1, (p.Subscription("site/+/temp", qos),))))
+        self.broker.end_turn(NOW_S)
         packets = [p.Publish("site/1/temp", PAYLOAD, qos, packet_id=n + 1 if qos else 0) for n in range(100)]
         self.chunk = b"".join(encode_packet(one) for one in packets)
 
-    def _connect(self, client_id: str) -> Connection:
-        connection = self.broker.open(0.0)
-        self.broker.serve(connection, encode_packet(p.Connect(client_id)), 0.0)
-        return connection
+    def _say(self, line: int, data: bytes) -> None:
+        self.broker.step(Bytes(line, data), NOW_S)
 
-    def _clear(self) -> None:
-        for one in (*self.publishers, *self.subscribers):
-            one.output.clear()
+    def _connect(self, line: int, client_id: str) -> int:
+        self.broker.step(Opened(line), NOW_S)
+        self._say(line, encode_packet(p.Connect(client_id)))
+        return line
 
     def turn_s(self) -> float:
         """CPU seconds of one turn: chunks in, output joined, and at QoS 1 the subscribers' answers taken."""
-        broker = self.broker
         start_s = process_time()
-        for publisher in self.publishers:
-            broker.serve(publisher, self.chunk, 0.0)
-            b"".join(publisher.output)
-            publisher.output.clear()
-        for session in broker.flush():
-            b"".join(session.output)
-            session.output.clear()
+        for line in self.publishers:
+            self._say(line, self.chunk)
+        for order in self.broker.end_turn(NOW_S):
+            if type(order) is Write:
+                b"".join(order.chunks)
         spent_s = process_time() - start_s
         if not self.qos:
             return spent_s
-        answers = [b"".join(b"\x40\x02" + n.to_bytes(2, "big") for n in one.session._inflight)
-                   for one in self.subscribers if one.session is not None]  # fmt: skip
+        sessions = [self.broker.clients.lines[line].connection.session for line in self.subscribers]
+        answers = [b"".join(b"\x40\x02" + n.to_bytes(2, "big") for n in one._inflight) for one in sessions if one]
         start_s = process_time()
-        for one, raw in zip(self.subscribers, answers, strict=True):
-            broker.serve(one, raw, 0.0)
+        for line, raw in zip(self.subscribers, answers, strict=True):
+            self._say(line, raw)
         return spent_s + process_time() - start_s
 
     @property

@@ -32,6 +32,8 @@ import pyarrow.parquet as pq
 
 import nats_mesh
 from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET, NodeProcesses, arrange
+from coterie.live.client import MqttClient, connect_packet
+from coterie.live.tokens import TOKEN_FILE
 from coterie.model import Publications, Relation, Workload
 from coterie.model.parameters import settings_of
 from coterie.model.store import save_design
@@ -40,8 +42,6 @@ from coterie.plans.plan import PlanFacts
 from coterie.plans.rollout import change_over, fit
 from coterie.plans.store import PlanStore
 from coterie.protocol.system import System
-from coterie.runtime.client import MqttClient, connect_packet
-from coterie.runtime.tokens import TOKEN_FILE
 from coterie.systems import SYSTEMS, system_named
 
 TOKEN = "the token of the benchmark"

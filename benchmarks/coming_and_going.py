@@ -15,8 +15,8 @@ from zlib import crc32
 import numpy as np
 
 from coterie.kernels.admission import AdmissionRules, Asked, Seating, admit
-from coterie.runtime.client import MqttClient, connect_packet
-from coterie.runtime.node import LiveNode
+from coterie.live.client import MqttClient, connect_packet
+from coterie.live.node import LiveNode
 from tests.interop.fleet import Network, free_ports, until
 
 LIMITS = (1.2, 1.5)  # connections and messages, times the mean
@@ -216,8 +216,8 @@ class Visits:
 
     def counted(self) -> tuple[int, int]:
         kinds = ("inbound", "wanted", "relayed", "filtered", "duplicate")
-        copies = sum(node.network.planes.copies_total(kind) for node in self.network.nodes for kind in kinds)
-        return int(copies), sum(node.counts.messages_out for node in self.network.nodes)
+        copies = sum(node.broker.planes.copies_total(kind) for node in self.network.nodes for kind in kinds)
+        return int(copies), sum(node.broker.counts.messages_out for node in self.network.nodes)
 
     def seats(self) -> dict[int, int]:
         where = {name: number for number, node in enumerate(self.network.nodes) for name in _here(node)}
@@ -232,22 +232,22 @@ def _topic(number: int) -> str:
 
 
 def _here(node: LiveNode) -> list[str]:
-    return [name for name, one in node.broker.sessions.items() if one.is_online]
+    return [name for name, one in node.broker.sessions.of.items() if one.is_online]
 
 
 def _knows(node: LiveNode, nodes: list[LiveNode]) -> bool:
-    wanted = {other.config.node.id: set(other.broker.watched.filters()) for other in nodes}
+    wanted = {other.config.node.id: set(other.broker.sessions.index.filters()) for other in nodes}
     told: dict[int, set[str]] = {other: set() for other in wanted}
-    for topic, peer in node.network.overlay.state().children:
+    for topic, peer in node.broker.planes.in_use.state().children:
         told[peer].add(topic)
-    admitting = node.server.admitting
+    admitting = node.broker.admitting
     if admitting is None:
         return True
     known = admitting.reception.others
     return all(
         set(known[other].filters()) == wanted[other]
         and known[other].connections == len(_here(nodes[other]))
-        and known[other].wishes == nodes[other].broker.watched.count
+        and known[other].wishes == nodes[other].broker.sessions.index.count
         for other in wanted
         if other != node.config.node.id
     )

@@ -17,7 +17,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from coterie.runtime.client import MqttClient, connect_packet
+from coterie.live.client import MqttClient, connect_packet
 
 HUB = 0
 BRIDGES = 1000  # how far above the client ports the relays listen

@@ -19,9 +19,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from coterie.live.load import dial, read_exactly
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.packets import MQTT_3, Connect, Disconnect, Publish, Subscribe, Subscription
-from coterie.runtime.load import dial, read_exactly
 
 TOPIC = "bench/paced/x"
 PAYLOAD_BYTES = 64

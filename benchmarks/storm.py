@@ -23,10 +23,10 @@ from random import Random
 
 from bench_network import free_base
 from coterie.api.running import ADMIN_OFFSET, NodeProcesses, arrange
+from coterie.live.client import MqttClient, connect_packet
+from coterie.live.tokens import TOKEN_FILE
 from coterie.model.parameters import settings_of
 from coterie.plans.admin import ask
-from coterie.runtime.client import MqttClient, connect_packet
-from coterie.runtime.tokens import TOKEN_FILE
 from coterie.systems import system_named
 
 TOKEN = "the token of the storm"

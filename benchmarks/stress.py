@@ -24,9 +24,9 @@ from random import Random
 from bench_network import free_base
 from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET, NodeProcesses, arrange
 from coterie.broker.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
+from coterie.live.client import MqttClient, connect_packet
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
-from coterie.runtime.client import MqttClient, connect_packet
 from coterie.systems import system_named
 
 CONNECT = encode_packet(p.Connect("c"), p.MQTT_5)

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from coterie.cli import main, pubsub
+from coterie.live import client as client_module
 from coterie.mqtt.packets import Publish
-from coterie.runtime import client as client_module
 
 PYTHON = [sys.executable, "-m", "coterie"]
 

@@ -13,15 +13,16 @@ from typing import Any
 import msgspec
 
 from coterie.broker.carried import decode_carried, encode_carried
+from coterie.broker.facts import Bytes
 from coterie.broker.frames import (
     CONTROL,
     HELLO,
     MESSAGE,
-    Filters,
     FrameReader,
     Handed,
     Hello,
     Seek,
+    WantedFilters,
     decode_control,
     decode_hello,
     encode_control,
@@ -29,11 +30,17 @@ from coterie.broker.frames import (
     frame,
     greeting_in,
 )
+from coterie.broker.passwords import read_password_file
+from coterie.broker.rights import Rights, TopicRules
 from coterie.broker.settings import AccessSection
 from coterie.errors import ConfigError, RemoteProtocolError
+from coterie.live.admin import AdminInterface
+from coterie.live.config import config_of
+from coterie.live.guard import Guard
+from coterie.live.passwords import hash_password
+from coterie.live.sealing import Sealing
 from coterie.model.plan import Slice
 from coterie.mqtt import packets as p
-from coterie.mqtt.broker import Broker
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.properties import Properties
@@ -41,13 +48,7 @@ from coterie.mqtt.publish import Message
 from coterie.mqtt.reasons import MqttError
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import check_filter, filter_covers, filter_matches, split_shared
-from coterie.runtime.access import Access
-from coterie.runtime.admin import AdminInterface
-from coterie.runtime.config import config_of
-from coterie.runtime.guard import Guard
-from coterie.runtime.passwords import hash_password, read_password_file
-from coterie.runtime.rights import Rights, Rules
-from coterie.runtime.sealing import Sealing
+from tests.broker.driving import Driven, setup
 
 OPTIONS = ServerOptions(packet_bytes_max=4096, queue_bytes_max=1 << 16, unread_bytes_max=4096)
 SAID: list[p.Packet] = [
@@ -84,18 +85,19 @@ def codec(data: bytes) -> None:
 
 def broker(data: bytes) -> None:
     """A connection from its first byte, and one that has been accepted; somebody else goes on being served."""
-    node = Broker(OPTIONS, Access(AccessSection(anonymous_publish=("a/#",), anonymous_subscribe=("a/#",))))
-    other = node.open(0.0)
-    node.serve(other, encode_packet(p.Connect("other", 5), 5) + encode_packet(SAID[4], 5), 0.0)
+    rights = AccessSection(anonymous_publish=("a/#",), anonymous_subscribe=("a/#",))
+    node = Driven(setup(options=OPTIONS, access=rights))
+    other = node.client("other")
+    node.say(other, SAID[4])
     for first in (b"", encode_packet(p.Connect("c", 4), 4), encode_packet(p.Connect("d", 5), 5)):
-        connection = node.open(0.0)
-        node.serve(connection, first + data, 1.0)
-        node.lost(connection, 2.0)
-    node.on_time(100.0)
-    before = len(other.output)
-    node.serve(other, encode_packet(p.PingReq(), 5), 3.0)
-    assert len(other.output) > before
-    assert all(check_filter(one) for session in node.sessions.values() for one in session.subscriptions)
+        line = node.open()
+        node.take(Bytes(line, first + data))
+        node.cut(line)
+    node.wait(2.0)
+    node.hear(other)
+    node.say(other, p.PingReq())
+    assert p.PingResp() in node.hear(other)
+    assert all(check_filter(one) for session in node.broker.sessions.of.values() for one in session.subscriptions)
 
 
 def frames(data: bytes) -> None:
@@ -165,7 +167,7 @@ _loop = asyncio.new_event_loop()
 def filters(data: bytes) -> None:
     """Two texts: filters and names. What is covered is matched, and no client's name opens more than its level."""
     one, _, other = data.decode("utf-8", "ignore").partition("\n")
-    rights = Rights(Rules(("dev/%c/#",), ("dev/%c/#",)), "ann", one)
+    rights = Rights(TopicRules(("dev/%c/#",), ("dev/%c/#",)), "ann", one)
     assert not rights.may_subscribe("dev/#") or one == ""
     try:
         wide, narrow = split_shared(check_filter(one))[1], split_shared(check_filter(other))[1]
@@ -200,7 +202,7 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], list[bytes]]] = {
     "frames": (
         frames,
         [
-            frame(CONTROL, encode_control(Filters(3, 17, ("a/#", "+/b"), ("g/a",)))),
+            frame(CONTROL, encode_control(WantedFilters(3, 17, ("a/#", "+/b"), ("g/a",)))),
             frame(CONTROL, encode_control(Seek(1, 2, "c", "ann"))),
             frame(CONTROL, encode_control(Handed("c", ((1, b"x"),), True))),
             frame(MESSAGE, encode_carried(99, Message("a/b", b"x", 2, True, publisher="ann"), 1)),

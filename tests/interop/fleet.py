@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 from coterie.api.running import nobody_yet
+from coterie.live.client import MqttClient, connect_packet
+from coterie.live.config import NodeConfig, config_of, load_config
+from coterie.live.node import LiveNode, loop_factory
 from coterie.model.plan import Slice, slices
-from coterie.runtime.client import MqttClient, connect_packet
-from coterie.runtime.config import NodeConfig, config_of, load_config
-from coterie.runtime.node import LiveNode, loop_factory
 from coterie.systems import system_named
 
 TOKEN = "the token of the tests"
@@ -114,7 +114,7 @@ class Network:
 
     @staticmethod
     def _is_linked(node: LiveNode) -> bool:
-        return set(node.network.overlay.state().links) <= set(node.network.links.connected)
+        return set(node.broker.planes.in_use.state().links) <= set(node.broker.links.connected)
 
     async def __aexit__(self, *error: object) -> None:
         for node in self.nodes:

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from coterie.runtime.node import LiveNode
+from coterie.live.node import LiveNode
 from coterie.systems import system_named
+from tests.broker.test_access import cheap
 from tests.interop.fleet import free_ports, lone_config
-from tests.runtime.test_access import cheap
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("/usr/sbin/mosquitto")
 Users = dict[str, dict[str, Any]]  # name (its password too) -> publish, subscribe

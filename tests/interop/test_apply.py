@@ -15,8 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.accounting.price import price
+from coterie.broker import planes
+from coterie.broker.commands import LoadPlan, StartPlan, SwitchPlan
+from coterie.broker.facts import Commanded
 from coterie.cli.applying import apply_command
 from coterie.errors import ConfigError, RunError
+from coterie.live.client import MqttClient
+from coterie.live.config import load_config
+from coterie.live.node import LiveNode
 from coterie.model import Publications, Relation, Workload
 from coterie.model.store import save_design
 from coterie.plans import rollout
@@ -24,10 +30,6 @@ from coterie.plans.admin import LiveNetwork
 from coterie.plans.orders import PlanPart
 from coterie.plans.plan import PlanFacts
 from coterie.plans.store import PlanStore
-from coterie.runtime import planes
-from coterie.runtime.client import MqttClient
-from coterie.runtime.config import load_config
-from coterie.runtime.node import LiveNode
 from coterie.systems import SYSTEMS, system_named
 from tests.interop.fleet import TOKEN, Network, run, until
 from tests.interop.test_placement import PlacedNetwork
@@ -89,12 +91,12 @@ def test_apply_look_and_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[st
             assert seen["clients_to_move"] == 2
             assert (seen["system_now"], seen["system_of_the_plan"]) == ("flooding", "scribe")
             assert seen["bill"]["copies per delivery"][0] is not None
-            assert network.nodes[0].network.planes.generation == 0
+            assert network.nodes[0].broker.planes.generation == 0
             await apply(store.root, network, second)
-            assert [node.network.overlay.slice.version for node in network.nodes] == [second, second]
-            assert [node.network.overlay.system.name for node in network.nodes] == ["scribe", "scribe"]
+            assert [node.broker.planes.in_use.slice.version for node in network.nodes] == [second, second]
+            assert [node.broker.planes.in_use.system.name for node in network.nodes] == ["scribe", "scribe"]
             await until(lambda: [client.redirects for client in clients] == [0, 1, 1])
-            await until(lambda: network.nodes[1].broker.watched.count == 4)
+            await until(lambda: network.nodes[1].broker.sessions.index.count == 4)
             for topic in TOPICS:
                 await clients[0].publish(topic, topic.encode(), qos=1)
             await until(lambda: [len(one) for one in got] == [2, 2, 2])
@@ -104,7 +106,7 @@ def test_apply_look_and_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[st
             assert bill["version"] == second
             assert bill["bill"]["loss.delivered"][1] > 0
             await apply(store.root, network, first)
-            assert network.nodes[1].network.overlay.slice.version == first
+            assert network.nodes[1].broker.planes.in_use.slice.version == first
             for client in clients:
                 await client.stop()
 
@@ -121,8 +123,8 @@ def test_a_plan_that_cannot_be_built_changes_nothing(tmp_path: Path, monkeypatch
         async with Network(tmp_path / "net", "flooding", 2) as network:
             with pytest.raises(RunError, match="did not build the plan"):
                 await apply(store.root, network, version)
-            assert [node.network.planes.next for node in network.nodes] == [None, None]
-            assert [node.network.overlay.system.name for node in network.nodes] == ["flooding", "flooding"]
+            assert [node.broker.planes.next for node in network.nodes] == [None, None]
+            assert [node.broker.planes.in_use.system.name for node in network.nodes] == ["flooding", "flooding"]
 
     run(main)
 
@@ -200,8 +202,8 @@ def test_no_message_is_lost_or_doubled_while_switching(
             await load.finish()
             assert len(load.sent) > 100
             assert load.twice == 0
-            assert [node.network.planes.generation for node in network.nodes] == [2, 2, 2, 2]
-            recovered = sum(node.network.recovery.recovered_count for node in network.nodes)
+            assert [node.broker.planes.generation for node in network.nodes] == [2, 2, 2, 2]
+            recovered = sum(node.broker.recovery.recovered_count for node in network.nodes)
             deliveries = sum(len(one) for one in load.got)
             assert recovered <= deliveries // 50
 
@@ -226,22 +228,23 @@ def test_who_was_down_during_the_switch_follows_when_it_is_back(tmp_path: Path) 
             live = LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
             plan = await asyncio.to_thread(rollout.fit, store.load(version), live)
             for node, slice_ in zip(network.nodes, plan.slices, strict=True):
-                node.network.planes.load(PlanPart(generation=1, slice=slice_, settings=plan.plan.settings))
+                part = PlanPart(generation=1, slice=slice_, settings=plan.plan.settings)
+                node.driver.take(Commanded(LoadPlan(part)))
             sleeper = await again(2)
             for node in network.nodes[:2]:
-                node.network.planes.start(1)
-            network.nodes[0].network.switch_plan(1)
-            await until(lambda: network.nodes[1].network.planes.generation == 1)
+                node.driver.take(Commanded(StartPlan(1)))
+            network.nodes[0].driver.take(Commanded(SwitchPlan(1)))
+            await until(lambda: network.nodes[1].broker.planes.generation == 1)
             await sleeper.start()
-            await until(lambda: sleeper.network.planes.generation == 1)
+            await until(lambda: sleeper.broker.planes.generation == 1)
             back = await again(1)
             await back.start()
-            assert back.network.overlay.system.name == "flooding"
+            assert back.broker.planes.in_use.system.name == "flooding"
             got: list[Any] = []
             reader = await network.client(2, "reader", got)
             await reader.subscribe("a", qos=1)
             writer = await network.client(1, "writer")
-            await until(lambda: back.network.links.is_connected(2))
+            await until(lambda: back.broker.links.is_connected(2))
             await writer.publish("a", b"x", qos=1)
             await until(lambda: len(got) == 1)
             await reader.stop()
@@ -258,7 +261,7 @@ def test_orders_out_of_order_are_refused(tmp_path: Path) -> None:
         async with Network(tmp_path / "net", "flooding", 2) as network:
             live = LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
             plan = await asyncio.to_thread(rollout.fit, store.load(version), live)
-            one = network.nodes[0].network.planes
+            one = network.nodes[0].broker.planes
             with pytest.raises(ConfigError, match="the one that was loaded last"):
                 one.switch(1)
             with pytest.raises(ConfigError, match="the part of node 0"):

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from coterie.dashboard.server import Picture, serve
-from coterie.runtime.node import LiveNode
+from coterie.live.node import LiveNode
 from coterie.systems import system_named
 from tests.interop.fleet import free_ports, lone_config, run
 
@@ -86,7 +86,7 @@ def test_a_foreign_page_neither_reads_nor_changes_anything(tmp_path: Path) -> No
         node = LiveNode(config, system_named("flooding"))
         await node.start()
         blocked: list[Any] = []
-        node.network.links.block = blocked.append  # type: ignore[method-assign,assignment]
+        node.broker.links.block = blocked.append  # type: ignore[method-assign,assignment]
         try:
             async with async_playwright() as play:
                 arguments = ["--host-resolver-rules=MAP evil.example 127.0.0.1", "--no-sandbox"]
@@ -118,7 +118,7 @@ def test_a_foreign_page_neither_reads_nor_changes_anything(tmp_path: Path) -> No
                 assert "token" not in page.url
                 await browser.close()
             assert blocked == []
-            assert node.broker.sessions == {}
+            assert node.broker.sessions.of == {}
         finally:
             await node.stop()
 

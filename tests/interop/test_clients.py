@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from coterie.runtime.config import load_config
-from coterie.runtime.node import LiveNode
+from coterie.live.config import load_config
+from coterie.live.node import LiveNode
 from coterie.systems import system_named
 from tests.interop.fleet import Network, free_ports, lone_config, run, until
 
@@ -101,7 +101,7 @@ def test_mosquitto_clients(version: str, tmp_path: Path) -> None:
             listening = await asyncio.create_subprocess_exec(
                 "mosquitto_sub", *common, "-p", str(network.port(0)), "-C", "2", "-W", "20", stdout=subprocess.PIPE
             )
-            await until(lambda: network.nodes[0].broker.watched.count == 1)
+            await until(lambda: network.nodes[0].broker.sessions.index.count == 1)
             for text in ("one", "two"):
                 talking = await asyncio.create_subprocess_exec(
                     "mosquitto_pub", *common, "-p", str(network.port(1)), "-m", text
@@ -155,7 +155,7 @@ def test_tls_and_websocket_for_clients(tmp_path: Path) -> None:
             await asyncio.to_thread(client.connect, "localhost", port)
             client.loop_start()
             clients.append(client)
-        await until(lambda: node.broker.watched.count == 2)
+        await until(lambda: node.broker.sessions.index.count == 2)
         clients[0].publish("both", b"over tls", 1)
         clients[1].publish("both", b"x" * 200_000, 1)
         await until(lambda: len(got) == 4)
@@ -196,8 +196,8 @@ def test_links_with_mutual_tls(tmp_path: Path) -> None:
             liar = LiveNode(load_config(second), system_named("flooding"))
             await liar.start()
             network.nodes.append(liar)
-            refused = network.nodes[0].network.links.counts.refused
-            await until(lambda: network.nodes[0].network.links.counts.refused > refused)
-            assert network.nodes[0].network.links.connected == []
+            refused = network.nodes[0].peers.refused
+            await until(lambda: network.nodes[0].peers.refused > refused)
+            assert network.nodes[0].broker.links.connected == []
 
     run(main)

@@ -10,7 +10,7 @@ import pytest
 from coterie.cli.top import places_of
 from coterie.dashboard.watching import NetworkWatcher
 from coterie.errors import ConfigError, RunError
-from coterie.runtime.tokens import TOKEN_FILE, read_token
+from coterie.live.tokens import TOKEN_FILE, read_token
 from tests.interop.test_up import command, free_base
 
 pytestmark = pytest.mark.interop

@@ -9,7 +9,9 @@ from random import Random
 
 import pytest
 
-from coterie.runtime.client import MqttClient, connect_packet
+from coterie.broker.commands import Block
+from coterie.broker.facts import Commanded
+from coterie.live.client import MqttClient, connect_packet
 from tests.interop.fleet import Network, Processes, run, until, write_configs
 
 pytestmark = pytest.mark.interop
@@ -121,17 +123,17 @@ def test_cut_links_and_a_partition_that_heals(system: str, tmp_path: Path) -> No
         async with Network(tmp_path, system, 4, settings=BRISK[system]) as network:
             traffic = Traffic([network.port(node) for node in range(4)], 1)
             await traffic.start()
-            links = [node.network.links for node in network.nodes]
+            drivers = [node.driver for node in network.nodes]
             for cut in ({0: [1]}, {0: [2, 3], 1: [2, 3], 2: [0, 1], 3: [0, 1]}):
                 await asyncio.sleep(0.4)
                 for node, others in cut.items():
-                    links[node].block(others)
+                    drivers[node].take(Commanded(Block(tuple(others))))
                 await asyncio.sleep(1.0)
                 for node in cut:
-                    links[node].block([])
+                    drivers[node].take(Commanded(Block()))
             await asyncio.sleep(1.0)
             await traffic.finish()
             assert traffic.duplicates == 0
-            assert sum(node.network.recovery.recovered_count for node in network.nodes) > 0
+            assert sum(node.broker.recovery.recovered_count for node in network.nodes) > 0
 
     run(main)

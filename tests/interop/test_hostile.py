@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from coterie.broker.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
+from coterie.live.node import LiveNode
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
-from coterie.runtime.node import LiveNode
 from coterie.systems import system_named
 from tests.interop.fleet import Network, lone_config, run, until
 
@@ -70,8 +70,8 @@ def test_malformed_input_on_both_ports(tmp_path: Path) -> None:
                 await asyncio.gather(*batch)
                 await writer.publish("calm", b"%d" % number, qos=1)
             await until(lambda: len(got) == 15)
-            assert network.nodes[0].network.links.counts.refused > 100
-            await until(lambda: len(network.nodes[0].server.clients) == 1)
+            assert network.nodes[0].peers.refused > 100
+            await until(lambda: len(network.nodes[0].broker.clients.lines) == 1)
             await reader.stop()
             await writer.stop()
 
@@ -88,7 +88,7 @@ def test_a_peer_without_the_key_gets_nowhere(tmp_path: Path) -> None:
             assert data
             assert reader.at_eof()
             writer.close()
-            assert network.nodes[0].network.links.connected == [1]
+            assert network.nodes[0].broker.links.connected == [1]
 
     run(main)
 
@@ -104,17 +104,17 @@ def test_a_client_that_never_reads_costs_only_itself(tmp_path: Path) -> None:
         stuck.write(encode_packet(p.Connect("stuck"), p.MQTT_5))
         stuck.write(encode_packet(p.Subscribe(1, (p.Subscription("big/#", 1),)), p.MQTT_5))
         stuck.transport.pause_reading()  # type: ignore[attr-defined]
-        from coterie.runtime.client import MqttClient, connect_packet
+        from coterie.live.client import MqttClient, connect_packet
 
         got: list[Any] = []
         reader = MqttClient("127.0.0.1", port, connect_packet("reader"), got.append)
         await reader.start()
         await reader.subscribe("big/#", qos=1)
-        await until(lambda: node.broker.watched.count == 2)
+        await until(lambda: node.broker.sessions.index.count == 2)
         for number in range(1500):
             await reader.publish("big/x", bytes(10_000), qos=number % 2)
         await until(lambda: len(got) == 1500)
-        session = node.broker.sessions["stuck"]
+        session = node.broker.sessions.of["stuck"]
         assert session.shed_count > 100
         assert session.queue_count <= 100
         stuck.transport.abort()
@@ -135,8 +135,8 @@ def test_slow_connects_are_ended_and_connections_bounded(tmp_path: Path) -> None
             writer.write(b"\x10\x20\x00")  # the start of a CONNECT, and then nothing
         ends = await asyncio.gather(*(reader.read() for reader, _ in pairs), return_exceptions=True)
         assert len(ends) == 8
-        await until(lambda: not node.server.clients)
-        assert node.counts.connections_refused >= 3
+        await until(lambda: not node.broker.clients.lines)
+        assert node.broker.counts.connections_refused >= 3
         for _, writer in pairs:
             writer.close()
         await node.stop()

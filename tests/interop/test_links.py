@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.commands import Block
+from coterie.broker.facts import Commanded, Fact, PeerGone, PeerSaid, PeerUp
 from coterie.broker.frames import MESSAGE, frame
 from coterie.broker.settings import LinkSection, PeerEntry
-from coterie.runtime.links import Links
+from coterie.live.peers import PeerSockets
 from tests.interop.fleet import Network, run, until
 
 pytestmark = pytest.mark.interop
@@ -51,40 +53,63 @@ class Between:
         self._server.close()
 
 
+class End:
+    """Stands where the driver does, for the sockets of one node."""
+
+    def __init__(self, node: int, keys: tuple[bytes, ...], other: PeerEntry) -> None:
+        settings = LinkSection(heartbeat_s=5.0, silence_s=20.0)
+        self.broker = self
+        self.is_up = False
+        self.lost_count = 0
+        self.got: list[bytes] = []
+        self.said: list[str] = []
+        self.say = self.said.append
+        self.sockets = PeerSockets("n", "s", node, keys, [other], settings, self)  # type: ignore[arg-type]
+
+    def may_link(self, peer: int) -> bool:
+        return True
+
+    def take(self, fact: Fact) -> None:
+        match fact:
+            case PeerUp():
+                self.is_up = True
+            case PeerGone():
+                self.is_up = False
+                self.lost_count += 1
+                self.said.append(fact.reason)
+            case PeerSaid():
+                self.got += [body for _, body in fact.frames]
+
+
 class Pair:
     """Two ends with somebody between them; node 0 dials."""
 
     def __init__(self, keys: tuple[tuple[bytes, ...], tuple[bytes, ...]] = ((b"k",), (b"k",))) -> None:
         self.keys = keys
-        self.got: list[bytes] = []
-        self.said: list[str] = []
 
     async def __aenter__(self) -> Pair:
-        settings = LinkSection(heartbeat_s=5.0, silence_s=20.0, backoff_s=0.05, backoff_s_max=0.05)
-        self.there = Links("n", "s", 1, self.keys[1], [PeerEntry(id=0, host="127.0.0.1", port=1)], settings)
-        self.there.on_frames = lambda peer, frames: self.got.extend(body for _, body in frames)
-        self.there.log = self.said.append
-        self.between = Between(await self.there.listen())
+        self.there = End(1, self.keys[1], PeerEntry(id=0, host="127.0.0.1", port=1))
+        self.got, self.said = self.there.got, self.there.said
+        self.between = Between(await self.there.sockets.listen())
         await self.between.start()
-        self.here = Links(
-            "n", "s", 0, self.keys[0], [PeerEntry(id=1, host="127.0.0.1", port=self.between.port)], settings
-        )
-        self.here.want([1])
+        self.here = End(0, self.keys[0], PeerEntry(id=1, host="127.0.0.1", port=self.between.port))
+        self.here.sockets.dial(1)
         return self
 
     def is_linked(self) -> bool:
         """Looks, and tries again where it is not."""
-        self.here.want([1])
-        return self.here.is_connected(1) and self.there.is_connected(0)
+        if not self.here.is_up:
+            self.here.sockets.dial(1)
+        return self.here.is_up and self.there.is_up
 
     async def say(self, text: bytes) -> None:
-        self.here.send(1, frame(MESSAGE, text))
-        self.here.flush()
+        await until(lambda: self.here.is_up or self.here.lost_count > 0)
+        self.here.sockets.tell(1, [frame(MESSAGE, text)])
         await asyncio.sleep(0)
 
     async def __aexit__(self, *error: object) -> None:
-        await self.here.close()
-        await self.there.close()
+        await self.here.sockets.close()
+        await self.there.sockets.close()
         self.between.stop()
         await asyncio.sleep(0.01)
 
@@ -118,7 +143,7 @@ def test_what_is_changed_on_the_way_ends_the_connection_and_the_link_comes_back(
             pair.between.change = lambda data: data
             await until(lambda: any("does not open" in one for one in pair.said))
             assert set(pair.got) <= {b"before", b"changed"}  # a record that was repeated had arrived once
-            await until(lambda: pair.there.counts.lost == 1 and not pair.here.is_connected(1))
+            await until(lambda: pair.there.lost_count == 1 and not pair.here.is_up)
             await until(pair.is_linked)
             await pair.say(b"after")
             await until(lambda: pair.got[-1] == b"after")
@@ -136,7 +161,7 @@ def test_a_captured_conversation_is_no_use(tmp_path: Path) -> None:
                 writer.write(captured)
                 await asyncio.wait_for(reader.read(), 10)  # its greeting, then the end
                 writer.close()
-            await until(lambda: pair.there.counts.refused == 2)
+            await until(lambda: pair.there.sockets.refused == 2)
             assert pair.got == [SECRET]
             assert any("key the same" in one for one in pair.said)
             await pair.say(b"still here")
@@ -149,10 +174,10 @@ def test_nodes_without_the_key_stay_apart_and_with_two_keys_meet(tmp_path: Path)
     async def main() -> None:
         async with Pair(((b"a",), (b"b",))) as pair:
             await until(lambda: any("key the same" in one for one in pair.said))
-            assert not pair.there.connected
+            assert not pair.there.is_up
         async with Pair(((b"a", b"b"), (b"b",))) as pair:
             await until(lambda: any("key the same" in one for one in pair.said))  # b's side does not take a yet
-            pair.there.keys = (b"b", b"a")
+            pair.there.sockets.keys = (b"b", b"a")
             await until(pair.is_linked)
             await pair.say(b"x")
             await until(lambda: pair.got == [b"x"])
@@ -171,9 +196,9 @@ def test_keys_are_changed_while_the_network_runs(tmp_path: Path) -> None:
             sent = 0
             for keys in ((b"test", b"new"), (b"new", b"test"), (b"new",)):
                 for node in network.nodes:
-                    node.network.links.keys = keys
-                    node.network.links.block([1 - node.config.node.id])
-                    node.network.links.block([])
+                    node.peers.keys = keys
+                    node.driver.take(Commanded(Block((1 - node.config.node.id,))))
+                    node.driver.take(Commanded(Block()))
                     await writer.publish("t", b"%d" % sent, qos=1)
                     sent += 1
                     await until(lambda: len({one.payload for one in got}) == sent)  # noqa: B023

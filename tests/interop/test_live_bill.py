@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from copy import deepcopy
 from dataclasses import replace
@@ -94,16 +95,15 @@ async def live(name: str, settings: dict[str, Any], folder: Path) -> list[Tally]
         for client, topics in zip(clients, INTEREST, strict=True):
             for topic in topics:
                 await client.subscribe(NAMES[topic])
-        overlays = [node.network.overlay for node in network.nodes]
-        loop = asyncio.get_running_loop()
-        await network.until(lambda: all(loop.time() - one.built_s > QUIET_S for one in overlays))
+        overlays = [node.broker.planes.in_use for node in network.nodes]
+        await network.until(lambda: all(time.time() - one.built_s > QUIET_S for one in overlays))
         for client, topic in published():
             await clients[client].publish(NAMES[topic], bytes(SIZES[topic]))
         audience = Counter(topic for topics in INTEREST for topic in topics)
         owed = sum(audience[topic] for _, topic in published())
-        await network.until(lambda: sum(node.counts.messages_out for node in network.nodes) >= owed)
+        await network.until(lambda: sum(node.broker.counts.messages_out for node in network.nodes) >= owed)
         await asyncio.sleep(0.2)
-        assert sum(node.counts.messages_out for node in network.nodes) == owed
+        assert sum(node.broker.counts.messages_out for node in network.nodes) == owed
         for client in clients:
             await client.stop()
         return [deepcopy(one.tally) for one in overlays]  # as it is before nodes go, one after the other
@@ -139,7 +139,7 @@ def test_the_live_network_beats_as_often_as_it_was_priced_at(name: str, tmp_path
 
     async def measured() -> tuple[float, float]:
         async with Network(tmp_path, name, NODES, settings=settings, parts=slices(design, version=1)) as network:
-            overlays = [node.network.overlay for node in network.nodes]
+            overlays = [node.broker.planes.in_use for node in network.nodes]
             await asyncio.sleep(2 * BEAT_S)
             before = [(one.sent[Traffic.LINK_KEEPALIVE], one.sent_bytes[Traffic.LINK_KEEPALIVE]) for one in overlays]
             await asyncio.sleep(SPAN_S)

@@ -16,18 +16,18 @@ import jwt
 import pytest
 
 from coterie.errors import RunError
+from coterie.live import figures
+from coterie.live.client import MqttClient
+from coterie.live.node import LiveNode
+from coterie.live.passwords import hash_password
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.stream import Decoder
-from coterie.runtime import figures
-from coterie.runtime.client import MqttClient
-from coterie.runtime.node import LiveNode
-from coterie.runtime.passwords import hash_password
 from coterie.systems import system_named
+from tests.broker.test_access import cheap
 from tests.interop.fleet import free_ports, lone_config, run
 from tests.interop.test_clients import certificates
-from tests.runtime.test_access import cheap
 
 pytestmark = pytest.mark.interop
 
@@ -78,9 +78,9 @@ def test_a_fleet_comes_back_at_once(tmp_path: Path) -> None:
             asked = [login(f"u{number % 3}", "right", f"c{number}") for number in range(300)]
             found = await asyncio.gather(*(answer_to(node, one) for one in asked))
             assert Counter(one[0].reason for one in found if one) == {0: 300}
-            assert node.server.arriving.logins.checked_count == 3
+            assert node.logins.checked_count == 3
             assert (await answer_to(node, login("u0", "right")))[0].reason == 0
-            assert node.server.arriving.logins.checked_count == 3
+            assert node.logins.checked_count == 3
 
     run(main)
 
@@ -185,9 +185,9 @@ def test_a_certificate_names_the_user(tmp_path: Path) -> None:
             context.load_cert_chain(tmp_path / "localhost.pem", tmp_path / "localhost.key")
             reader, writer = await asyncio.open_connection("localhost", tls_port, ssl=context)
             writer.write(encode_packet(p.Connect("c", 5), 5))
-            while "c" not in node.broker.sessions:
+            while "c" not in node.broker.sessions.of:
                 assert await reader.read(1)
-            assert node.broker.sessions["c"].owner == "localhost"
+            assert node.broker.sessions.of["c"].owner == "localhost"
             writer.close()
             with pytest.raises(RunError, match="not authorized"):
                 await MqttClient("127.0.0.1", node.ports["mqtt"], p.Connect("d", 5), lambda _: None).start()

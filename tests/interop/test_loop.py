@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from coterie.api.running import ADMIN_OFFSET
+from coterie.live.client import MqttClient, connect_packet
+from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import ask
-from coterie.runtime.client import MqttClient, connect_packet
-from coterie.runtime.tokens import TOKEN_FILE, read_token
 from tests.interop.test_up import free_base
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(600)]

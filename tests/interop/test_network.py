@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def test_retained_messages_are_everywhere_and_the_last_one_wins(tmp_path: Path) 
             await writers[1].publish("state/z", b"z", qos=1, retain=True)
             await writers[2].publish("state/z", b"", qos=1, retain=True)
             await network.until(lambda: all(
-                {one.topic: one.payload for one in node.broker.retained if not one.topic.startswith("$")}
+                {one.topic: one.payload for one in node.broker.sessions.retained if not one.topic.startswith("$")}
                 == {"state/x": b"old 2", "state/y": b"y"} for node in network.nodes
             ))  # fmt: skip
             for node in range(3):
@@ -142,14 +143,13 @@ def test_the_live_ledger_equals_the_simulated_one(system: str, tmp_path: Path) -
             for node, topics in INTEREST.items():
                 for topic in topics:
                     await clients[node].subscribe(topic)
-            overlays = [node.network.overlay for node in network.nodes]
-            loop = asyncio.get_running_loop()
-            await network.until(lambda: all(loop.time() - one.built_s > QUIET_S for one in overlays))
+            overlays = [node.broker.planes.in_use for node in network.nodes]
+            await network.until(lambda: all(time.time() - one.built_s > QUIET_S for one in overlays))
             assert sum(copies(one.tally) for one in overlays) == 0
             for node, topic in plan:
                 await clients[node].publish(topic, b"x", qos=0)
             expected = sum(len(clients_of(topic)) for _, topic in plan)
-            await network.until(lambda: sum(node.counts.messages_out for node in network.nodes) >= expected)
+            await network.until(lambda: sum(node.broker.counts.messages_out for node in network.nodes) >= expected)
             await asyncio.sleep(0.1)
             for client in clients:
                 await client.stop()

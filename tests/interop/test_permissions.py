@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from coterie.errors import RunError
+from coterie.live.client import MqttClient
 from coterie.mqtt.packets import Connect, Will
 from coterie.mqtt.properties import Properties
 from coterie.mqtt.reasons import Reason
-from coterie.runtime.client import MqttClient
 from tests.interop.fleet import Network, Processes, run, until, write_configs
 from tests.interop.rivals import broker_with, users_of
 
@@ -174,6 +174,6 @@ def test_a_session_at_another_node_is_not_taken_from_there(tmp_path: Path) -> No
                     async with client(network.port(1), "root", "root", []) as writer:
                         await writer.publish("secret/x", b"mine", qos=1)
                         await until(lambda: [one.payload for one in got] == [b"mine"])
-            assert network.nodes[0].broker.sessions["device"].owner == "ann"
+            assert network.nodes[0].broker.sessions.of["device"].owner == "ann"
 
     run(main)

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.placement import Placing
+from coterie.broker.turn import Turn
+from coterie.broker.writes import Saved
+from coterie.live.client import MqttClient, connect_packet
 from coterie.mqtt.packets import Connect
-from coterie.runtime.client import MqttClient, connect_packet
-from coterie.runtime.placement import Placement
 from tests.interop.fleet import Network, free_ports, run, until
 
 pytestmark = pytest.mark.interop
@@ -51,21 +53,21 @@ def test_connected_and_new_clients_that_follow_are_moved_once(tmp_path: Path) ->
             await old.start()
             wanted = dict.fromkeys(("mover", "stayer", "old", "late"), 1)
             assert place(network.nodes[0], wanted) == {"version": 1, "elsewhere": 4}
-            await until(lambda: mover.redirects == 1 and "mover" in network.nodes[1].broker.sessions)
+            await until(lambda: mover.redirects == 1 and "mover" in network.nodes[1].broker.sessions.of)
             late = await network.client(0, "late")
             assert late.server[1] == network.port(1)
-            await until(lambda: network.nodes[1].broker.watched.count == 1)  # it subscribed again over there
+            await until(lambda: network.nodes[1].broker.sessions.index.count == 1)  # it subscribed again over there
             await stayer.publish("t", b"found you", qos=1)
             await until(lambda: len(got) == 1)
-            assert sorted(name for name, one in network.nodes[0].broker.sessions.items() if one.is_online) == [
+            assert sorted(name for name, one in network.nodes[0].broker.sessions.of.items() if one.is_online) == [
                 "old",
                 "stayer",
             ]
             # Now the other node wants it back: it goes, is sent on by neither of them again, and stays.
             place(network.nodes[1], {"mover": 0})
             await until(lambda: mover.redirects == 2)
-            await until(lambda: network.nodes[0].broker.sessions.get("mover") is not None)
-            assert network.nodes[0].broker.sessions["mover"].is_online
+            await until(lambda: network.nodes[0].broker.sessions.of.get("mover") is not None)
+            assert network.nodes[0].broker.sessions.of["mover"].is_online
             for client in (mover, stayer, old, late):
                 await client.stop()
 
@@ -106,17 +108,19 @@ def test_the_admin_interface_checks_what_it_is_told(tmp_path: Path) -> None:
     run(main)
 
 
-def test_a_client_is_not_sent_again_within_the_cooldown(tmp_path: Path) -> None:
-    now = [1000.0]
-    placement = Placement(0, {1: "b:1"}, tmp_path / "p.json", lambda: now[0])
+def test_a_client_is_not_sent_again_within_the_cooldown() -> None:
+    turn = Turn()
+    turn.now_s = 1000.0
+    placement = Placing(0, {1: "b:1"}, turn)
     placement.take(3, {"ann": 1, "bob": 0})
     follower = MqttClient("h", 1, connect_packet("ann"))._client.connect
     assert placement.redirect(Connect("ann")) == ""
     assert placement.redirect(follower) == "b:1"
     assert placement.redirect(follower) == ""
-    now[0] += 61
+    turn.now_s += 61
     assert placement.redirect(follower) == "b:1"
-    again = Placement(0, {1: "b:1"}, tmp_path / "p.json", lambda: now[0])
+    again = Placing(0, {1: "b:1"}, turn)
+    again.load(Saved({table: [(key, value)] for table, key, value in turn.writes}))  # type: ignore[dict-item,list-item]
     assert (again.version, again.of) == (3, {"ann": 1, "bob": 0})
 
 
@@ -146,7 +150,7 @@ def test_nothing_is_missed_or_doubled_on_the_way(tmp_path: Path) -> None:
             for target in (1, 2):
                 for node in network.nodes:
                     place(node, {f"mover{number}": target for number in range(4)})
-                    node.placement._sent_s.clear()  # as if the cooldown were over
+                    node.broker.placing._sent_s.clear()  # as if the cooldown were over
                 done = asyncio.create_task(until(lambda target=target: all(
                     mover.redirects == target for mover in movers)))  # type: ignore[misc]  # fmt: skip
                 while not done.done():
@@ -156,9 +160,9 @@ def test_nothing_is_missed_or_doubled_on_the_way(tmp_path: Path) -> None:
                 sorted(payload for kind, payload in sent if number == 0 or kind == number % 2) for number in range(4)
             ]
             await until(lambda: [sorted(one) for one in got] == expected, 50)
-            await until(lambda: not network.nodes[0].server.moving.leaving)
-            assert sum(node.server.moving.handed_count for node in network.nodes) > 0
-            assert all("mover0" not in network.nodes[node].broker.sessions for node in (0, 1))
+            await until(lambda: not network.nodes[0].broker.moving.leaving)
+            assert sum(node.broker.moving.handed_count for node in network.nodes) > 0
+            assert all("mover0" not in network.nodes[node].broker.sessions.of for node in (0, 1))
             for client in (*movers, *writers):
                 await client.stop()
 
@@ -181,7 +185,7 @@ def test_a_lasting_session_is_found_wherever_its_client_appears(tmp_path: Path) 
             await again.subscribe("news", qos=2)
             await writer.publish("news", b"5", qos=2)
             await until(lambda: sorted(one.payload for one in got) == [b"%d" % number for number in range(6)])
-            await until(lambda: "traveller" not in network.nodes[0].broker.sessions)
+            await until(lambda: "traveller" not in network.nodes[0].broker.sessions.of)
             await again.stop()
             await writer.stop()
 

@@ -14,9 +14,9 @@ import pytest
 
 from coterie.cli.reloading import reload_command
 from coterie.errors import ConfigError, RunError
+from coterie.live.config import load_config
+from coterie.live.node import LiveNode
 from coterie.mqtt.reasons import Reason
-from coterie.runtime.config import load_config
-from coterie.runtime.node import LiveNode
 from coterie.systems import system_named
 from tests.interop.fleet import TOKEN, Processes, free_ports, run, to_toml, until, write_configs
 from tests.interop.rivals import users_of
@@ -62,13 +62,13 @@ def test_rights_bite_on_sessions_that_run_and_on_those_that_wait(tmp_path: Path)
         await ann.stop()
         ann = client(port, "ann", "ann", got, lasting=True)
         await ann.start()
-        first = node.broker.sessions["ann"].connection
+        first = node.broker.sessions.of["ann"].connection
         fewer: dict[str, Any] = {"publish": ["public/#"], "subscribe": ["public/#"]}
         write(path, {"ann": fewer, "bob": fewer, "root": ALL}, store={"sync": "full"})
         assert node.reload() == {"taken": ["access.users"], "needs_restart": ["store.sync"]}
-        assert set(node.broker.sessions["ann"].subscriptions) == {"public/#"}
+        assert set(node.broker.sessions.of["ann"].subscriptions) == {"public/#"}
         assert first is not None
-        await until(lambda: node.broker.sessions["ann"].connection not in (None, first))  # told to go, and back
+        await until(lambda: node.broker.sessions.of["ann"].connection not in (None, first))  # told to go, and back
         for topic in ("secret/2", "public/2"):
             await root.publish(topic, topic.encode(), qos=1)
         await until(lambda: len(got) == 3)
@@ -76,7 +76,7 @@ def test_rights_bite_on_sessions_that_run_and_on_those_that_wait(tmp_path: Path)
         assert await ann.publish("secret/3", b"x", qos=1) == Reason.NOT_AUTHORIZED
         async with client(port, "bob", "bob", away, lasting=True):
             await until(lambda: [one.payload for one in away] == [b"public/1", b"public/2"])
-        await until(lambda: not node.broker.sessions.get("eve") or not node.broker.sessions["eve"].is_online)
+        await until(lambda: not node.broker.sessions.of.get("eve") or not node.broker.sessions.of["eve"].is_online)
         with pytest.raises(RunError, match="bad user name"):
             await client(port, "eve", "eve", []).start()
         for one in (ann, eve, root):
@@ -104,7 +104,7 @@ def test_what_is_wrong_changes_nothing(tmp_path: Path) -> None:
             assert await ann.publish("anything", b"x", qos=1) == 0
         write(path, {"ann": ALL}, limits={"publishes_per_s_client": 1.0, "publishes_burst_client": 2.0})
         node.reload()
-        assert node.server.gate.watches_publishes
+        assert node.broker.gate.watches_publishes
         write(path, {"ann": ALL}, node={"data": ".", "log_level": "error"})
         node.reload()
         count = len(said)

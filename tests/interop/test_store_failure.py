@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from coterie.errors import ConfigError
-from coterie.runtime.client import MqttClient, connect_packet
-from coterie.runtime.node import LiveNode
+from coterie.live.client import MqttClient, connect_packet
+from coterie.live.node import LiveNode
 from coterie.systems import system_named
 from tests.interop.fleet import lone_config, run
 
@@ -27,16 +27,16 @@ def test_nothing_is_acknowledged_that_could_not_be_written(tmp_path: Path, monke
         client = MqttClient("127.0.0.1", node.ports["mqtt"], packet)
         await client.start()
         await client.subscribe("a", qos=1)
-        working = node.store.commit
+        working = node.store.append
 
-        def broken() -> bool:
+        def broken(writes: object) -> int:
             raise sqlite3.OperationalError("database or disk is full")
 
-        monkeypatch.setattr(node.store, "commit", broken)
+        monkeypatch.setattr(node.store, "append", broken)
         answer = client.send("a", b"x", qos=1)
         assert "disk is full" in await asyncio.wait_for(node.failure, 10)
         assert not answer.done()
-        monkeypatch.setattr(node.store, "commit", working)
+        monkeypatch.setattr(node.store, "append", working)
         await client.stop()
         await node.stop()
 

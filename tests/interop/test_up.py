@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET
-from coterie.runtime.tokens import TOKEN_FILE, read_token
+from coterie.live.tokens import TOKEN_FILE, read_token
 
 pytestmark = pytest.mark.interop
 RUN = "import sys, typer; from coterie.cli.{module} import {name}; sys.argv[0] = 'coterie'; typer.run({name})"

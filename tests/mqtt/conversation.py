@@ -5,14 +5,85 @@ from __future__ import annotations
 from typing import Any
 
 from coterie.mqtt import packets as p
-from coterie.mqtt.broker import Broker, Policy
 from coterie.mqtt.client import Client, Event
-from coterie.mqtt.connection import Connection, Ended
+from coterie.mqtt.connection import Connection, Ended, Fact
 from coterie.mqtt.encode import encode_packet
+from coterie.mqtt.fanout import fan_out_run, run_of
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.properties import Properties
+from coterie.mqtt.publish import message_of
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Session
+from coterie.mqtt.sessions import Policy, Sessions
 from coterie.mqtt.stream import Decoder
+
+
+class Serving(Sessions):
+    """Sessions served as a node without peers would, at once and without a store."""
+
+    def serve(self, connection: Connection, data: bytes, now_s: float) -> Ended | None:
+        """Take a chunk and carry out everything in it; returns how the connection ended, if it did."""
+        facts = connection.receive(data, now_s)
+        index = 0
+        while index < len(facts):
+            fact = facts[index]
+            if type(fact) is p.Publish:
+                run = run_of(facts, index)
+                index += len(run)
+                self.publish(connection, run, now_s)
+                continue
+            index += 1
+            ended = self.carry_out(connection, fact, now_s)
+            self.publish_wills(now_s)
+            if ended is not None:
+                return ended
+        # A CONNECT stops the decoding until it is answered; what came behind it is still waiting.
+        if facts and type(facts[-1]) is p.Connect:
+            return self.serve(connection, b"", now_s)
+        return None
+
+    def ruling(self, packet: p.Connect) -> Ruling:
+        """By the policy, where a test's has something to say."""
+        said: Ruling = getattr(self.policy, "connect", lambda packet: Ruling())(packet)
+        return said
+
+    def carry_out(self, connection: Connection, fact: Fact, now_s: float) -> Ended | None:
+        match fact:
+            case p.Connect():
+                return self.connect(connection, fact, self.ruling(fact), now_s)
+            case p.Subscribe():
+                self.confirm(connection, fact, self.subscribe(connection, fact), now_s)
+            case p.Unsubscribe():
+                self.unsubscribe(connection, fact)
+            case Ended():
+                self.ended(connection, fact, now_s)
+                return fact
+        return None
+
+    def publish(self, connection: Connection, run: list[p.Publish], now_s: float) -> None:
+        session, first = connection.session, run[0]
+        assert session is not None
+        reason = self.policy.publish(session, first.topic)
+        if first.frame and reason is Reason.SUCCESS:
+            fan_out_run(run, connection.version, self.index.matches(first.topic), session, self.dirty, now_s)
+        elif not first.frame:
+            if reason is Reason.SUCCESS:
+                self.deliver(message_of(first, now_s, session.client_id), now_s, session)
+            connection.acknowledge(first, reason)
+
+    def publish_wills(self, now_s: float) -> None:
+        while self.wills:
+            self.deliver(self.wills.pop(0), now_s)
+
+    def flush(self) -> list[Session]:
+        """The sessions with output to write, each once."""
+        dirty, self.dirty = self.dirty, []
+        return dirty
+
+    def take_closing(self) -> list[tuple[Connection, Ended]]:
+        closing, self.closing = self.closing, []
+        return closing
 
 
 class Peer:
@@ -52,6 +123,7 @@ class Peer:
         """The network fails: whatever is still to be written is lost."""
         self.connection.output.clear()
         self.network.broker.lost(self.connection, self.network.now_s)
+        self.network.broker.publish_wills(self.network.now_s)
         self.network.collect()
 
     @property
@@ -63,7 +135,7 @@ class Peer:
 class Network:
     def __init__(self, options: ServerOptions | None = None, policy: Policy | None = None) -> None:
         self.now_s = 1000.0
-        self.broker = Broker(options, policy)
+        self.broker = Serving(options, policy)
         self.peers: list[Peer] = []
 
     def peer(self, client_id: str = "", *, version: int = p.MQTT_5, **connect: Any) -> Peer:
@@ -95,6 +167,7 @@ class Network:
         while (deadline_s := self.broker.deadline_s) is not None and deadline_s <= end_s:
             self.now_s = max(self.now_s, deadline_s)
             self.broker.on_time(self.now_s)
+            self.broker.publish_wills(self.now_s)
         self.now_s = end_s
         self.collect()
 
@@ -102,7 +175,7 @@ class Network:
 class Line:
     """A real Client on a line to the broker; `turn` moves some bytes each way, `cut` loses the rest."""
 
-    def __init__(self, broker: Broker, client: Client) -> None:
+    def __init__(self, broker: Serving, client: Client) -> None:
         self.broker = broker
         self.client = client
         self.events: list[Event] = []

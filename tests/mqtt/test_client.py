@@ -7,19 +7,19 @@ import pytest
 from coterie.errors import LocalProtocolError
 from coterie.mqtt import client as c
 from coterie.mqtt import packets as p
-from coterie.mqtt.broker import Broker, OpenPolicy
 from coterie.mqtt.client import Client
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.options import NEVER_S, ServerOptions
 from coterie.mqtt.properties import Properties
 from coterie.mqtt.reasons import MqttError, Reason
 from coterie.mqtt.ruling import Ruling
-from tests.mqtt.conversation import Line, settle
+from coterie.mqtt.sessions import OpenPolicy
+from tests.mqtt.conversation import Line, Serving, settle
 
 VERSIONS = [p.MQTT_3, p.MQTT_5]
 
 
-def online(broker: Broker, client_id: str, version: int = p.MQTT_5, **properties: int) -> Line:
+def online(broker: Serving, client_id: str, version: int = p.MQTT_5, **properties: int) -> Line:
     line = Line(broker, Client(p.Connect(client_id, version, properties=Properties(**properties))))
     line.connect(0.0, resume=False)
     settle(line)
@@ -28,7 +28,7 @@ def online(broker: Broker, client_id: str, version: int = p.MQTT_5, **properties
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_publish_and_subscribe_at_every_qos(version: int) -> None:
-    broker = Broker(ServerOptions(topic_alias_out_maximum=1))
+    broker = Serving(ServerOptions(topic_alias_out_maximum=1))
     subscriber = online(broker, "s", version, **({"topic_alias_maximum": 5} if version == p.MQTT_5 else {}))
     publisher = online(broker, "p", version)
     packet_id = subscriber.client.subscribe(p.Subscription("x/#", 2), p.Subscription("y", 1))
@@ -45,11 +45,11 @@ def test_publish_and_subscribe_at_every_qos(version: int) -> None:
     assert isinstance(subscriber.events[-1], c.Unsubscribed)
     publisher.client.disconnect()
     settle(publisher)
-    assert "p" not in broker.sessions
+    assert "p" not in broker.of
 
 
 def test_the_servers_window_is_respected() -> None:
-    broker = Broker(ServerOptions(receive_maximum=2))
+    broker = Serving(ServerOptions(receive_maximum=2))
     line = online(broker, "p")
     for _ in range(7):
         line.client.publish("x", b"", 1)
@@ -66,7 +66,7 @@ class Redirect(OpenPolicy):
 
 
 def test_a_redirect_is_shown_to_those_who_follow() -> None:
-    broker = Broker(policy=Redirect())
+    broker = Serving(policy=Redirect())
     line = Line(broker, Client(p.Connect("a", properties=c.redirect_accepted())))
     line.connect(0.0, resume=False)
     settle(line)
@@ -81,7 +81,7 @@ def test_a_redirect_is_shown_to_those_who_follow() -> None:
 
 
 def test_an_assigned_identifier_is_used_again() -> None:
-    broker = Broker()
+    broker = Serving()
     line = online(broker, "", session_expiry_s=NEVER_S)
     event = line.events[0]
     assert isinstance(event, c.Connected)
@@ -92,17 +92,17 @@ def test_an_assigned_identifier_is_used_again() -> None:
 
 
 def test_a_server_that_forgot_the_session_gets_the_messages_as_new() -> None:
-    line = online(Broker(), "p")
+    line = online(Serving(), "p")
     line.client.publish("x", b"one", 1)
     line.client.publish("x", b"two", 2)
-    line.broker, line.connection = Broker(), None
+    line.broker, line.connection = Serving(), None
     line.connect(0.0, resume=True)
     settle(line)
     assert line.client.unfinished_count == 0
 
 
 def test_pings_keep_the_connection_and_notice_its_end() -> None:
-    line = Line(Broker(), Client(p.Connect("a", keep_alive_s=10)))
+    line = Line(Serving(), Client(p.Connect("a", keep_alive_s=10)))
     line.connect(0.0, resume=False)
     settle(line)
     client = line.client

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.mqtt import packets as p
-from coterie.mqtt.broker import Broker
 from coterie.mqtt.client import Client
-from coterie.mqtt.connection import Connection, Ended, State
+from coterie.mqtt.connection import Connection, Ended, Stage
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.options import NEVER_S, ServerOptions
 from coterie.mqtt.properties import Properties
@@ -21,7 +20,7 @@ from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import Delivery, Session
 from coterie.mqtt.topics import TopicNames
-from tests.mqtt.conversation import Line, Network, Peer, settle
+from tests.mqtt.conversation import Line, Network, Peer, Serving, settle
 
 FOREVER: dict[str, Any] = {"session_expiry_s": NEVER_S}
 
@@ -88,7 +87,7 @@ def test_a_queue_is_bounded_in_bytes() -> None:
     peer = network.subscriber("s", "x", qos=1, properties=FOREVER)
     peer.cut()
     publish(network, b"a" * 60, b"b" * 60, b"c" * 30)
-    session = network.broker.sessions["s"]
+    session = network.broker.of["s"]
     assert (session.queue_count, session.shed_count) == (2, 1)
 
 
@@ -175,7 +174,7 @@ def test_nothing_is_decoded_and_little_is_kept_while_connect_is_being_decided() 
     assert connection.receive(b"\xc0\x00" * 50, 0.0) == []
     (ended,) = connection.receive(b"\xc0\x00", 0.0)
     assert isinstance(ended, Ended)
-    assert connection.state is State.CLOSED
+    assert connection.stage is Stage.CLOSED
 
 
 def test_a_duplicate_at_qos_2_is_answered_but_not_published_again() -> None:
@@ -366,7 +365,7 @@ def test_exactly_once_and_in_order_through_broken_lines_and_restarts(version: in
     """Lines break between any two bytes; now and then the broker restarts from what a store would hold."""
     draw = Random(seed)
     options = ServerOptions(receive_maximum=draw.choice((1, 3, 100)), inflight_count_max=draw.choice((1, 2, 50)))
-    broker = Broker(options)
+    broker = Serving(options)
     properties = Properties(session_expiry_s=NEVER_S) if version == p.MQTT_5 else Properties()
     connects = [p.Connect(name, version, False, properties=properties) for name in ("p", "s")]
     lines = [Line(broker, Client(connect)) for connect in connects]
@@ -393,13 +392,13 @@ def test_exactly_once_and_in_order_through_broken_lines_and_restarts(version: in
     heard = [event.payload for event in lines[1].events if isinstance(event, p.Publish)]
     assert heard == [b"%d" % number for number in range(count)]
     assert lines[0].client.unfinished_count == 0
-    assert broker.sessions["s"].inflight_count == broker.sessions["s"].queue_count == 0
-    assert broker.sessions["p"].incoming == {}
+    assert broker.of["s"].inflight_count == broker.of["s"].queue_count == 0
+    assert broker.of["p"].incoming == {}
 
 
-def restarted(broker: Broker, options: ServerOptions) -> Broker:
-    fresh = Broker(options)
-    for session in broker.sessions.values():
+def restarted(broker: Serving, options: ServerOptions) -> Serving:
+    fresh = Serving(options)
+    for session in broker.of.values():
         fresh.restore(Session.restore(session.export(), options), 0.0)
     return fresh
 

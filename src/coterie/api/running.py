@@ -19,6 +19,9 @@ import msgspec
 import numpy as np
 
 from coterie.errors import ConfigError, RunError
+from coterie.live.config import load_config
+from coterie.live.node import run_node
+from coterie.live.tokens import TOKEN_FILE, kept_token, read_token
 from coterie.model import Publications, Relation, Slice, Workload
 from coterie.model.plan import slices
 from coterie.plans.admin import LiveNetwork, ask
@@ -27,9 +30,6 @@ from coterie.plans.plan import Plan
 from coterie.plans.rollout import Told, change_over, changes, fit, follow, silent
 from coterie.plans.store import PlanStore
 from coterie.protocol.system import System
-from coterie.runtime.config import load_config
-from coterie.runtime.node import run_node
-from coterie.runtime.tokens import TOKEN_FILE, kept_token, read_token
 from coterie.systems import system_named
 
 ADMIN_OFFSET, LINK_OFFSET = 1000, 2000

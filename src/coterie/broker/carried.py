@@ -32,13 +32,17 @@ def origin_of(identifier: int) -> int:
 class Identifiers:
     """Gives out identifiers of this node; never two equal ones, even if the clock stands or was set back."""
 
-    def __init__(self, node: int, last_us: int) -> None:
-        self._base = node << TIME_BITS
-        self._last_us = last_us
+    def __init__(self, node: int, last: int = 0) -> None:
+        self.first = node << TIME_BITS
+        self._last_us = last & TIME_MASK
+
+    def start(self, last: int) -> None:
+        """Go on behind this one."""
+        self._last_us = max(self._last_us, last & TIME_MASK)
 
     def next(self, now_us: int) -> int:
         self._last_us = now_us if now_us > self._last_us else self._last_us + 1
-        return self._base | self._last_us
+        return self.first | self._last_us
 
 
 class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):

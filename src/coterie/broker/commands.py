@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from coterie.broker.settings import (
     AccessSection,
+    AdmissionSection,
     JournalSection,
     LimitsSection,
     LinkSection,
@@ -19,6 +19,7 @@ from coterie.broker.settings import (
 )
 from coterie.model.plan import Slice
 from coterie.mqtt.options import ServerOptions
+from coterie.plans.orders import PlanPart
 from coterie.protocol.system import System
 
 
@@ -37,17 +38,10 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     store: StoreSection = StoreSection()
     journal: JournalSection = JournalSection()
     recovery: RecoverySection = RecoverySection()
+    admission: AdmissionSection = AdmissionSection()
     options: ServerOptions = ServerOptions()
     passwords: dict[str, str] = {}  # of the password file
     token_key: str = ""  # that checks tokens
-
-
-class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node's part of a plan. `generation` counts changes, so that a plan that comes back is another one."""
-
-    generation: int
-    slice: Slice
-    settings: dict[str, Any] = {}
 
 
 class LoadPlan(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ import msgspec
 from coterie.errors import RemoteProtocolError
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
-LINK_VERSION = 3
+LINK_VERSION = 4
 HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
 _HEAD = struct.Struct(">IB")
 _NUMBER = struct.Struct(">Q")
@@ -92,7 +92,7 @@ class Said(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of the control messages."""
 
 
-class Filters(Said, frozen=True):
+class WantedFilters(Said, frozen=True):
     """All wildcard filters and shared groups wanted at a node; the greatest version is the last word. Flooded."""
 
     node: int
@@ -132,7 +132,7 @@ class Want(Said, frozen=True):
     events: tuple[int, ...]
 
 
-class Copies(Said, frozen=True):
+class LogCopies(Said, frozen=True):
     """Events that were asked for: identifier and the carried message."""
 
     events: tuple[tuple[int, bytes], ...]
@@ -148,7 +148,7 @@ class Retained(Said, frozen=True):
     messages: tuple[tuple[int, bytes], ...]
 
 
-class Moved(Said, frozen=True):
+class SentOff(Said, frozen=True):
     """This client left me then and is on its way to you; I keep what comes for it."""
 
     client: str
@@ -164,7 +164,7 @@ class Seek(Said, frozen=True):
     owner: str | None = None
 
 
-class Claim(Said, frozen=True):
+class ClaimSession(Said, frozen=True):
     """The client has subscribed here as this user: send me what you kept for it."""
 
     client: str
@@ -185,7 +185,7 @@ class Taken(Said, frozen=True):
     client: str
 
 
-class InForce(Said, frozen=True):
+class PlanInForce(Said, frozen=True):
     """I publish by the plan of this generation; so shall whoever has it ready. Flooded."""
 
     generation: int
@@ -228,22 +228,25 @@ class Expected(Said, frozen=True):
 
 
 Entering = Wanting | AskWanting | Sent | Expected
-Moves = Moved | Seek | Claim | Handed | Taken
-Control = Moves | Entering | InForce | Filters | Disturbed | Digest | AskDigest | Want | Copies | AskRetained | Retained
+Moves = SentOff | Seek | ClaimSession | Handed | Taken
+ControlMessage = (
+    Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
+    | Retained
+)  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Control).decode
+_decode = msgspec.msgpack.Decoder(ControlMessage).decode
 
 
-def encode_control(message: Control) -> bytes:
+def encode_control(message: ControlMessage) -> bytes:
     return bytes((LINK_VERSION,)) + _encode(message)
 
 
-def decode_control(body: bytes) -> Control:
+def decode_control(body: bytes) -> ControlMessage:
     if not body or body[0] != LINK_VERSION:
         raise RemoteProtocolError("a control frame of another version")
     try:
-        said: Control = _decode(memoryview(body)[1:])
+        said: ControlMessage = _decode(memoryview(body)[1:])
         return said
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteProtocolError(f"malformed control message: {error}") from None

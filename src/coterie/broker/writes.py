@@ -11,7 +11,7 @@ table; `Between(first, last)` as key with None removes all of that span (tables 
 | incoming      | (client, packet id) | empty: a QoS 2 message was taken, its PUBREL has not come                      |
 | deliveries    | (client, sequence)  | `DeliveryRow`, a reference: the body is in `messages`                          |
 | messages      | publication id      | `carried.Carried`: a body once, however many deliveries and logs refer to it   |
-| retained      | topic               | (stamp, `carried.Carried` or None): None marks a removal, so that it stays one |
+| retained      | topic               | (stamp, bytes of a `carried.Carried`, or None: a removal, so that it stays one)|
 | log           | publication id      | UTF-8 topic: what this node took at QoS 1 and 2 or retained; body in `messages`|
 | seen          | publication id      | empty: had from another node                                                   |
 | plan          | "kept"              | `planes.KeptPlans`                                                             |

@@ -8,7 +8,7 @@ import typer
 
 from coterie.cli.console import number, out, print_json, table
 from coterie.errors import ConfigError
-from coterie.runtime.load import Shape, cpu_s, run_load
+from coterie.live.load import Shape, cpu_s, run_load
 
 
 def bench_command(

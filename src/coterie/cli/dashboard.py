@@ -12,7 +12,7 @@ from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, Nod
 from coterie.cli.console import out
 from coterie.dashboard.watching import NetworkWatcher, open_page
 from coterie.errors import ConfigError
-from coterie.runtime.tokens import TOKEN_FILE, read_token
+from coterie.live.tokens import TOKEN_FILE, read_token
 
 
 def dashboard_command(

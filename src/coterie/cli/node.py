@@ -12,9 +12,9 @@ import typer
 
 from coterie.cli.console import out
 from coterie.errors import ConfigError
-from coterie.runtime.config import load_config
-from coterie.runtime.node import load_slice, run_node
-from coterie.runtime.passwords import hash_password
+from coterie.live.config import load_config
+from coterie.live.node import load_slice, run_node
+from coterie.live.passwords import hash_password
 from coterie.systems import system_named
 
 
@@ -56,7 +56,7 @@ def node_command(
 
 
 def example() -> str:
-    return files("coterie.runtime").joinpath("example.toml").read_text()
+    return files("coterie.live").joinpath("example.toml").read_text()
 
 
 def _listed(ports: dict[str, int]) -> str:

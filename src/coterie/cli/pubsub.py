@@ -16,10 +16,10 @@ import typer
 
 from coterie.cli.console import err
 from coterie.errors import ConfigError, InputError, RunError
+from coterie.live.client import MqttClient, connect_packet
 from coterie.mqtt.packets import MQTT_3, MQTT_5, Publish
 from coterie.mqtt.reasons import MqttError
 from coterie.mqtt.topics import check_filter, check_topic_name
-from coterie.runtime.client import MqttClient, connect_packet
 
 ANSWER_S = 30.0  # what the server has not answered for by then, it will not
 

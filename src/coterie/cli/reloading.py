@@ -10,8 +10,8 @@ from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, Nod
 from coterie.cli.console import err, out, print_json
 from coterie.cli.top import places_of
 from coterie.errors import CoterieError, RunError
+from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import ask
-from coterie.runtime.tokens import TOKEN_FILE, read_token
 
 
 def reload_command(

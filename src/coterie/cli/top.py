@@ -15,8 +15,8 @@ from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, Nod
 from coterie.cli.console import number, out, print_json, table
 from coterie.dashboard.rates import rates
 from coterie.errors import RunError
+from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import ask
-from coterie.runtime.tokens import TOKEN_FILE, read_token
 
 SCHEMA = 1
 HEADER = [

@@ -12,8 +12,8 @@ import typer
 from coterie.api.planning import load_plan
 from coterie.api.running import ENDING, HEALTHY_S, arranged
 from coterie.cli.console import err, out, progress
+from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.model.parameters import settings_of
-from coterie.runtime.tokens import TOKEN_FILE, read_token
 
 
 def up_command(

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from coterie.runtime.guard import PAGE_RULES, SECURITY, Guard
+from coterie.live.guard import PAGE_RULES, SECURITY, Guard
 
 Look = Callable[[], dict[str, Any]]
 

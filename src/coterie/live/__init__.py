@@ -1,1 +1,1 @@
-"""Driver 2 of a broker: asyncio, sockets, files. It carries out orders and tells facts; it decides nothing."""
+"""Driver 2: one broker per process, on a real clock, with sockets, threads and a store on disk."""

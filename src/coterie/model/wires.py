@@ -2,7 +2,7 @@
 
 A copy of an event costs its header, the name of its topic (our frames carry it twice: the channel's and the message's)
 and its payload. The constants count what the broker's own protocol adds inside TCP, measured on real frames; tests hold
-them against ours (tests/runtime), NATS and mosquitto (tests/interop/test_real_fleets.py). What TCP and IP add depends
+them against ours (tests/broker), NATS and mosquitto (tests/interop/test_real_fleets.py). What TCP and IP add depends
 on how much is sent at once and is left out, for all alike.
 """
 

@@ -16,6 +16,7 @@ in with every call; `deadline_s` says when `on_time` wants to be called at the l
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
 import msgspec
 
@@ -47,7 +48,7 @@ from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import TopicNames
 
 
-class State(Enum):
+class Stage(Enum):
     NEW = "waiting for CONNECT"
     DECIDING = "waiting for accept or refuse"
     OPEN = "open"
@@ -72,8 +73,11 @@ class Connection:
     def __init__(self, options: ServerOptions, names: TopicNames, now_s: float, peer: str = "") -> None:
         self.options = options
         self.peer = peer
-        self.owner: object = None  # the driver's own: its transport, say
-        self.state = State.NEW
+        self.line = 0  # which of the driver's it is
+        self.routes: dict[str, Any] = {}  # by topic, whoever publishes for it
+        self.waits = False  # since the last turn something was written that may depend on what must be kept first
+        self.held_batch = 0  # what was written last waits for this batch
+        self.stage = Stage.NEW
         self.session: Session | None = None
         self.output: list[bytes] = []
         self.version = 0
@@ -96,20 +100,20 @@ class Connection:
     def receive(self, data: bytes, now_s: float) -> list[Fact]:
         """Take a chunk; return what it asks for, in order. An error ends the connection and is the last fact."""
         facts: list[Fact] = []
-        if self.state is State.CLOSED:
+        if self.stage is Stage.CLOSED:
             return facts
         self._last_received_s = now_s
         decoder = self._decoder
         decoder.feed(data)
         try:
-            while self.state is State.OPEN or self.state is State.NEW:
-                if self.state is State.OPEN and decoder.pos < len(decoder.data):
+            while self.stage is Stage.OPEN or self.stage is Stage.NEW:
+                if self.stage is Stage.OPEN and decoder.pos < len(decoder.data):
                     self._scan(facts, now_s)
                 packet = decoder.next_packet()
                 if packet is None:
                     break
                 self._on_packet(packet, facts, now_s)
-            if self.state is State.DECIDING and decoder.buffered_bytes > self.options.unread_bytes_max:
+            if self.stage is Stage.DECIDING and decoder.buffered_bytes > self.options.unread_bytes_max:
                 raise MqttError("too much sent before CONNACK", Reason.QUOTA_EXCEEDED)
         except MqttError as error:
             facts.append(self._fail(error))
@@ -134,10 +138,10 @@ class Connection:
         )
 
     def _on_packet(self, packet: Packet, facts: list[Fact], now_s: float) -> None:
-        if self.state is State.NEW:
+        if self.stage is Stage.NEW:
             assert isinstance(packet, Connect)  # the decoder lets nothing else pass first
             self.version = packet.version
-            self.state = State.DECIDING
+            self.stage = Stage.DECIDING
             facts.append(packet)
             return
         assert self.session is not None
@@ -224,7 +228,7 @@ class Connection:
             if expiry_s and not self.session.expiry_s:
                 raise MqttError("DISCONNECT cannot revive a session that ends with it", Reason.PROTOCOL_ERROR)
             self.session.expiry_s = min(expiry_s, self.options.session_expiry_s_max)
-        self.state = State.CLOSED
+        self.stage = Stage.CLOSED
         return Ended(packet.reason, "the client disconnected", with_will=packet.reason != Reason.SUCCESS)
 
     # -- answers ----------------------------------------------------------------------------------------------------
@@ -233,9 +237,9 @@ class Connection:
         self, session: Session, connect: Connect, now_s: float, *, session_present: bool, assigned_id: str = ""
     ) -> None:
         """Answer CONNECT with success and take the session; resends go out behind the CONNACK."""
-        assert self.state is State.DECIDING
+        assert self.stage is Stage.DECIDING
         options, wanted = self.options, connect.properties
-        self.state = State.OPEN
+        self.stage = Stage.OPEN
         self.session = session
         is_limited = options.keep_alive_s_max and not 0 < connect.keep_alive_s <= options.keep_alive_s_max
         if self.version >= MQTT_5:
@@ -266,10 +270,10 @@ class Connection:
 
     def refuse(self, reason: Reason, *, server_reference: str = "", detail: str = "") -> Ended:
         """Answer CONNECT with a failure and end; USE_ANOTHER_SERVER and SERVER_MOVED carry a server reference."""
-        assert self.state is State.DECIDING
+        assert self.stage is Stage.DECIDING
         properties = Properties(server_reference=server_reference or None, reason_string=detail or None)
         self._write(ConnAck(False, reason, properties))
-        self.state = State.CLOSED
+        self.stage = Stage.CLOSED
         return Ended(reason, detail or "refused", with_will=False, linger=True)
 
     def acknowledge(self, publish: Publish, reason: int = 0) -> None:
@@ -301,20 +305,21 @@ class Connection:
         self, reason: Reason, *, server_reference: str = "", detail: str = "", with_will: bool = True
     ) -> Ended:
         """End the connection from this side; MQTT 5 clients are told why (and where to go), others see a close."""
-        if self.state is State.OPEN and self.version >= MQTT_5:
+        if self.stage is Stage.OPEN and self.version >= MQTT_5:
+            self.waits = True
             properties = Properties(server_reference=server_reference or None, reason_string=detail or None)
             packet = encode_packet(Disconnect(reason, properties), self.version)
             is_too_large = 0 < self._packet_bytes_max < len(packet)
             self.output.append(encode_packet(Disconnect(reason), self.version) if is_too_large else packet)
-        self.state = State.CLOSED
+        self.stage = Stage.CLOSED
         return Ended(reason, detail or reason.name.lower(), with_will, linger=bool(self.output))
 
     def _fail(self, error: MqttError) -> Ended:
         error.peer = error.peer or self.peer
-        if self.state is State.NEW and isinstance(error, UnsupportedVersion):
+        if self.stage is Stage.NEW and isinstance(error, UnsupportedVersion):
             self.version = MQTT_5 if error.level > MQTT_5 else MQTT_3
-            self.state = State.DECIDING
-        if self.state is State.DECIDING:
+            self.stage = Stage.DECIDING
+        if self.stage is Stage.DECIDING:
             return self.refuse(error.code, detail=error.reason)
         return self.disconnect(error.code, detail=error.reason)
 
@@ -367,11 +372,13 @@ class Connection:
         return (taken + 1, False) if taken < self._alias_out_max else (0, False)
 
     def write_acknowledgement(self, first: int, packet_id: int, reason: int = 0) -> None:
-        if self.state is State.OPEN:
+        if self.stage is Stage.OPEN:
+            self.waits = True
             self.output.append(encode_acknowledgement(first, packet_id, reason, self.version))
 
     def _write(self, packet: Packet) -> None:
-        if self.state is not State.CLOSED:
+        if self.stage is not Stage.CLOSED:
+            self.waits = True
             self.output.append(encode_packet(packet, self.version))
 
     # -- time and pressure ------------------------------------------------------------------------------------------
@@ -385,17 +392,17 @@ class Connection:
 
     @property
     def deadline_s(self) -> float | None:
-        if self.state is State.OPEN:
+        if self.stage is Stage.OPEN:
             return self._last_received_s + 1.5 * self.keep_alive_s if self.keep_alive_s else None
         # Who has said CONNECT waits for us, however long we take.
-        return self._opened_s + self.options.connect_timeout_s if self.state is State.NEW else None
+        return self._opened_s + self.options.connect_timeout_s if self.stage is Stage.NEW else None
 
     def on_time(self, now_s: float) -> Ended | None:
         """Ends the connection if the client has been silent for too long."""
         deadline_s = self.deadline_s
         if deadline_s is None or now_s < deadline_s:
             return None
-        if self.state is State.OPEN:
+        if self.stage is Stage.OPEN:
             return self.disconnect(Reason.KEEP_ALIVE_TIMEOUT, detail="no packet within the keep alive time")
-        self.state = State.CLOSED
+        self.stage = Stage.CLOSED
         return Ended(Reason.KEEP_ALIVE_TIMEOUT, "no CONNECT in time", with_will=False)

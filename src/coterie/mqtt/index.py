@@ -8,7 +8,7 @@ with wildcards drops all of them. `receiver` is whatever the caller delivers to;
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.topics import has_wildcard, split_shared
@@ -91,6 +91,7 @@ class SubscriptionIndex(Generic[R]):
 
     def __init__(self, topic_count_max: int = 65_536) -> None:
         self.cache: dict[str, Match[R]] = {}
+        self.version = 0  # rises whenever an answer may be another one; whoever keeps answers compares it
         self._topic_count_max = topic_count_max
         self._exact: dict[str, _Leaf[R]] = {}
         self._root: _Branch[R] = _Branch()
@@ -182,6 +183,7 @@ class SubscriptionIndex(Generic[R]):
             del parent.children[level]
 
     def _forget(self, topic_filter: str) -> None:
+        self.version += 1
         if has_wildcard(topic_filter):
             self.cache.clear()
         else:
@@ -223,6 +225,68 @@ class SubscriptionIndex(Generic[R]):
             _collect(branch, leaves)
             if "#" in branch.children:  # "a/#" matches "a" as well
                 _collect(branch.children["#"], leaves)
+
+
+class Change(NamedTuple):
+    """What happened to the index: `kind` is added, removed, first or last (of a filter, groups aside) or groups."""
+
+    kind: str
+    receiver: Any
+    filter: str
+
+
+class WatchedIndex(SubscriptionIndex[R]):
+    """Notes in `changes` every subscription that comes and goes, and the first and last of each filter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes: list[Change] = []
+        self.count = 0
+        self.groups: dict[SharedGroup[R], str] = {}  # group with members here -> "name/filter"
+
+    def take_changes(self) -> list[Change]:
+        changes, self.changes = self.changes, []
+        return changes
+
+    def subscribe(self, receiver: R, subscription: Subscription) -> bool:
+        group, bare = split_shared(subscription.filter)
+        was_wanted = self.has_filter(bare)
+        is_new = super().subscribe(receiver, subscription)
+        if group:
+            self._note_group(group, bare)
+        if is_new:
+            self.count += 1
+            self.changes.append(Change("added", receiver, subscription.filter))
+        if not was_wanted:
+            self.changes.append(Change("first", receiver, bare))
+        return is_new
+
+    def unsubscribe(self, receiver: R, topic_filter: str) -> bool:
+        was_there = super().unsubscribe(receiver, topic_filter)
+        if was_there:
+            self.count -= 1
+            self.changes.append(Change("removed", receiver, topic_filter))
+            group, bare = split_shared(topic_filter)
+            if group:
+                self._forget_groups()
+            if not self.has_filter(bare):
+                self.changes.append(Change("last", receiver, bare))
+        return was_there
+
+    def _note_group(self, group: str, bare: str) -> None:
+        leaf = self._find(bare)
+        assert leaf is not None
+        shared = leaf.groups[group]
+        if shared not in self.groups:
+            self.groups[shared] = f"{group}/{bare}"
+            self.changes.append(Change("groups", None, bare))
+
+    def _forget_groups(self) -> None:
+        gone = [shared for shared in self.groups if not shared.members]
+        for shared in gone:
+            del self.groups[shared]
+        if gone:
+            self.changes.append(Change("groups", None, ""))
 
 
 def _collect(branch: _Branch[R], leaves: list[_Leaf[R]]) -> None:

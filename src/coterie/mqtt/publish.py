@@ -93,7 +93,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     id: int = 0  # of the publication, where a network gives it one
 
 
-def message_of(publish: Publish, now_s: float, publisher: str = "") -> Message:
+def message_of(publish: Publish, now_s: float, publisher: str = "", identifier: int = 0) -> Message:
     properties = publish.properties
     expires_at_s = None
     if properties is not NO_PROPERTIES:
@@ -101,7 +101,9 @@ def message_of(publish: Publish, now_s: float, publisher: str = "") -> Message:
             properties = msgspec.structs.replace(properties, topic_alias=None, subscription_identifiers=())
         if properties.message_expiry_s is not None:
             expires_at_s = now_s + properties.message_expiry_s
-    return Message(publish.topic, publish.payload, publish.qos, publish.retain, properties, expires_at_s, publisher)
+    return Message(
+        publish.topic, publish.payload, publish.qos, publish.retain, properties, expires_at_s, publisher, identifier
+    )  # fmt: skip
 
 
 class SharedPublish:

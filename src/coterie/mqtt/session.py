@@ -430,7 +430,10 @@ class Session:
     @staticmethod
     def restore(plain: dict[str, Any], options: ServerOptions) -> Session:
         """A session from exported data, offline. Identifiers in `incoming` count as accepted."""
-        state = msgspec.convert(plain, SessionState)
+        return Session.of(msgspec.convert(plain, SessionState), options)
+
+    @staticmethod
+    def of(state: SessionState, options: ServerOptions) -> Session:
         session = Session(state.client_id, options)
         session.expiry_s, session.owner = state.expiry_s, state.owner
         session.subscriptions = {one.filter: one for one in state.subscriptions}

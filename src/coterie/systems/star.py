@@ -4,7 +4,7 @@ The shape of mosquitto with bridges. `crossing` says what the hub passes on: "al
 `topic # both` in each bridge: what its manual shows and most operators have, so the default), or "wanted", to each
 spoke only what somebody there wants (an access list at the hub, or a line per topic, kept up to date). A spoke sends
 everything to the hub in either case: it cannot know who wants it elsewhere. Left out: what a bridge does about topics
-it renames, and the messages it keeps while the hub is away (the runtime's recovery does that).
+it renames, and the messages it keeps while the hub is away (the broker's recovery does that).
 """
 
 from __future__ import annotations

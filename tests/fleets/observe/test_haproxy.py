@@ -97,8 +97,8 @@ backend brokers
 def test_a_real_haproxy(tmp_path):
     import socket
 
+    from coterie.live.client import connect_packet
     from coterie.mqtt.client import Client
-    from coterie.runtime.client import connect_packet
 
     port, broker = free_ports(2)
     (tmp_path / "h.cfg").write_text(CONFIGURATION.format(socket=tmp_path / "sock", port=port, broker=broker))

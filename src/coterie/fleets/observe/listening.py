@@ -15,9 +15,9 @@ from coterie.fleets.observe.journalstore import BrokerState, JournalStore
 from coterie.fleets.observe.mosquitto import MosquittoLog
 from coterie.fleets.observe.places import BrokerPlace
 from coterie.fleets.observe.stamps import Stamps
+from coterie.live.client import MqttClient, connect_packet
 from coterie.mqtt.packets import MQTT_3, Publish
 from coterie.pipeline.logpatterns import OBSERVER
-from coterie.runtime.client import MqttClient, connect_packet
 
 LOG_TOPICS = "$SYS/broker/log/#"
 OWN = "$SYS/"

@@ -1,0 +1,372 @@
+"""The clients of a node, from their first byte to their last: connecting, subscribing, leaving.
+
+A CONNECT is decided by limits first, then by what is known, then by whoever checks passwords (`Prove`). A SUBSCRIBE is
+answered when the interest has taken effect in the network. What is written to a connection leaves when the turn ends:
+at once if nothing of it can depend on what has to be kept, else behind the batch.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from coterie.broker.access import Access
+from coterie.broker.admitting import Admitting
+from coterie.broker.cascades import Cascades
+from coterie.broker.counts import Counts
+from coterie.broker.credentials import Check
+from coterie.broker.following import Following
+from coterie.broker.limits import Bucket, Gate, address_of
+from coterie.broker.moving import Moving
+from coterie.broker.orders import Close, Order, Prove, Write
+from coterie.broker.placement import Placing
+from coterie.broker.publishing import Publishing
+from coterie.broker.stored import StoredSessions
+from coterie.broker.turn import Turn
+from coterie.mqtt.connection import Connection, Ended, Fact, Stage
+from coterie.mqtt.fanout import run_of
+from coterie.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
+from coterie.mqtt.sessions import Sessions
+
+PROOF_TIMER = "proof"
+WRONG = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
+
+
+class ClientLine:
+    """One client's connection and what is known of where it comes from."""
+
+    __slots__ = ("certified", "connect", "connection", "host", "is_closing", "publishes")
+
+    def __init__(self, host: str, certified: str, connection: Connection, publishes: Bucket) -> None:
+        self.host, self.certified, self.connection, self.publishes = host, certified, connection, publishes
+        self.connect: Connect | None = None  # while it is being decided
+        self.is_closing = False
+
+
+class Clients:
+    """See the module."""
+
+    def __init__(
+        self, sessions: Sessions, access: Access, gate: Gate, stored: StoredSessions, publishing: Publishing,
+        following: Following, cascades: Cascades, moving: Moving, placing: Placing, admitting: Admitting | None,
+        counts: Counts, is_alone: bool, connections_max: int, turn: Turn,
+    ) -> None:  # fmt: skip
+        self.lines: dict[int, ClientLine] = {}
+        self.connections_max = connections_max
+        self.is_stopping = False
+        self._sessions, self._access, self._gate, self._stored = sessions, access, gate, stored
+        self._publishing, self._following, self._cascades = publishing, following, cascades
+        self._moving, self._placing, self._counts, self._is_alone, self._turn = (
+            moving, placing, counts, is_alone, turn,
+        )  # fmt: skip
+        self._admitting = admitting
+        self._touched: dict[int, Connection] = {}
+        self._ending: list[tuple[Connection, bool]] = []  # and whether it lingers
+
+    # --- lines ---
+
+    def on_opened(self, line: int, host: str, certified: str) -> None:
+        if len(self.lines) >= self.connections_max or self.is_stopping:
+            self._counts.connections_refused += 1
+            self._turn.orders.append(Close(line))
+            return
+        self._counts.connections_taken += 1
+        self._gate.opened(host)
+        connection = self._sessions.open(self._turn.now_s, host)
+        connection.line = line
+        self.lines[line] = ClientLine(host, certified, connection, self._gate.new_client(self._turn.now_s))
+
+    def on_closed(self, line: int) -> None:
+        client = self.lines.pop(line, None)
+        if client is None:
+            return
+        self._gate.closed(client.host)
+        self._touched.pop(line, None)
+        connection, session = client.connection, client.connection.session
+        if session is not None and session.connection in (None, connection):
+            self._placing.gone(session.client_id)
+        if connection.stage is not Stage.CLOSED:
+            self._sessions.lost(connection, self._turn.now_s)
+        if self._admitting is not None and session is not None and session.connection is None:
+            self._admitting.gone(session.client_id)
+
+    def on_choked(self, line: int, is_choked: bool) -> None:
+        client = self.lines.get(line)
+        if client is not None:
+            client.connection.set_congested(is_choked, self._turn.now_s)
+            self._touched[line] = client.connection
+
+    def on_bytes(self, line: int, data: bytes) -> None:
+        client = self.lines.get(line)
+        if client is None or client.is_closing:
+            return
+        connection = client.connection
+        self._counts.bytes_in += len(data)
+        facts = connection.receive(data, self._turn.now_s)
+        if facts:
+            self._carry_out(client, connection, facts)
+        if connection.output:
+            self._touched[line] = connection
+
+    def _carry_out(self, client: ClientLine, connection: Connection, facts: list[Fact]) -> None:
+        index = 0
+        while index < len(facts):
+            fact = facts[index]
+            if type(fact) is Publish:
+                run = run_of(facts, index) if fact.frame else None
+                count = 1 if run is None else len(run)
+                index += count
+                if not self._publish(client, connection, fact, run, count):
+                    return
+                continue
+            index += 1
+            match fact:
+                case Connect():
+                    self._on_connect(client, fact)
+                case Subscribe():
+                    self._admit(connection, fact)
+                case Unsubscribe():
+                    self._sessions.unsubscribe(connection, fact)
+                    self._following.follow()
+                case Ended():
+                    self._on_ended(connection, fact)
+
+    def _publish(
+        self, client: ClientLine, connection: Connection, first: Publish, run: list[Publish] | None, count: int
+    ) -> bool:
+        """False if the connection is over with it."""
+        session, gate = connection.session, self._gate
+        assert session is not None
+        if gate.watches_publishes and not gate.publish(client.publishes, count, self._turn.now_s):
+            self._counts.publishes_limited += 1
+            self.throw_out(connection, Reason.MESSAGE_RATE_TOO_HIGH)
+            return False
+        if run is not None:
+            self._publishing.take_run(connection, session, run)
+        elif not self._publishing.take(connection, session, first):
+            self.throw_out(connection, Reason.QUOTA_EXCEEDED)
+            return False
+        return True
+
+    # --- connecting ---
+
+    def _on_connect(self, client: ClientLine, packet: Connect) -> None:
+        now_s, line = self._turn.now_s, client.connection.line
+        client.connect = packet
+        reason = self._gate.connect(client.host, now_s)
+        if reason is not Reason.SUCCESS:
+            self._counts.connects_limited += 1
+            self._answer(client, Ruling(reason, detail="too many from your address"))
+            return
+        asked = self._access.ask(packet, client.host, client.certified)
+        if isinstance(asked, Check):
+            may_try = self._gate.may_fail(now_s)
+            self._turn.orders.append(Prove(line, asked, address_of(client.host), may_try))
+        else:
+            self.on_proven(line, asked)
+
+    def on_proven(self, line: int, ruling: Ruling) -> None:
+        client = self.lines.get(line)
+        if client is None or client.connect is None or client.is_closing:
+            return
+        if ruling.reason in WRONG:
+            self._counts.logins_failed += 1
+            self._gate.failed(client.host, self._turn.now_s)
+        elif ruling.reason is Reason.SERVER_BUSY:
+            self._counts.logins_busy += 1
+        self._answer(client, ruling)
+        self._touched[line] = client.connection
+
+    def _answer(self, client: ClientLine, ruling: Ruling) -> None:
+        connection, packet, now_s = client.connection, client.connect, self._turn.now_s
+        assert packet is not None
+        client.connect = None
+        ruling = self._sessions.claim(packet, ruling)  # before anything is moved on behalf of somebody else
+        if ruling.reason is Reason.SUCCESS:
+            ruling = self._redirected(packet, ruling)
+        is_known = packet.client_id in self._sessions.of
+        ended = self._sessions.connect(connection, packet, ruling, now_s)
+        if ended is not None:
+            self._counts.connections_refused += 1
+            self._end(connection, ended.linger)
+            return
+        self._welcome(connection, packet, ruling, is_known)
+        # What the client sent behind its CONNECT waits in the decoder.
+        facts = connection.receive(b"", now_s)
+        if facts:
+            self._carry_out(client, connection, facts)
+
+    def _redirected(self, packet: Connect, ruling: Ruling) -> Ruling:
+        server = self._placing.redirect(packet)
+        if not server:
+            return ruling
+        session = self._sessions.of.get(packet.client_id)
+        if session is not None:
+            self._moving.send_off(session, self._placing.of[packet.client_id])
+        return Ruling(Reason.USE_ANOTHER_SERVER, server, "your topics live there")
+
+    def _welcome(self, connection: Connection, packet: Connect, ruling: Ruling, is_known: bool) -> None:
+        session = connection.session
+        assert session is not None
+        if ruling.until_s is not None:
+            self._turn.set_timer((PROOF_TIMER, connection.line), max(0.0, ruling.until_s - self._turn.now_s))
+        self._moving.returned(session.client_id)
+        is_sought = not (is_known or packet.clean_start or self._is_alone) and session.expiry_s > 0
+        if is_sought:
+            self._moving.seek(session.client_id, session.owner)
+        follows = self._placing.accepted(packet, session.client_id)
+        if follows:
+            self._moving.welcome(session.client_id)
+        if self._admitting is not None:
+            is_planned = session.client_id in self._placing.of
+            is_new = (packet.clean_start or not is_known) and not is_sought and not is_planned
+            self._admitting.came(session.client_id, is_new, follows)
+        if session.journal is None and session.expiry_s:
+            self._stored.keep(session)
+
+    def on_proof_over(self, line: int) -> None:
+        """What the client showed holds no longer; it has to show something new."""
+        client = self.lines.get(line)
+        if client is not None and client.connection.stage is Stage.OPEN:
+            self.throw_out(client.connection, Reason.NOT_AUTHORIZED)
+
+    # --- subscribing ---
+
+    def _admit(self, connection: Connection, packet: Subscribe) -> None:
+        """A new client's first wishes say where it belongs; what it may not have says nothing."""
+        session = connection.session
+        if self._admitting is None or session is None:
+            self._on_subscribe(connection, packet)
+            return
+        subscribe = self._access.subscribe
+        allowed = [one.filter for one in packet.subscriptions if subscribe(session, one) is Reason.SUCCESS]
+        self._admitting.subscribing(session.client_id, allowed, partial(self._on_subscribe, connection, packet))
+        self.send_on()
+
+    def send_on(self) -> None:
+        """Those who belong elsewhere; nothing was promised to them yet, so nothing of them is kept."""
+        assert self._admitting is not None
+        for name, server in self._admitting.take_sending():
+            session = self._sessions.of.get(name)
+            if session is not None and session.connection is not None:
+                session.expiry_s = 0
+                self.throw_out(session.connection, Reason.USE_ANOTHER_SERVER, server, with_will=False)
+
+    def _on_subscribe(self, connection: Connection, packet: Subscribe) -> None:
+        """Enter the subscriptions, spread the interest that is new, and answer when it has taken effect."""
+        session = connection.session
+        results: tuple[tuple[int, bool], ...] = ()
+
+        def confirm() -> None:
+            self._sessions.confirm(connection, packet, results, self._turn.now_s)
+            if session is not None:
+                self._moving.subscribed(session.client_id)
+            if connection.output:
+                self._touched[connection.line] = connection
+
+        cascade = self._cascades.begin(confirm, self._turn.now_s)
+        results = self._sessions.subscribe(connection, packet)
+        self._counts.subscriptions_refused += sum(reason >= 0x80 for reason, _ in results)
+        self._following.follow()
+        if session is not None:
+            self._moving.subscribing(session.client_id, packet, results)
+        self._cascades.end(cascade)
+
+    # --- ending ---
+
+    def _on_ended(self, connection: Connection, fact: Ended) -> None:
+        if fact.linger:
+            self._counts.protocol_errors += 1
+        self._sessions.ended(connection, fact, self._turn.now_s)
+        self._end(connection, fact.linger)
+
+    def throw_out(self, connection: Connection, reason: Reason, server: str = "", with_will: bool = True) -> None:
+        ended = self._sessions.disconnect(
+            connection, reason, self._turn.now_s, server_reference=server, with_will=with_will
+        )  # fmt: skip
+        self._end(connection, ended.linger)
+
+    def _end(self, connection: Connection, linger: bool) -> None:
+        client = self.lines.get(connection.line)
+        if client is not None and not client.is_closing:
+            client.is_closing = True
+            self._ending.append((connection, linger))
+
+    def move(self) -> None:
+        """Send a few of those who follow to where the plan wants them."""
+        for name, server in self._placing.next_moves(self._is_calm):
+            session = self._sessions.of.get(name)
+            if session is not None and session.connection is not None:
+                self._moving.send_off(session, self._placing.of[name])
+                self.throw_out(session.connection, Reason.USE_ANOTHER_SERVER, server, with_will=False)
+
+    def _is_calm(self, client: str) -> bool:
+        """Nothing is on its way to the client: whatever it gets at the other node, it has not had here."""
+        session = self._sessions.of.get(client)
+        return session is None or not (session.inflight_count or self._moving.is_arriving(client))
+
+    def review(self, changed: frozenset[str]) -> None:
+        """Rights bite at once: what is not allowed any more is taken back, and whoever that concerns comes again."""
+        self._sessions.index.version += 1  # no route holds any longer
+        for session in list(self._sessions.of.values()):
+            session.rights = None
+            refused = self._sessions.review(session)
+            connection = session.connection
+            client = None if connection is None else self.lines.get(connection.line)
+            if connection is None or client is None:
+                continue
+            if refused or session.owner in changed or not self._access.may_stay(session.owner, client.host):
+                self.throw_out(connection, Reason.NOT_AUTHORIZED)
+        self._following.follow()
+
+    def stop(self) -> None:
+        """Tell MQTT 5 clients, and close."""
+        self.is_stopping = True
+        for client in list(self.lines.values()):
+            if client.connection.stage is Stage.OPEN:
+                self.throw_out(client.connection, Reason.SERVER_SHUTTING_DOWN)
+            else:
+                self._end(client.connection, False)
+
+    # --- the end of a turn ---
+
+    def speaking(self) -> list[Connection]:
+        """The connections with something to write, each once."""
+        found = self._touched
+        self._touched = {}
+        if self._sessions.dirty:
+            for session in self._sessions.dirty:
+                connection = session.connection
+                if connection is not None:
+                    found[connection.line] = connection
+            self._sessions.dirty = []
+        for connection, ended in self._sessions.closing:
+            self._end(connection, ended.linger)
+        self._sessions.closing.clear()
+        for connection, _ in self._ending:
+            found[connection.line] = connection
+        return [connection for connection in found.values() if connection.output]
+
+    def end_turn(
+        self, speaking: list[Connection], persisted: int, batch: int, has_writes: bool
+    ) -> tuple[list[Order], list[Order]]:  # fmt: skip
+        """(what may leave now, what waits for `batch`); `batch` is 0 if there is none."""
+        free: list[Order] = []
+        held: list[Order] = []
+        for connection in speaking:
+            chunks = connection.output.copy()
+            connection.output.clear()
+            self._counts.bytes_out += sum(map(len, chunks))
+            session = connection.session
+            waits = has_writes and (connection.waits or (session is not None and session.journal is not None))
+            connection.waits = False
+            if batch and (waits or connection.held_batch > persisted):
+                connection.held_batch = batch
+                held.append(Write(connection.line, chunks))
+            else:
+                free.append(Write(connection.line, chunks))
+        for connection, linger in self._ending:
+            (held if connection.held_batch > persisted else free).append(Close(connection.line, linger))
+        self._ending.clear()
+        return free, held

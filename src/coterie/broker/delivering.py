@@ -1,0 +1,120 @@
+"""What comes from the network for local clients: each publication once, wherever and however often it comes in."""
+
+from __future__ import annotations
+
+from coterie.accounting.tally import Tally
+from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Carried, decode_carried, origin_of
+from coterie.broker.counts import Counts
+from coterie.broker.interest import InterestBook
+from coterie.broker.lastwords import RETAINED_LOG, LastWords
+from coterie.broker.recovery import SeenEvents
+from coterie.broker.turn import Turn
+from coterie.errors import RemoteProtocolError
+from coterie.mqtt.fanout import fan_out
+from coterie.mqtt.index import Match
+from coterie.mqtt.publish import SharedPublish
+from coterie.mqtt.session import Session
+from coterie.mqtt.sessions import Sessions
+from coterie.protocol.events import Event
+from coterie.protocol.seen import Seen
+
+RECENT_MAX = 200_000
+
+
+class RecentEvents:
+    """When events at QoS 1 and 2 were delivered here, while somebody needs to know."""
+
+    def __init__(self) -> None:
+        self._is_watched = False
+        self._when_s: dict[int, float] = {}
+
+    def watch(self, is_watched: bool) -> None:
+        self._is_watched = is_watched
+        if not is_watched:
+            self._when_s.clear()
+
+    def note(self, identifier: int, now_s: float) -> None:
+        if self._is_watched:
+            if len(self._when_s) >= RECENT_MAX:
+                del self._when_s[next(iter(self._when_s))]
+            self._when_s[identifier] = now_s
+
+    def when_s(self, identifier: int) -> float | None:
+        return self._when_s.get(identifier)
+
+
+class Delivering:
+    """See the module."""
+
+    def __init__(
+        self, sessions: Sessions, book: InterestBook, seen: SeenEvents, words: LastWords, recent: RecentEvents,
+        counts: Counts, is_alone: bool, turn: Turn,
+    ) -> None:  # fmt: skip
+        self.seen = seen
+        self._sessions, self._book, self._words, self._recent = sessions, book, words, recent
+        self._counts, self._is_alone, self._turn = counts, is_alone, turn
+        self._once = Seen(65_536)  # QoS 0 events that came on several channels
+
+    def take_event(self, event: Event, hops: int, tally: Tally) -> None:
+        """From the overlay."""
+        try:
+            carried = decode_carried(event.payload)
+        except RemoteProtocolError as error:
+            self._turn.say(f"event {event.id} is of no use: {error}")
+            return
+        if origin_of(carried.id) == self._book.node:
+            return
+        if event.topic == RETAINED_CHANNEL:
+            self._words.hear(carried.id, carried.message())
+            return
+        delivered = self._take(carried)
+        if delivered:
+            delay_us = self._turn.now_us - (carried.id & TIME_MASK)
+            tally.add_delivery(hops, max(0, delay_us), delivered)
+
+    def take_copy(self, body: bytes) -> None:
+        """An event that was asked for, straight from its origin."""
+        carried = decode_carried(body)
+        if carried.retain:
+            self._words.hear(carried.id, carried.message())
+        if self._is_wanted(carried.topic):
+            self._take(carried)
+
+    def _take(self, carried: Carried) -> int:
+        if carried.qos or carried.retain:
+            if not self.seen.add(carried.id):
+                return 0
+        elif carried.channels > 1 and not self._once.add(carried.id):
+            return 0
+        message = carried.message()
+        match = self.in_turn(self._sessions.index.matches(message.topic), carried.id)
+        shared = SharedPublish(message, match.encoded)
+        delivered = fan_out(shared, match, None, self._sessions.dirty, self._turn.now_s)
+        if message.qos:
+            self._recent.note(carried.id, self._turn.now_s)
+        self._counts.events_in += 1
+        self._counts.messages_out += delivered
+        return delivered
+
+    def in_turn(self, match: Match[Session], identifier: int) -> Match[Session]:
+        """Without the shared subscriptions whose turn is at another node."""
+        if not match.groups or self._is_alone:
+            return match
+        names, is_turn = self._sessions.index.groups, self._book.is_turn
+        mine = tuple(one for one in match.groups if one not in names or is_turn(names[one], identifier))
+        return match if len(mine) == len(match.groups) else Match(match.topic, match.receivers, mine)
+
+    def misses(self, topic: str, identifier: int) -> bool:
+        """Whether an event from another node's log should be here and is not."""
+        if origin_of(identifier) == self._book.node:
+            return False
+        if topic.startswith(RETAINED_LOG):
+            topic = topic[len(RETAINED_LOG) :]
+            if self._words.stamp(topic) < identifier:
+                return True
+        time_us = identifier & TIME_MASK
+        return self._is_wanted(topic) and identifier not in self.seen and self._book.was_wanted(topic, time_us)
+
+    def _is_wanted(self, topic: str) -> bool:
+        match = self._sessions.index.matches(topic)
+        return bool(match.groups) or any(receiver.qos for receiver in match.receivers)

@@ -1,0 +1,162 @@
+"""Who wants what: the filters that local clients have, told to the network, and what other nodes announced.
+
+A filter without wildcards is a topic of the overlay. A filter with wildcards is a channel of its own, named like the
+filter: its node joins that channel, all nodes are told the filter, and whoever publishes a topic that matches
+publishes on the channel as well. So a topic that nobody has used before needs no preparation (decision 6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from coterie.broker.carried import TIME_MASK
+from coterie.broker.frames import WantedFilters
+from coterie.broker.planes import ControlPlanes
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.mqtt.index import SubscriptionIndex
+from coterie.mqtt.packets import Subscription
+from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
+
+CLOCKS_US = 50_000  # how far clocks may be apart when an event is compared with the moment of a subscription
+
+
+def is_local(topic_filter: str) -> bool:
+    """Topics of the node itself ($SYS and the like) do not leave it."""
+    return topic_filter.startswith("$")
+
+
+class RemoteFilters:
+    """The wildcard filters of the other nodes; `matching` is one look-up for a topic asked before."""
+
+    def __init__(self) -> None:
+        self.of_node: dict[int, WantedFilters] = {}
+        self._count: dict[str, int] = {}
+        self._index: SubscriptionIndex[str] = SubscriptionIndex()
+        self._channels: dict[str, tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._count)
+
+    def learn(self, said: WantedFilters) -> bool:
+        """Take a node's word if it is newer than what is known; True if it was."""
+        before = self.of_node.get(said.node)
+        if before is not None and before.version >= said.version:
+            return False
+        self.of_node[said.node] = said
+        for topic_filter in said.filters:
+            self._count[topic_filter] = self._count.get(topic_filter, 0) + 1
+            if self._count[topic_filter] == 1:
+                self._index.subscribe(topic_filter, Subscription(topic_filter))
+        for topic_filter in before.filters if before is not None else ():
+            self._count[topic_filter] -= 1
+            if not self._count[topic_filter]:
+                del self._count[topic_filter]
+                self._index.unsubscribe(topic_filter, topic_filter)
+        self._channels.clear()
+        return True
+
+    def nodes_sharing(self, share: str) -> list[int]:
+        """The other nodes with members of a shared subscription ("name/filter"), in order."""
+        return sorted(said.node for said in self.of_node.values() if share in said.shares)
+
+    def channels(self, topic: str) -> tuple[str, ...]:
+        """Where a publication goes: its own topic, then every announced filter that matches it."""
+        found = self._channels.get(topic)
+        if found is None:
+            found = (topic, *(one.receiver for one in self._index.matches(topic).receivers))
+            if len(self._channels) >= 65_536:
+                self._channels.clear()
+            self._channels[topic] = found
+        return found
+
+
+class InterestBook:
+    """What is wanted here and since when, and what the others want. Only the book: `LocalInterest` acts on it."""
+
+    def __init__(self, node: int) -> None:
+        self.node = node
+        self.remote = RemoteFilters()
+        self.own: dict[str, None] = {}  # wildcard filters wanted here
+        self.since_us: dict[str, int] = {}  # filter -> since when
+
+    def was_wanted(self, topic: str, time_us: int) -> bool:
+        """Whether somebody here wanted the topic when the event was published: who comes later gets nothing older."""
+        since_us = [self.since_us.get(topic)]
+        since_us += [self.since_us.get(one) for one in self.own if filter_matches(one, topic)]
+        return any(one is not None and one - CLOCKS_US <= time_us for one in since_us)
+
+    def want_since(self, filters: Iterable[str], since_us: int) -> None:
+        """A client wanted these before it came here."""
+        for one in filters:
+            bare = split_shared(one)[1]
+            if bare in self.since_us:
+                self.since_us[bare] = min(self.since_us[bare], since_us)
+
+    def is_turn(self, share: str, identifier: int) -> bool:
+        """Whether the members at this node get an event of a shared subscription; all nodes come to the same answer."""
+        nodes = self.remote.nodes_sharing(share)
+        if not nodes:
+            return True
+        nodes = sorted([*nodes, self.node])
+        return nodes[(identifier & TIME_MASK) % len(nodes)] == self.node
+
+
+class LocalInterest:
+    """Tells the network what this node wants."""
+
+    def __init__(self, book: InterestBook, is_alone: bool, planes: ControlPlanes, talk: Talk, turn: Turn) -> None:
+        self._book, self._is_alone = book, is_alone
+        self._planes, self._talk, self._turn = planes, talk, turn
+        self._shares: tuple[str, ...] = ()
+        self._version = 0
+        self._has_announced = False
+
+    def start(self, life: int, is_first: bool) -> None:
+        """Others may still hold what this node wanted in its last life: a new word is greater than any old one."""
+        self._version = life << 20
+        self._has_announced = not is_first
+
+    def want(self, topic_filter: str, is_old: bool = False) -> None:
+        """From now on; or, after a restart, as before it."""
+        if self._is_alone or is_local(topic_filter):
+            return
+        self._book.since_us.setdefault(topic_filter, 0 if is_old else self._turn.now_us)
+        self._planes.subscribe(topic_filter)
+        if has_wildcard(topic_filter):
+            self._book.own[topic_filter] = None
+            self._announce()
+
+    def unwant(self, topic_filter: str) -> None:
+        if self._is_alone or is_local(topic_filter):
+            return
+        self._book.since_us.pop(topic_filter, None)
+        self._planes.unsubscribe(topic_filter)
+        if self._book.own.pop(topic_filter, 0) is None:
+            self._announce()
+
+    def share(self, shares: tuple[str, ...]) -> None:
+        """Tell the others which shared subscriptions have members here."""
+        if not self._is_alone and shares != self._shares:
+            self._shares = shares
+            self._announce()
+
+    def _announce(self) -> None:
+        self._version += 1
+        self._has_announced = True
+        self._talk.flood(self._mine())
+
+    def _mine(self) -> WantedFilters:
+        return WantedFilters(self._book.node, self._version, tuple(self._book.own), self._shares)
+
+    def on_filters(self, source: int, said: WantedFilters) -> None:
+        if said.node != self._book.node and self._book.remote.learn(said):
+            self._talk.flood(said, but=source)
+
+    def tell_all(self, peer: int) -> None:
+        """To a new neighbour: all that is known."""
+        for said in self._book.remote.of_node.values():
+            if said.node != peer:
+                self._talk.tell(peer, said)
+        if self._has_announced:
+            self._talk.tell(peer, self._mine())

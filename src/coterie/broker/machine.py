@@ -1,0 +1,338 @@
+"""A whole node put together: facts in, orders out. `facts` says how a driver uses it.
+
+Parts know each other by what they are given here, in one direction; nothing is bound later. The order of the
+constructor is the order of the layers: links at the bottom, clients at the top.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coterie.broker.access import Access
+from coterie.broker.admitting import Admitting
+from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Identifiers, origin_of
+from coterie.broker.cascades import Cascades
+from coterie.broker.clients import PROOF_TIMER, Clients
+from coterie.broker.commands import (
+    Block,
+    Command,
+    DropPlan,
+    LoadPlan,
+    Place,
+    Reload,
+    Setup,
+    Show,
+    StartPlan,
+    SwitchPlan,
+)
+from coterie.broker.counts import Counts
+from coterie.broker.delivering import Delivering, RecentEvents
+from coterie.broker.facts import (
+    Booted,
+    Bytes,
+    Choked,
+    Closed,
+    Commanded,
+    DialFailed,
+    Drained,
+    Fact,
+    Opened,
+    PeerChoked,
+    PeerDrained,
+    PeerGone,
+    PeerSaid,
+    PeerUp,
+    Persisted,
+    Proven,
+    StoreFailed,
+)
+from coterie.broker.following import Following
+from coterie.broker.housekeeping import ALIVE_TIMER, TRIM_TIMER, Housekeeping
+from coterie.broker.interest import InterestBook, LocalInterest
+from coterie.broker.journal import Journal
+from coterie.broker.lastwords import LastWords
+from coterie.broker.limits import Gate
+from coterie.broker.links import BEAT_TIMER, RETRY_TIMER, PeerLinks
+from coterie.broker.moving import Moving
+from coterie.broker.neighbourhood import DIAL_TIMER, LINKS_TIMER, SHED_TIMER, Neighbourhood
+from coterie.broker.orders import Fail, Note, Order, Persist
+from coterie.broker.placement import Placing
+from coterie.broker.plane import LOSE_TIMER, PLANE_TIMER
+from coterie.broker.planes import RETIRE_TIMER, ControlPlanes
+from coterie.broker.publishing import Publishing
+from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER, Recovery, SeenEvents
+from coterie.broker.stored import StoredSessions
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.broker.writes import LOG, MESSAGES, Shelf
+from coterie.errors import ConfigError
+from coterie.mqtt.sessions import Sessions
+from coterie.protocol.events import Stopping, TimerFired
+
+TICK_S, MOVE_S = 0.2, 1.0
+TICK_TIMER, MOVE_TIMER = "tick", "move"
+
+
+class Broker:
+    """See `facts`. Its parts are public for those who look at it (`views`); only facts change anything."""
+
+    def __init__(self, setup: Setup, shelf: Shelf) -> None:
+        self.setup, self.life = setup, 0
+        node, peers = setup.node, [peer.id for peer in setup.network.peers if peer.id != setup.node]
+        self.is_alone = is_alone = not peers
+        self.turn = turn = Turn()
+        self.counts = counts = Counts()
+        self.links = PeerLinks(node, peers, setup.links, turn)
+        self.cascades = Cascades(setup.mqtt.subscribe_wait_s)
+        self.talk = Talk(self.links, self.cascades)
+        self.access = Access(setup.access, setup.passwords, setup.token_key)
+        self.gate = Gate(setup.limits, 0.0)
+        self.sessions = Sessions(setup.options, self.access)
+        self.journal = Journal(setup.name) if setup.journal.enabled else None
+        self.identifiers = Identifiers(node, 0)
+        self.stored = StoredSessions(turn)
+        self.words = LastWords(self.sessions.retained, self.talk, turn)
+        self.book = InterestBook(node)
+        self.seen = SeenEvents(shelf, turn)
+        recent = RecentEvents()
+        self.delivering = Delivering(self.sessions, self.book, self.seen, self.words, recent, counts, is_alone, turn)
+        self.planes = ControlPlanes(setup, self.links, self.cascades, self.delivering, counts, turn)
+        self.interest = LocalInterest(self.book, is_alone, self.planes, self.talk, turn)
+        self.recovery = Recovery(node, peers, setup.recovery, self.talk, self.delivering, shelf, turn)
+        self.moving = Moving(
+            self.sessions, self.delivering, self.recovery, self.book, recent, self.identifiers, self.talk, turn
+        )  # fmt: skip
+        self.publishing = Publishing(
+            self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent, self.identifiers,
+            self.journal, counts, is_alone, turn,
+        )  # fmt: skip
+        servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
+        self.placing = Placing(node, servers, turn)
+        self.admitting = (
+            Admitting(
+                setup.admission, node, servers, self.sessions.index, self.links, self.talk, counts, self.journal, turn
+            )
+            if setup.admission.enabled and not is_alone
+            else None
+        )
+        self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
+        self.clients = Clients(
+            self.sessions, self.access, self.gate, self.stored, self.publishing, self.following, self.cascades,
+            self.moving, self.placing, self.admitting, counts, is_alone, setup.mqtt.connections_max, turn,
+        )  # fmt: skip
+        self.neighbourhood = Neighbourhood(
+            node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
+            self.moving, self.admitting, turn,
+        )  # fmt: skip
+        self.housekeeping = Housekeeping(
+            node, peers, setup.store, self.stored, self.words, counts, shelf, turn
+        )  # fmt: skip
+        self._shelf = shelf
+        self._batch = self._persisted = 0
+        self._is_ticking = self._is_stopped = False
+        self._takers = self._made_takers()
+        self._timers = self._made_timers()
+
+    def _made_takers(self) -> dict[type, Callable[[Any], None]]:
+        clients, around = self.clients, self.neighbourhood
+        return {
+            Booted: self._on_booted,
+            Opened: lambda fact: clients.on_opened(fact.line, fact.host, fact.certified),
+            Bytes: lambda fact: clients.on_bytes(fact.line, fact.data),
+            Choked: lambda fact: clients.on_choked(fact.line, True),
+            Drained: lambda fact: clients.on_choked(fact.line, False),
+            Closed: lambda fact: clients.on_closed(fact.line),
+            Proven: lambda fact: clients.on_proven(fact.line, fact.ruling),
+            PeerUp: lambda fact: around.on_up(fact.peer),
+            PeerSaid: lambda fact: around.on_frames(fact.peer, fact.frames),
+            PeerGone: lambda fact: around.on_gone(fact.peer, fact.reason),
+            DialFailed: lambda fact: around.on_dial_failed(fact.peer, fact.reason),
+            PeerChoked: lambda fact: self.links.on_choked(fact.peer, True),
+            PeerDrained: lambda fact: self.links.on_choked(fact.peer, False),
+            Persisted: self._on_persisted,
+            StoreFailed: lambda fact: self._fail(f"the store cannot be written: {fact.reason}"),
+            TimerFired: lambda fact: self._timers[fact.timer[0]](*fact.timer[1:]),
+            Commanded: lambda fact: self._on_command(fact.command),
+            Stopping: lambda fact: self._on_stopping(),
+        }
+
+    def _made_timers(self) -> dict[str, Callable[..., None]]:
+        around, planes, recovery = self.neighbourhood, self.planes, self.recovery
+        return {
+            TICK_TIMER: self._on_tick,
+            MOVE_TIMER: self._on_move,
+            PROOF_TIMER: self.clients.on_proof_over,
+            BEAT_TIMER: self.links.on_beat,
+            RETRY_TIMER: lambda peer: self.links.want([peer]),
+            LINKS_TIMER: around.keep_links,
+            DIAL_TIMER: around.dial_lower,
+            SHED_TIMER: around.after_shedding,
+            PLANE_TIMER: lambda generation, *name: planes.on_timer(generation, name),
+            LOSE_TIMER: planes.on_unreachable,
+            RETIRE_TIMER: planes.on_retire,
+            ROUND_TIMER: lambda: recovery.on_timer(ROUND_TIMER),
+            AUDIT_TIMER: lambda: recovery.on_timer(AUDIT_TIMER),
+            ASK_TIMER: lambda: recovery.on_timer(ASK_TIMER),
+            ALIVE_TIMER: lambda: self.housekeeping.on_alive(around.heard_count + self.counts.events_out),
+            TRIM_TIMER: self.housekeeping.on_trim,
+        }
+
+    # --- the two calls ---
+
+    def step(self, fact: Fact, now_s: float) -> list[Order]:
+        turn = self.turn
+        turn.now_s = now_s
+        if self._is_stopped:
+            return []
+        self._takers[type(fact)](fact)
+        sessions = self.sessions
+        if sessions.wills:
+            self.publishing.publish_wills()
+        if sessions.index.changes:
+            self.following.follow()
+        if self.admitting is not None and self.admitting.sending:
+            self.clients.send_on()
+        if self.links.shed:
+            self.neighbourhood.note_shed()
+        if not self._is_ticking and self._has_deadlines():
+            self._is_ticking = True
+            turn.set_timer((TICK_TIMER,), TICK_S)
+        return turn.take_orders() if turn.orders else []
+
+    def end_turn(self, now_s: float) -> list[Order]:
+        turn = self.turn
+        turn.now_s = now_s
+        if self._is_stopped:
+            return []
+        self.words.end_turn()
+        self.stored.end_turn()
+        writes, persisted = turn.writes, self._persisted
+        speaking = self.clients.speaking()
+        is_held = any(one.held_batch > persisted for one in speaking) or self.links.must_wait(persisted)
+        batch = self._batch + 1 if writes or is_held else 0
+        orders, then = self.clients.end_turn(speaking, persisted, batch, bool(writes))
+        free, held = self.links.end_turn(persisted, batch)
+        orders += free
+        if batch:
+            self._batch = batch
+            turn.writes = []
+            orders.append(Persist(batch, writes, then + held))
+        if turn.orders:
+            orders += turn.take_orders()
+        return orders
+
+    def may_link(self, peer: int) -> bool:
+        """For the driver, before it greets a node that connects, and before it connects to one."""
+        return self.links.may_link(peer)
+
+    # --- facts that concern all ---
+
+    def _on_booted(self, fact: Booted) -> None:
+        saved, turn = fact.saved, self.turn
+        self.life = fact.life
+        self.gate.set(self.setup.limits, turn.now_s)
+        self.sessions.name_clients(f"{self.setup.name}-{fact.life}-")
+        last = self._shelf.between(
+            LOG, self.identifiers.first, self.identifiers.first | TIME_MASK, 1, newest_first=True
+        )  # fmt: skip
+        mine = [
+            int(key) for key, _ in saved.rows(MESSAGES) if isinstance(key, int) and origin_of(key) == self.setup.node
+        ]
+        self.identifiers.start(max([last[0][0] if last else 0, *mine]))
+        self.housekeeping.start(saved)
+        self.seen.load(self.links.peers)
+        self.words.load(saved)
+        self.placing.load(saved)
+        self.planes.load_saved(saved)
+        self._start_network()
+        if self.admitting is not None:
+            self.admitting.start(fact.life)
+        self.interest.start(fact.life, is_first=not self.housekeeping.alive_us)
+        for session in self.stored.load(saved, self.sessions.options):
+            if session.expires_at_s is None and session.will_due_s is None:  # its client was connected then
+                session.detach(turn.now_s, with_will=True)
+            self.sessions.restore(session, turn.now_s)
+        self.following.restore()
+        self.recovery.start(self.housekeeping.alive_us)
+        turn.set_timer((MOVE_TIMER,), MOVE_S)
+
+    def _start_network(self) -> None:
+        self.planes.in_use.start()
+        if not self.is_alone:
+            self.links.start()
+            self.planes.subscribe(RETAINED_CHANNEL)
+            self.planes.resume()
+            self.neighbourhood.keep_links()
+
+    def _on_persisted(self, fact: Persisted) -> None:
+        self._persisted = max(self._persisted, fact.batch)
+
+    def _fail(self, reason: str) -> None:
+        self._is_stopped = True
+        self.turn.orders = [Fail(reason)]
+
+    def _on_stopping(self) -> None:
+        self.clients.stop()
+        self.housekeeping.note_alive()
+        self.stored.end_turn(is_pressing=True)
+        self.planes.stop()
+        self.links.close()
+        if self.journal is not None and (lines := self.journal.close(self.turn.now_s)):
+            self.turn.orders.append(Note(lines))
+
+    # --- time ---
+
+    def _has_deadlines(self) -> bool:
+        return bool(
+            self.sessions.deadline_s is not None
+            or self.moving.is_busy
+            or self.admitting is not None
+            or (self.journal is not None and self.journal.has_lines)
+        )
+
+    def _on_tick(self) -> None:
+        self._is_ticking = False
+        self.sessions.on_time(self.turn.now_s)
+        self.moving.on_time()
+        if self.admitting is not None:
+            self.admitting.on_time()
+        self.stored.end_turn(is_pressing=True)
+        if self.journal is not None and self.journal.has_lines:
+            self.turn.orders.append(Note(self.journal.take_lines()))
+
+    def _on_move(self) -> None:
+        self.clients.move()
+        self.turn.set_timer((MOVE_TIMER,), MOVE_S)
+
+    # --- commands ---
+
+    def _on_command(self, command: Command) -> None:
+        match command:
+            case LoadPlan():
+                self.planes.load(command.part)
+            case StartPlan():
+                self.planes.start(command.generation)
+            case SwitchPlan():
+                self.neighbourhood.switch_plan(command.generation)
+            case DropPlan():
+                self.planes.drop()
+            case Place():
+                known = {self.setup.node, *self.links.peers}
+                if strangers := sorted(set(command.clients.values()) - known):
+                    raise ConfigError("placement", strangers[0], "a node of the network")
+                self.placing.take(command.version, command.clients)
+            case Reload():
+                self._reload(command)
+            case Block():
+                self.links.block(command.peers)
+            case Show():
+                for topic, text in command.figures.items():
+                    self.publishing.show(topic, text)
+
+    def _reload(self, command: Reload) -> None:
+        self.clients.connections_max = command.connections_max
+        self.gate.set(command.limits, self.turn.now_s)
+        self.sessions.set_options(command.options)
+        changed = self.access.set(command.access, command.passwords, command.token_key)
+        self.clients.review(changed)

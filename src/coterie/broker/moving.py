@@ -1,0 +1,232 @@
+"""A client goes to another node and misses nothing: what came for it meanwhile is handed over.
+
+The node it left (*there*) keeps its session for a while and goes on collecting for it; the node where it arrives
+(*here*) knows from there that it comes, or asks around for a session it has never seen (`Seek`). The client subscribes
+here as any MQTT client does that is told that there is no session. Once those subscriptions have taken effect in the
+network, here claims what there has collected, delivers what it has not delivered itself, and there ends the session. A
+message is known by its publication's identifier. Only QoS 1 and 2 are collected.
+"""
+
+from __future__ import annotations
+
+from coterie.broker.carried import Identifiers, decode_carried, encode_carried
+from coterie.broker.delivering import Delivering, RecentEvents
+from coterie.broker.frames import ClaimSession, Handed, Moves, Seek, SentOff, Taken
+from coterie.broker.interest import InterestBook
+from coterie.broker.recovery import Recovery
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.mqtt.packets import Subscribe
+from coterie.mqtt.publish import Message, SharedPublish
+from coterie.mqtt.session import Session
+from coterie.mqtt.sessions import Sessions
+from coterie.mqtt.topics import filter_matches, split_shared
+from coterie.protocol.seen import Seen
+
+LINGER_S = 60  # how long there waits for here, and here for the client
+SETTLE_S = 0.5  # after the last SUBACK; clients may subscribe in several packets
+ASK_AGAIN_S = 3.0
+WORD_S = 3.0  # how much later than a client the word may come that it was sent here
+LOOK_S = 3.0  # after the last arrival: trees should be complete by then
+HANDED_BYTES = 256 << 10
+
+
+class Arrival:
+    """A client that is expected here, or has come."""
+
+    def __init__(self, there: int, until_s: float) -> None:
+        self.there = there
+        self.left_us = 0  # when it was last served there; 0: not known
+        self.until_s = until_s
+        self.since_s: dict[str, float] = {}  # filter -> when it was subscribed to here
+        self.claim_s: float | None = None
+        self.handed: set[int] = set()  # what came from there already
+
+
+class Moving:
+    """Both ends of moves. It is told what clients do and what other nodes say."""
+
+    def __init__(
+        self, sessions: Sessions, delivering: Delivering, recovery: Recovery, book: InterestBook, recent: RecentEvents,
+        identifiers: Identifiers, talk: Talk, turn: Turn,
+    ) -> None:  # fmt: skip
+        self.moved_count = 0
+        self.handed_count = 0
+        self.leaving: dict[str, float] = {}  # client -> until when its session waits to be claimed
+        self._arriving: dict[str, Arrival] = {}
+        self._asked = Seen(4096)
+        self._look_us = 0  # since when logs should be compared, and when to ask for it
+        self._look_s = 0.0
+        self._sessions, self._delivering, self._recovery, self._book = sessions, delivering, recovery, book
+        self._recent, self._identifiers, self._talk, self._turn = recent, identifiers, talk, turn
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._arriving or self.leaving or self._look_us)
+
+    def hear(self, source: int, said: Moves) -> bool:
+        """What another node says; True if it should be passed on."""
+        match said:
+            case Seek():
+                return self.on_seek(source, said)
+            case SentOff():
+                self.expect(source, said)
+            case ClaimSession():
+                self.on_claim(source, said)
+            case Handed():
+                self.on_handed(source, said)
+            case Taken():
+                self.on_taken(said)
+        return False
+
+    # --- there ---
+
+    def send_off(self, session: Session, to: int) -> None:
+        """Before its client is sent away: keep the session for as long as it may take, and say who comes."""
+        session.expiry_s = max(session.expiry_s, LINGER_S)
+        self.leaving[session.client_id] = self._turn.now_s + LINGER_S
+        self.moved_count += 1
+        self._talk.tell(to, SentOff(session.client_id, self._turn.now_us))
+
+    def returned(self, client: str) -> None:
+        """It came back, or another node has it: nothing is to be claimed any more."""
+        self.leaving.pop(client, None)
+
+    def on_seek(self, source: int, said: Seek) -> bool:
+        """True if the question should be passed on."""
+        if not self._asked.add(said.number):
+            return False
+        session = self._sessions.of.get(said.client)
+        if session is None or said.node == self._book.node or session.owner != said.owner:
+            return True  # another user's session is not theirs to take
+        if session.connection is not None:
+            self._sessions.take_away(session, self._turn.now_s)
+        self.send_off(session, said.node)
+        return False
+
+    def on_claim(self, source: int, said: ClaimSession) -> None:
+        session = self._sessions.of.get(said.client)
+        if session is not None and session.owner != said.owner:
+            return
+        messages: list[tuple[int, bytes]] = []
+        size = 0
+        if session is not None and not session.is_online:
+            for qos, message in session.undelivered():
+                body = encode_carried(message.id, message, 1)
+                messages.append((qos, body))
+                size += len(body)
+                if size > HANDED_BYTES:
+                    self._talk.tell(source, Handed(said.client, tuple(messages), False))
+                    messages, size = [], 0
+        # While logs are being compared more may come for it: here asks again.
+        is_last = not self._recovery.is_catching_up or said.client not in self.leaving
+        self._talk.tell(source, Handed(said.client, tuple(messages), is_last))
+
+    def on_taken(self, said: Taken) -> None:
+        session = self._sessions.of.get(said.client)
+        if session is not None and not session.is_online and said.client in self.leaving:
+            session.will = session.will_due_s = None
+            self._sessions.end_session(session, self._turn.now_s)
+        if said.client in self.leaving:
+            self.leaving[said.client] = self._turn.now_s  # until the next look: who moved is not gone for the journal
+
+    # --- here ---
+
+    def expect(self, source: int, said: SentOff) -> None:
+        arrival = self._arriving.setdefault(said.client, Arrival(source, 0.0))
+        self._recent.watch(True)
+        arrival.there, arrival.left_us, arrival.until_s = source, said.left_us, self._turn.now_s + LINGER_S
+        if arrival.since_s:
+            self._book.want_since(arrival.since_s, arrival.left_us)
+            arrival.claim_s = self._turn.now_s + SETTLE_S
+
+    def welcome(self, client: str) -> None:
+        """It follows redirects: perhaps it was sent here, and the word of that is slower than it was itself."""
+        self._arriving.setdefault(client, Arrival(-1, self._turn.now_s + WORD_S))
+        self._recent.watch(True)
+
+    def is_arriving(self, client: str) -> bool:
+        """What was kept for it elsewhere has not come yet."""
+        return client in self._arriving
+
+    def seek(self, client: str, owner: str | None = None) -> None:
+        """A client says it had a session; whoever has it shall say so."""
+        if client not in self._arriving:
+            self._arriving[client] = Arrival(-1, self._turn.now_s + LINGER_S)
+            self._recent.watch(True)
+            number = self._identifiers.next(self._turn.now_us)
+            self._asked.add(number)
+            self._talk.flood(Seek(self._book.node, number, client, owner))
+
+    def subscribing(self, client: str, packet: Subscribe, results: tuple[tuple[int, bool], ...]) -> None:
+        arrival = self._arriving.get(client)
+        if arrival is not None:
+            granted = [one for one, (reason, _) in zip(packet.subscriptions, results, strict=True) if reason < 0x80]
+            arrival.since_s.update(dict.fromkeys([one.filter for one in granted], self._turn.now_s))
+            if arrival.left_us:
+                self._book.want_since(arrival.since_s, arrival.left_us)
+
+    def subscribed(self, client: str) -> None:
+        """SUBACK: from now on everything comes here as well."""
+        arrival = self._arriving.get(client)
+        if arrival is not None and arrival.there >= 0:
+            arrival.claim_s = self._turn.now_s + SETTLE_S
+
+    def on_handed(self, source: int, said: Handed) -> None:
+        arrival = self._arriving.get(said.client)
+        session = self._sessions.of.get(said.client)
+        if arrival is None or session is None:
+            return
+        for qos, body in said.messages:
+            carried = decode_carried(body)
+            is_wanted = any(filter_matches(split_shared(one)[1], carried.topic) for one in session.subscriptions)
+            if not is_wanted or carried.id in arrival.handed or self._was_delivered(carried.id, carried.topic, arrival):
+                continue
+            self.handed_count += 1
+            if self._delivering.misses(carried.topic, carried.id):
+                self._delivering.take_copy(body)  # others here should have had it too
+            else:
+                self._delivering.seen.add(carried.id)  # so that recovery does not bring it once more
+                self._hand_on(session, carried.message(), qos)
+            arrival.handed.add(carried.id)
+        if said.is_last:
+            del self._arriving[said.client]
+            self._recent.watch(bool(self._arriving))
+            self._talk.tell(source, Taken(said.client))
+            # Where trees are still being changed for the client's sake something may go astray: look at the logs, once
+            # for all who come about now, and once for all nodes they come to.
+            self._look_us = min(self._look_us or arrival.left_us, arrival.left_us)
+            self._look_s = self._turn.now_s + LOOK_S + 0.1 * (self._book.node % 32)
+
+    def _was_delivered(self, identifier: int, topic: str, arrival: Arrival) -> bool:
+        when_s = self._recent.when_s(identifier)
+        if when_s is None:
+            return False
+        return any(
+            since_s <= when_s and filter_matches(split_shared(one)[1], topic)
+            for one, since_s in arrival.since_s.items()
+        )
+
+    def _hand_on(self, session: Session, message: Message, qos: int) -> None:
+        if not session.output:
+            self._sessions.dirty.append(session)
+        session.deliver(SharedPublish(message), qos, False, (), self._turn.now_s)
+
+    def on_time(self) -> None:
+        """ClaimSession what is due, ask again where no answer came, forget who did not come."""
+        now_s = self._turn.now_s
+        if self._look_us and self._look_s <= now_s:
+            self._recovery.look_again(self._look_us, LOOK_S)
+            self._look_us = 0
+        if not self._arriving and not self.leaving:
+            return
+        for client, arrival in list(self._arriving.items()):
+            if arrival.until_s <= now_s:
+                del self._arriving[client]
+            elif arrival.claim_s is not None and arrival.claim_s <= now_s:
+                arrival.claim_s = now_s + ASK_AGAIN_S
+                session = self._sessions.of.get(client)
+                self._talk.tell(arrival.there, ClaimSession(client, None if session is None else session.owner))
+        for client in [client for client, until_s in self.leaving.items() if until_s <= now_s]:
+            del self.leaving[client]
+        self._recent.watch(bool(self._arriving))

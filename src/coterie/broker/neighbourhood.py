@@ -1,0 +1,201 @@
+"""What peers say and do: frames to whom they concern, links that come and go, and what a lost one may have cost."""
+
+from __future__ import annotations
+
+from coterie.broker.admitting import Admitting
+from coterie.broker.cascades import Cascades
+from coterie.broker.frames import (
+    CONTROL,
+    DONE,
+    MESSAGE,
+    TRACKED_CONTROL,
+    TRACKED_MESSAGE,
+    AskDigest,
+    AskRetained,
+    AskWanting,
+    ClaimSession,
+    ControlMessage,
+    Digest,
+    Disturbed,
+    Expected,
+    Handed,
+    LogCopies,
+    PlanInForce,
+    Retained,
+    Seek,
+    Sent,
+    SentOff,
+    Taken,
+    Want,
+    WantedFilters,
+    Wanting,
+    decode_control,
+    numbered,
+)
+from coterie.broker.interest import LocalInterest
+from coterie.broker.lastwords import LastWords
+from coterie.broker.links import PeerLinks
+from coterie.broker.moving import Moving
+from coterie.broker.orders import HangUp
+from coterie.broker.planes import ControlPlanes
+from coterie.broker.recovery import Recovery
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.errors import RemoteProtocolError
+
+LINK_CHECK_S = 2.0
+DIAL_LATER_S = 0.3
+SHED_S = 1.0
+LINKS_TIMER, DIAL_TIMER, SHED_TIMER = "links", "dial", "shed"
+
+
+class Neighbourhood:
+    """See the module. `heard_count` counts what was said besides heartbeats."""
+
+    def __init__(
+        self, node: int, links: PeerLinks, cascades: Cascades, talk: Talk, planes: ControlPlanes,
+        interest: LocalInterest, words: LastWords, recovery: Recovery, moving: Moving,
+        admitting: Admitting | None, turn: Turn,
+    ) -> None:  # fmt: skip
+        self.heard_count = 0
+        self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
+        self._interest, self._words, self._recovery, self._moving = interest, words, recovery, moving
+        self._admitting, self._turn = admitting, turn
+        self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
+        self._was_up: set[int] = set()
+
+    # --- links ---
+
+    def keep_links(self) -> None:
+        """Reach those that the plans want, let go of those that nobody uses."""
+        self._links.release_idle(self.want_links())
+        self._cascades.expire(self._turn.now_s)
+        self._turn.set_timer((LINKS_TIMER,), LINK_CHECK_S)
+
+    def want_links(self) -> set[int]:
+        wanted = self._planes.links() or {one.node for one in self._planes.in_use.slice.neighbours}
+        # Mostly the lower address dials, so that a pair does not connect twice at once.
+        self._links.want(sorted(peer for peer in wanted if peer > self._node))
+        if any(peer < self._node and not self._links.is_connected(peer) for peer in wanted):
+            self._turn.set_timer((DIAL_TIMER,), DIAL_LATER_S)
+        return wanted
+
+    def dial_lower(self) -> None:
+        wanted = self._planes.links() or {one.node for one in self._planes.in_use.slice.neighbours}
+        self._links.want(sorted(peer for peer in wanted if peer < self._node))
+
+    def on_up(self, peer: int) -> None:
+        self._links.on_up(peer)
+        if self._planes.generation:
+            self._talk.tell(peer, PlanInForce(self._planes.generation))
+        self._interest.tell_all(peer)
+        if self._admitting is not None:
+            self._admitting.reached(peer)
+        self._words.greet(peer)
+        since_us = self._lost_us.pop(peer, None)
+        if since_us is not None:
+            self._recovery.disturb(since_us)
+        self._was_up.add(peer)
+
+    def on_gone(self, peer: int, reason: str) -> None:
+        if self._links.on_gone(peer, reason):
+            self._lose(peer)
+
+    def on_dial_failed(self, peer: int, reason: str) -> None:
+        if self._links.on_dial_failed(peer, reason):
+            self._lose(peer)
+
+    def _lose(self, peer: int) -> None:
+        if peer in self._was_up:
+            self._was_up.discard(peer)
+            self._lost_us[peer] = max(1, self._turn.now_us - int(self._links.settings.silence_s * 1e6))
+            self._recovery.disturb(self._lost_us[peer])
+        self._cascades.lost(peer)
+        self._planes.lose(peer)
+
+    def note_shed(self) -> None:
+        """Events could not be handed to these peers; once they can be reached, what is missing is looked for."""
+        for peer in self._links.take_shed():
+            if peer not in self._lost_us:
+                self._lost_us[peer] = self._turn.now_us
+                self._turn.set_timer((SHED_TIMER, peer), SHED_S)
+
+    def after_shedding(self, peer: int) -> None:
+        since_us = self._lost_us.pop(peer, None) if self._links.is_connected(peer) else None
+        if since_us is not None:
+            self._recovery.disturb(since_us)
+
+    # --- what they say ---
+
+    def on_frames(self, peer: int, frames: list[tuple[int, bytes]]) -> None:
+        said = self._links.heard(peer, frames)
+        self.heard_count += len(said)
+        try:
+            for kind, body in said:
+                self._on_frame(peer, kind, body)
+        except RemoteProtocolError as error:
+            self._turn.orders.append(HangUp(peer, str(error), abrupt=True))
+
+    def _on_frame(self, peer: int, kind: int, body: bytes) -> None:
+        if kind == MESSAGE:
+            self._planes.receive(peer, body)
+        elif kind == CONTROL:
+            self._on_control(peer, decode_control(body))
+        elif kind == DONE:
+            self._cascades.done(peer, numbered(body)[0])
+        elif kind in (TRACKED_MESSAGE, TRACKED_CONTROL):
+            self._on_tracked(peer, kind, *numbered(body))
+        else:
+            raise RemoteProtocolError(f"a frame of kind {kind} on an open link", f"node {peer}")
+
+    def _on_tracked(self, peer: int, kind: int, number: int, body: bytes) -> None:
+        cascade = self._cascades.begin(lambda: self._talk.say_done(peer, number), self._turn.now_s)
+        try:
+            if kind == TRACKED_MESSAGE:
+                self._planes.receive(peer, body)
+            else:
+                self._on_control(peer, decode_control(body))
+        finally:
+            self._cascades.end(cascade)
+
+    def _on_control(self, peer: int, said: ControlMessage) -> None:
+        match said:
+            case SentOff() | Seek() | ClaimSession() | Handed() | Taken():
+                if self._moving.hear(peer, said):
+                    self._talk.flood(said, but=peer)
+            case Wanting() | AskWanting() | Sent() | Expected():
+                if self._admitting is not None:
+                    self._admitting.hear(peer, said)
+            case PlanInForce():
+                self._on_plan(peer, said)
+            case WantedFilters():
+                self._interest.on_filters(peer, said)
+            case Disturbed():
+                self._recovery.on_disturbed(peer, said)
+            case Digest():
+                self._recovery.on_digest(peer, said)
+            case AskDigest():
+                self._recovery.on_ask(peer, said)
+            case Want():
+                self._recovery.on_want(peer, said)
+            case LogCopies():
+                self._recovery.on_copies(said)
+            case AskRetained():
+                self._words.on_ask(peer)
+            case Retained():
+                self._words.on_retained(said)
+
+    def _on_plan(self, peer: int, said: PlanInForce) -> None:
+        if self._planes.hear(said.generation):
+            self._talk.flood(said, but=peer)
+        elif self._planes.outdated_by == said.generation:
+            self._turn.say(f"plan generation {said.generation} is in force and was never given to this node")
+
+    def switch_plan(self, generation: int) -> None:
+        """Publish by the plan that is ready, and tell everybody to do so.
+
+        Logs are compared as after any disturbance: a structure that was not complete after all loses nothing.
+        """
+        if self._planes.switch(generation):
+            self._talk.flood(PlanInForce(generation))
+            self._recovery.disturb(self._turn.now_us)

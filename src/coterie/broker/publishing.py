@@ -1,0 +1,170 @@
+"""What local clients publish: allowed or not, to local receivers, kept if it must be, and into the network.
+
+A *route* is what a topic means for one connection: may it, who wants it here. It holds until the index changes, which
+is also said to have changed when rights do.
+"""
+
+from __future__ import annotations
+
+from coterie.broker.access import Access
+from coterie.broker.carried import RETAINED_CHANNEL, Identifiers, encode_carried
+from coterie.broker.counts import Counts
+from coterie.broker.delivering import Delivering, RecentEvents
+from coterie.broker.interest import InterestBook, is_local
+from coterie.broker.journal import Journal
+from coterie.broker.lastwords import RETAINED_LOG, LastWords
+from coterie.broker.planes import ControlPlanes
+from coterie.broker.turn import Turn
+from coterie.broker.writes import LOG, MESSAGES
+from coterie.mqtt.connection import Connection
+from coterie.mqtt.fanout import fan_out, fan_out_run
+from coterie.mqtt.index import Match
+from coterie.mqtt.packets import MQTT_5, Publish
+from coterie.mqtt.publish import Message, SharedPublish, message_of
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.session import Session
+from coterie.mqtt.sessions import Sessions
+from coterie.protocol.events import Event
+
+ROUTES_MAX = 1024
+
+
+class Route:
+    """See the module."""
+
+    __slots__ = ("match", "reason", "version")
+
+    def __init__(self, version: int, reason: Reason, match: Match[Session]) -> None:
+        self.version, self.reason, self.match = version, reason, match
+
+
+class Publishing:
+    """See the module."""
+
+    def __init__(
+        self, sessions: Sessions, access: Access, delivering: Delivering, planes: ControlPlanes, book: InterestBook,
+        words: LastWords, recent: RecentEvents, identifiers: Identifiers, journal: Journal | None, counts: Counts,
+        is_alone: bool, turn: Turn,
+    ) -> None:  # fmt: skip
+        self._sessions, self._index, self._access = sessions, sessions.index, access
+        self._delivering, self._planes, self._book, self._words = delivering, planes, book, words
+        self._recent, self._identifiers, self._journal, self._counts = recent, identifiers, journal, counts
+        self._is_alone, self._turn = is_alone, turn
+
+    def route(self, connection: Connection, session: Session, topic: str) -> Route:
+        route: Route | None = connection.routes.get(topic)
+        if route is None or route.version != self._index.version:
+            if len(connection.routes) >= ROUTES_MAX:
+                connection.routes.clear()
+            reason = self._access.publish(session, topic)
+            route = Route(self._index.version, reason, self._index.matches(topic))
+            connection.routes[topic] = route
+        return route
+
+    def take_run(self, connection: Connection, session: Session, run: list[Publish]) -> None:
+        """Plain QoS 0 messages of one topic in a row: the shortest way."""
+        topic, count, now_s = run[0].topic, len(run), self._turn.now_s
+        counts = self._counts
+        counts.messages_in += count
+        route = self.route(connection, session, topic)
+        if route.reason is not Reason.SUCCESS:
+            counts.published_refused += count
+            return
+        match = route.match
+        if self._journal is not None:
+            self._journal.published(now_s, session.client_id, topic, len(run[0].payload), count)
+        if self._is_alone:
+            counts.messages_out += fan_out_run(run, connection.version, match, session, self._sessions.dirty, now_s)
+            return
+        if match.groups:  # each message has its turn
+            for publish in run:
+                self._spread(self._named(publish, session), session, match)
+            return
+        counts.messages_out += fan_out_run(run, connection.version, match, session, self._sessions.dirty, now_s)
+        for publish in run:
+            self._send(self._named(publish, session))
+
+    def take(self, connection: Connection, session: Session, packet: Publish) -> bool:
+        """Any other; False if there is no room and no way to say so: 3.1.1 knows no answer but the acknowledgement."""
+        self._counts.messages_in += 1
+        route = self.route(connection, session, packet.topic)
+        reason = route.reason
+        if reason is Reason.SUCCESS and (packet.retain or (packet.qos and self._sessions.budget.is_full)):
+            reason = self._room(packet, session)
+        if reason is Reason.SUCCESS:
+            self._spread(self._named(packet, session), session, route.match)
+            if self._journal is not None:
+                self._journal.published(self._turn.now_s, session.client_id, packet.topic, len(packet.payload))
+        else:
+            self._counts.published_refused += 1
+            if reason is Reason.QUOTA_EXCEEDED and packet.qos and connection.version < MQTT_5:
+                return False
+        if packet.qos:
+            connection.acknowledge(packet, reason)
+        return True
+
+    def publish_wills(self) -> None:
+        """Those that have become due."""
+        sessions = self._sessions
+        while sessions.wills:
+            wills, sessions.wills = sessions.wills, []
+            for will in wills:
+                message = Message(
+                    will.topic, will.payload, will.qos, will.retain, will.properties, will.expires_at_s,
+                    will.publisher, self._identifiers.next(self._turn.now_us),
+                )  # fmt: skip
+                self._spread(message, None, self._index.matches(will.topic))
+
+    def show(self, topic: str, text: str) -> None:
+        """The node's own figures ($SYS): to local subscribers only, and retained."""
+        message = Message(topic, text.encode(), 0, True)
+        self._sessions.retained.set(message)
+        match = self._index.matches(topic)
+        fan_out(SharedPublish(message, match.encoded), match, None, self._sessions.dirty, self._turn.now_s)
+
+    def _named(self, packet: Publish, session: Session) -> Message:
+        identifier = self._identifiers.next(self._turn.now_us)
+        return message_of(packet, self._turn.now_s, session.client_id, identifier)
+
+    def _room(self, packet: Publish, session: Session) -> Reason:
+        """Whether what a message asks to be kept can be kept; who cannot be acknowledged is told so."""
+        message = message_of(packet, self._turn.now_s, session.client_id)
+        if message.retain and not self._sessions.retained.has_room(message):
+            self._counts.retained_refused += 1
+            return Reason.QUOTA_EXCEEDED
+        if message.qos and self._sessions.budget.is_full:
+            self._counts.stored_refused += 1
+            return Reason.QUOTA_EXCEEDED
+        return Reason.SUCCESS
+
+    def _spread(self, message: Message, origin: Session | None, match: Match[Session]) -> None:
+        """To the local receivers, then to the network."""
+        if message.retain:
+            self._words.speak(message)
+        if match.groups:
+            match = self._delivering.in_turn(match, message.id)
+        if match.receivers or match.groups:
+            shared = SharedPublish(message, match.encoded)
+            self._counts.messages_out += fan_out(shared, match, origin, self._sessions.dirty, self._turn.now_s)
+        if not self._is_alone:
+            if message.qos:
+                self._recent.note(message.id, self._turn.now_s)
+            self._send(message)
+
+    def _send(self, message: Message) -> None:
+        """At QoS 1 and 2 it is in the log with this turn's batch, before anything of it leaves."""
+        if is_local(message.topic):
+            return
+        self._counts.events_out += 1
+        channels = self._book.remote.channels(message.topic)
+        body = encode_carried(message.id, message, len(channels))
+        if message.qos or message.retain:
+            topic = RETAINED_LOG + message.topic if message.retain else message.topic
+            self._turn.writes.append((LOG, message.id, topic.encode()))
+            self._turn.writes.append((MESSAGES, message.id, body))
+        publish = self._planes.in_use.publish
+        publish(Event(message.id, channels[0], body))
+        for channel in channels[1:]:
+            publish(Event(self._identifiers.next(self._turn.now_us), channel, body))
+        if message.retain:
+            publish(Event(self._identifiers.next(self._turn.now_us), RETAINED_CHANNEL, body))

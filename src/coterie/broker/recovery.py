@@ -1,0 +1,291 @@
+"""Nothing acknowledged is lost: after a disturbance everyone says what it published, and who misses something asks.
+
+The overlay spreads events fast and once, but while it repairs itself some can be missed, and no protocol of the papers
+notices. So every node keeps a log of what it took at QoS 1 and 2. Whoever sees a disturbance (a link that broke or came
+back, a restart, a full queue) tells everyone since when; everyone answers, in a few rounds while things settle, with a
+digest of its log since then; a node whose clients want an event it has not had asks its origin for it. A slow audit
+does the same without any cause. A node remembers for each origin since when it may be behind, across restarts, and asks
+origins that it has not heard, so it does not matter who was down when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from coterie.broker.carried import TIME_BITS, TIME_MASK, decode_carried
+from coterie.broker.frames import AskDigest, Digest, Disturbed, LogCopies, Want
+from coterie.broker.settings import RecoverySection
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.broker.writes import LOG, MESSAGES, SEEN, Shelf
+from coterie.protocol.seen import Seen
+
+EVENTS_PER_DIGEST = 4000
+COPIES_BYTES = 512 << 10
+ASK_AGAIN_S = 5.0
+CATCHING_UP_S = 5.0
+SEEN_CAPACITY = 200_000
+IN_FLIGHT_US = 200_000  # younger events are most likely still on their way
+AUDIT_DELAY_US = 2_000_000
+FULL_ROUNDS = 2  # rounds that tell everything since the disturbance; later ones tell what is new
+
+
+ROUND_TIMER, AUDIT_TIMER, ASK_TIMER = "round", "audit", "ask"
+
+
+class SeenEvents:
+    """Which events the node has had: the recent ones in memory, all of them in the store."""
+
+    def __init__(self, shelf: Shelf, turn: Turn) -> None:
+        self._shelf, self._turn = shelf, turn
+        self._young: set[int] = set()
+        self._old: set[int] = set()
+        # Whatever is younger than all that memory has let go of need not be looked up in the store.
+        self._forgotten_us = 0
+
+    def load(self, nodes: Iterable[int]) -> None:
+        for node in sorted(nodes):
+            base = node << TIME_BITS
+            rows = self._shelf.between(SEEN, base, base | TIME_MASK, SEEN_CAPACITY, newest_first=True)
+            self._young.update(identifier for identifier, _ in rows)
+            if len(rows) == SEEN_CAPACITY:
+                self._forgotten_us = max(self._forgotten_us, rows[-1][0] & TIME_MASK)
+
+    def __contains__(self, identifier: int) -> bool:
+        if identifier in self._young or identifier in self._old:
+            return True
+        return identifier & TIME_MASK <= self._forgotten_us and self._shelf.get(SEEN, identifier) is not None
+
+    def add(self, identifier: int) -> bool:
+        """True if it is new; then it is in the store with the next batch."""
+        if identifier in self:
+            return False
+        if len(self._young) >= SEEN_CAPACITY:
+            times_us = [one & TIME_MASK for one in self._old]
+            self._forgotten_us = max([self._forgotten_us, *times_us])
+            self._old, self._young = self._young, set()
+        self._young.add(identifier)
+        self._turn.writes.append((SEEN, identifier, b""))
+        return True
+
+
+class Taker(Protocol):
+    """Who knows what is missing here, and takes what was."""
+
+    def misses(self, topic: str, identifier: int) -> bool: ...
+    def take_copy(self, body: bytes) -> None: ...
+
+
+class Recovery:
+    """See the module. `others` are all nodes that may publish."""
+
+    def __init__(
+        self, node: int, others: Iterable[int], settings: RecoverySection, talk: Talk, taker: Taker, shelf: Shelf,
+        turn: Turn,
+    ) -> None:  # fmt: skip
+        self.node = node
+        self.others = sorted(set(others) - {node})
+        self.behind: dict[int, int] = {}  # origin -> since when (us) something of it may be missing
+        self.recovered_count = 0
+        self.disturbance_count = 0
+        self._settings, self._talk, self._taker, self._shelf, self._turn = settings, talk, taker, shelf, turn
+        self._numbers = Seen(4096)
+        self._number = 0
+        self._since_us: int | None = None  # of the disturbance that is being dealt with
+        self._round = 0
+        self._began_s = 0.0
+        self._digested_us = 0
+        self._told_us: list[int] = []  # up to when each round of the present disturbance told
+        self._wanted: dict[int, float] = {}  # event -> when it was asked for
+
+    def start(self, alive_until_us: int) -> None:
+        """`alive_until_us` is 0 on the first start; later, whatever came since then may be missing here."""
+        if not self.others:
+            return
+        if alive_until_us:
+            since_us = self._back(alive_until_us)
+            self.behind = dict.fromkeys(self.others, since_us)
+            self.disturb(since_us)
+        self._turn.set_timer((AUDIT_TIMER,), self._settings.audit_s)
+
+    def on_timer(self, name: str) -> None:
+        if name == ROUND_TIMER:
+            self._next_round()
+        elif name == AUDIT_TIMER:
+            self._audit()
+        else:
+            self._ask_the_silent()
+
+    def _back(self, moment_us: int) -> int:
+        return max(1, moment_us - int(self._settings.margin_s * 1e6))
+
+    # --- disturbances ---
+
+    def disturb(self, since_us: int) -> None:
+        """This node saw something that may have cost an event somewhere, at or after this moment."""
+        if not self.others or not self._is_news(since_us):
+            return
+        number = self._new_number()
+        self._numbers.add(number)
+        self._talk.flood(Disturbed(number, since_us))
+        self._begin(since_us)
+
+    @property
+    def is_catching_up(self) -> bool:
+        """Whether something of the last moments may still be on its way by comparison of logs."""
+        return self._since_us is not None and self._turn.now_s - self._began_s < CATCHING_UP_S
+
+    def look_again(self, since_us: int, recent_s: float) -> None:
+        """Compare logs since then, unless a disturbance of the last moments makes everybody do so anyway."""
+        is_done = self._since_us is not None and self._since_us <= since_us
+        if not is_done or self._turn.now_s - self._began_s > recent_s:
+            self.disturb(since_us)
+
+    def on_disturbed(self, source: int, said: Disturbed) -> None:
+        if self._numbers.add(said.number):
+            self._talk.flood(said, but=source)
+            self._begin(min(said.since_us, self._turn.now_us))
+
+    def _is_news(self, since_us: int) -> bool:
+        """A disturbance that is being dealt with since before then, in its first round still, covers this one."""
+        return self._since_us is None or self._round > 0 or since_us < self._since_us
+
+    def _begin(self, since_us: int) -> None:
+        self.disturbance_count += 1
+        self._since_us = since_us if self._since_us is None else min(since_us, self._since_us)
+        for origin in self.others:
+            self.behind[origin] = min(self._since_us, self.behind.get(origin, self._since_us))
+        self._round = 0
+        self._told_us = []
+        self._began_s = self._turn.now_s
+        self._schedule()
+
+    def _schedule(self) -> None:
+        delays_s = self._settings.rounds_s
+        before_s = delays_s[self._round - 1] if self._round else 0.0
+        self._turn.set_timer((ROUND_TIMER,), delays_s[self._round] - before_s)
+
+    def _next_round(self) -> None:
+        if self._since_us is None:
+            return
+        delays_s = self._settings.rounds_s
+        # Late rounds also say "nothing", so that the others know they have heard everybody.
+        is_late = self._round >= len(delays_s) - 2
+        since_us = self._since_us
+        if self._round > FULL_ROUNDS:  # what two rounds ago held need not be told again
+            since_us = max(since_us, self._back(self._told_us[-2]))
+        self.flood_digest(since_us, IN_FLIGHT_US, even_if_empty=is_late)
+        self._told_us.append(self._digested_us)
+        self._round += 1
+        if self._round < len(delays_s):
+            self._schedule()
+        else:
+            self._settle(self._turn.now_us - int(delays_s[-1] * 1e6 * 0.75))
+
+    def _settle(self, calm_us: int) -> None:
+        """The disturbance is over; whoever was heard of since it had calmed down has told everything."""
+        self._since_us = None
+        self.behind = {origin: since_us for origin, since_us in self.behind.items() if since_us < calm_us}
+        if self.behind:
+            self._turn.set_timer((ASK_TIMER,), ASK_AGAIN_S)
+
+    def _audit(self) -> None:
+        """Without any cause: what was published since the last time, told once, some time after it was."""
+        if self._since_us is None:
+            since_us = self._digested_us or self._turn.now_us - int(self._settings.audit_s * 1e6)
+            self.flood_digest(self._back(since_us), AUDIT_DELAY_US)
+        self._turn.set_timer((AUDIT_TIMER,), self._settings.audit_s)
+
+    def _ask_the_silent(self) -> None:
+        """Origins whose digest has not come by flood are asked straight; again and again until they answer."""
+        if not self.behind or self._since_us is not None:
+            return
+        for origin, since_us in self.behind.items():
+            self._talk.tell(origin, AskDigest(since_us))
+        self._turn.set_timer((ASK_TIMER,), ASK_AGAIN_S)
+
+    # --- digests ---
+
+    def flood_digest(self, since_us: int, delay_us: int, even_if_empty: bool = False) -> None:
+        until_us = self._turn.now_us - delay_us
+        for part in self._digests(since_us, until_us):
+            if part.events or even_if_empty:
+                self._numbers.add(part.number)
+                self._talk.flood(part)
+        self._digested_us = until_us
+
+    def _digests(self, since_us: int, until_us: int, is_answer: bool = False) -> list[Digest]:
+        """Own publications of that time in parts; an empty one if there are none."""
+        base = self.node << TIME_BITS
+        rows = self._shelf.between(LOG, base | since_us, base | until_us)
+        parts = []
+        for start in range(0, max(1, len(rows)), EVENTS_PER_DIGEST):
+            topics: dict[str, list[int]] = {}
+            for identifier, topic in rows[start : start + EVENTS_PER_DIGEST]:
+                topics.setdefault(topic.decode(), []).append(identifier & TIME_MASK)
+            is_last = start + EVENTS_PER_DIGEST >= len(rows)
+            events = tuple((topic, tuple(times)) for topic, times in topics.items())
+            parts.append(Digest(self.node, self._new_number(), since_us, until_us, is_last, is_answer, events))
+        return parts
+
+    def _new_number(self) -> int:
+        self._number = max(self._number + 1, self._turn.now_us)
+        return self.node << TIME_BITS | self._number
+
+    def on_ask(self, source: int, said: AskDigest) -> None:
+        for part in self._digests(said.since_us, self._turn.now_us, is_answer=True):
+            self._talk.tell(source, part)
+
+    def on_digest(self, source: int, said: Digest) -> None:
+        if not self._numbers.add(said.number) or said.origin == self.node:
+            return
+        if not said.is_answer:
+            self._talk.flood(said, but=source)
+        self._compare(said)
+        since_us = self.behind.get(said.origin)
+        if said.is_last and since_us is not None and said.since_us <= since_us:
+            if self._since_us is None:
+                del self.behind[said.origin]
+            else:
+                self.behind[said.origin] = self._back(said.until_us)
+
+    def _compare(self, said: Digest) -> None:
+        base = said.origin << TIME_BITS
+        now_s = self._turn.now_s
+        missing = [
+            base | time_us
+            for topic, times in said.events
+            for time_us in times
+            if self._taker.misses(topic, base | time_us) and now_s - self._wanted.get(base | time_us, -60.0) > 2.0
+        ]
+        if len(self._wanted) > 100_000:
+            self._wanted.clear()
+        for start in range(0, len(missing), EVENTS_PER_DIGEST):
+            asked = missing[start : start + EVENTS_PER_DIGEST]
+            if self._talk.tell(said.origin, Want(tuple(asked))):
+                self._wanted.update(dict.fromkeys(asked, now_s))
+
+    # --- events that were missed ---
+
+    def on_want(self, source: int, said: Want) -> None:
+        chunk: list[tuple[int, bytes]] = []
+        size = 0
+        for identifier in said.events:
+            body = self._shelf.get(MESSAGES, identifier) if identifier >> TIME_BITS == self.node else None
+            if body is None:
+                continue
+            chunk.append((identifier, body))
+            size += len(body)
+            if size > COPIES_BYTES:
+                self._talk.tell(source, LogCopies(tuple(chunk)))
+                chunk, size = [], 0
+        if chunk:
+            self._talk.tell(source, LogCopies(tuple(chunk)))
+
+    def on_copies(self, said: LogCopies) -> None:
+        for identifier, body in said.events:
+            if decode_carried(body).id == identifier:
+                self._wanted.pop(identifier, None)
+                self.recovered_count += 1
+                self._taker.take_copy(body)

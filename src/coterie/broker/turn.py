@@ -1,0 +1,39 @@
+"""What a turn gathers: the time, orders, writes. Every part of a broker has a hand on it."""
+
+from __future__ import annotations
+
+from coterie.broker.carried import microseconds
+from coterie.broker.orders import Order, Say
+from coterie.broker.writes import Key, StoreWrite
+from coterie.protocol.events import CancelTimer, SetTimer, Timer
+
+
+class Turn:
+    """`now_s` is set by every step. Orders leave with the step, writes when the turn ends."""
+
+    __slots__ = ("now_s", "orders", "writes")
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.orders: list[Order] = []
+        self.writes: list[StoreWrite] = []
+
+    @property
+    def now_us(self) -> int:
+        return microseconds(self.now_s)
+
+    def take_orders(self) -> list[Order]:
+        orders, self.orders = self.orders, []
+        return orders
+
+    def set_timer(self, timer: Timer, delay_s: float) -> None:
+        self.orders.append(SetTimer(timer, delay_s))
+
+    def cancel_timer(self, timer: Timer) -> None:
+        self.orders.append(CancelTimer(timer))
+
+    def say(self, text: str) -> None:
+        self.orders.append(Say(text))
+
+    def write(self, table: str, key: Key, value: bytes | None) -> None:
+        self.writes.append((table, key, value))

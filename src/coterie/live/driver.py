@@ -1,0 +1,224 @@
+"""The loop of a live node: what happens becomes facts, what the broker orders is done. It decides nothing.
+
+A turn runs in the callback that brought its fact if the last one ended a while ago, so that nothing waits; if not, it
+is scheduled, so that everything that is ready in this iteration of the loop shares a turn: one batch, one write a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from coterie.broker.facts import Closed, Fact, Opened, Persisted, Proven, StoreFailed
+from coterie.broker.machine import Broker
+from coterie.broker.orders import (
+    Close,
+    Dial,
+    Fail,
+    HangUp,
+    Note,
+    Order,
+    Pause,
+    Persist,
+    Prove,
+    Resume,
+    Say,
+    Tell,
+    Write,
+)
+from coterie.broker.writes import StoreWrite
+from coterie.live.journal import JournalFiles
+from coterie.live.logins import Logins, Waiter
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
+from coterie.protocol.events import CancelTimer, SetTimer, Timer, TimerFired
+
+SOON_S = 50e-6  # facts that come within this time after a turn share the next one
+BUSY = Ruling(Reason.SERVER_BUSY, detail="too many logins at once; try again later")
+
+
+class Line(Protocol):
+    """A client's socket."""
+
+    def write(self, chunks: list[bytes]) -> None: ...
+    def finish(self, linger: bool) -> None: ...
+    def hold(self, reason: str) -> None: ...
+    def release(self, reason: str) -> None: ...
+
+
+class PeerSide(Protocol):
+    """The sockets of links."""
+
+    def tell(self, peer: int, chunks: list[bytes]) -> None: ...
+    def dial(self, peer: int) -> None: ...
+    def hang_up(self, peer: int, reason: str, abrupt: bool) -> None: ...
+
+
+class Keeper(Protocol):
+    """The store: `append` returns when the batch is safe."""
+
+    def append(self, writes: list[StoreWrite]) -> object: ...
+
+
+class Driver:
+    """See the module. `now_s` is wall time that never jumps while the process lives."""
+
+    def __init__(
+        self, broker: Broker, store: Keeper, logins: Logins, journal: JournalFiles | None, now_s: Callable[[], float],
+        log: Callable[[str], None], on_failure: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.broker, self.now_s = broker, now_s
+        self.commits = 0
+        self.lines: dict[int, Line] = {}
+        self.peers: PeerSide | None = None  # a node without peers has none
+        self._store, self._logins, self._journal, self._log, self._on_failure = store, logins, journal, log, on_failure
+        self._loop = asyncio.get_running_loop()
+        self._line = 0
+        self._timers: dict[Timer, asyncio.TimerHandle] = {}
+        self._is_scheduled = self._is_turning = self._is_over = False
+        self._ended_s = 0.0
+        self._hands: dict[type, Callable[[Any], None]] = {
+            Write: self._write,
+            Tell: self._tell,
+            Persist: self._persist,
+            Close: self._close,
+            SetTimer: self._set_timer,
+            CancelTimer: self._cancel_timer,
+            Prove: self._prove,
+            Dial: self._dial,
+            HangUp: self._hang_up,
+            Pause: lambda order: self._each(order.line, "hold"),
+            Resume: lambda order: self._each(order.line, "release"),
+            Note: self._note,
+            Say: lambda order: self._log(order.text),
+            Fail: self._fail,
+        }
+
+    # --- facts ---
+
+    def take(self, fact: Fact) -> None:
+        if self._is_over:
+            return
+        now_s = self.now_s()
+        orders = self.broker.step(fact, now_s)
+        if orders:
+            self._carry_out(orders)
+        if not self._is_scheduled:
+            if self._is_turning or now_s - self._ended_s < SOON_S:
+                self._is_scheduled = True
+                self._loop.call_soon(self.turn)
+            else:
+                self.turn()
+
+    def turn(self) -> None:
+        self._is_scheduled = False
+        if self._is_over:
+            return
+        self._is_turning = True
+        orders = self.broker.end_turn(self.now_s())
+        if orders:
+            self._carry_out(orders)
+        self._is_turning = False
+        self._ended_s = self.now_s()
+
+    def opened(self, line: Line, host: str, certified: str) -> int:
+        """A client's socket; returns its number."""
+        self._line += 1
+        self.lines[self._line] = line
+        self.take(Opened(self._line, host, certified))
+        return self._line
+
+    def closed(self, line: int) -> None:
+        if self.lines.pop(line, None) is not None:
+            self.take(Closed(line))
+
+    def say(self, text: str) -> None:
+        self._log(text)
+
+    def stop(self) -> None:
+        self._is_over = True
+        for handle in self._timers.values():
+            handle.cancel()
+        self._timers.clear()
+
+    # --- orders ---
+
+    def _carry_out(self, orders: list[Order]) -> None:
+        hands = self._hands
+        for order in orders:
+            hands[type(order)](order)
+
+    def _write(self, order: Write) -> None:
+        line = self.lines.get(order.line)
+        if line is not None:
+            line.write(order.chunks)
+
+    def _close(self, order: Close) -> None:
+        line = self.lines.get(order.line)
+        if line is not None:
+            line.finish(order.linger)
+
+    def _each(self, number: int, what: str) -> None:
+        line = self.lines.get(number)
+        if line is not None:
+            getattr(line, what)("broker")
+
+    def _tell(self, order: Tell) -> None:
+        assert self.peers is not None
+        self.peers.tell(order.peer, order.chunks)
+
+    def _dial(self, order: Dial) -> None:
+        assert self.peers is not None
+        self.peers.dial(order.peer)
+
+    def _hang_up(self, order: HangUp) -> None:
+        assert self.peers is not None
+        self.peers.hang_up(order.peer, order.reason, order.abrupt)
+
+    def _persist(self, order: Persist) -> None:
+        try:
+            if order.writes:
+                self._store.append(order.writes)
+                self.commits += 1
+        except (OSError, sqlite3.Error) as error:
+            self._carry_out(self.broker.step(StoreFailed(str(error)), self.now_s()))
+            return
+        if order.then:
+            self._carry_out(order.then)
+        orders = self.broker.step(Persisted(order.batch), self.now_s())
+        if orders:
+            self._carry_out(orders)
+
+    def _prove(self, order: Prove) -> None:
+        line = order.line
+        ruling = self._logins.known(order.check)
+        if ruling is None:
+            waiter = Waiter(lambda: line not in self.lines, lambda ruling: self.take(Proven(line, ruling)))
+            if order.may_try and self._logins.ask(order.check, order.address, waiter):
+                return
+        self.take(Proven(line, ruling or BUSY))
+
+    def _set_timer(self, order: SetTimer) -> None:
+        handle = self._timers.pop(order.timer, None)
+        if handle is not None:
+            handle.cancel()
+        self._timers[order.timer] = self._loop.call_later(order.delay_s, self._fire, order.timer)
+
+    def _cancel_timer(self, order: CancelTimer) -> None:
+        handle = self._timers.pop(order.timer, None)
+        if handle is not None:
+            handle.cancel()
+
+    def _fire(self, timer: Timer) -> None:
+        self._timers.pop(timer, None)
+        self.take(TimerFired(timer))
+
+    def _note(self, order: Note) -> None:
+        if self._journal is not None:
+            self._journal.append(order.lines)
+
+    def _fail(self, order: Fail) -> None:
+        self._is_over = True
+        self._on_failure(order.reason)

@@ -1,0 +1,389 @@
+"""A node of the live network: everything of one process put together, from its configuration to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import resource
+import signal
+import ssl
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from coterie import __version__
+from coterie.broker import views
+from coterie.broker.commands import (
+    Block,
+    Command,
+    DropPlan,
+    LoadPlan,
+    Place,
+    Setup,
+    Show,
+    StartPlan,
+    SwitchPlan,
+)
+from coterie.broker.facts import Booted, Commanded
+from coterie.broker.machine import Broker
+from coterie.broker.writes import META
+from coterie.errors import ConfigError, CoterieError, InputError, RunError
+from coterie.live import figures
+from coterie.live.admin import AdminInterface
+from coterie.live.clients import ClientSocket, WebSocket, client_tls
+from coterie.live.config import NodeConfig, secrets_of
+from coterie.live.driver import Driver
+from coterie.live.figures import in_short
+from coterie.live.guard import Guard
+from coterie.live.journal import JournalFiles
+from coterie.live.logins import Logins
+from coterie.live.oldfiles import old_files
+from coterie.live.peers import PeerSockets
+from coterie.live.reloading import reload
+from coterie.live.store import Store
+from coterie.live.tokens import kept_token
+from coterie.model.plan import Slice
+from coterie.plans.orders import NewPlacement, PlanOrder
+from coterie.protocol.events import Stopping
+from coterie.protocol.system import System
+
+LIFE = "life"
+SYS_S = 10.0
+FOLD_S = 0.5
+LOG_LINES_PER_S = 20
+
+
+def load_slice(config: NodeConfig, system: System) -> Slice:
+    """What the plan says of this node; alone in the network where there is none."""
+    if not config.network.slice:
+        return Slice(version=0, system=system.name, node=config.node.id)
+    path = config.path(config.network.slice)
+    try:
+        slice_ = msgspec.json.decode(path.read_bytes(), type=Slice)
+    except OSError as error:
+        raise InputError(str(path), f"cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError as error:
+        raise InputError(str(path), f"is no slice of a plan: {error}") from None
+    if slice_.node != config.node.id or slice_.system != system.name:
+        raise ConfigError("network.slice", config.network.slice, f"the slice of node {config.node.id}, {system.name}")
+    return slice_
+
+
+def _locked(folder: Path) -> IO[str]:
+    """The data folder belongs to one process at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = open(folder / "lock", "w")  # noqa: SIM115
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        raise ConfigError("node.data", str(folder), "a folder that no running node uses") from None
+    return lock
+
+
+def _only(system: System) -> Callable[[str], System]:
+    def named(name: str) -> System:
+        if name != system.name:
+            raise ConfigError("system", name, system.name)
+        return system
+
+    return named
+
+
+def setup_of(config: NodeConfig, system: System, system_named: Callable[[str], System]) -> Setup:
+    """What a configuration tells a broker; files that it names are read."""
+    passwords, key = secrets_of(config)
+    system.configure(config.network.settings)
+    return Setup(
+        node=config.node.id, name=config.name, system_named=system_named, slice=load_slice(config, system),
+        network=config.network, mqtt=config.mqtt, links=config.links, access=config.access, limits=config.limits,
+        store=config.store, journal=config.journal, recovery=config.recovery, admission=config.admission,
+        options=config.options(),
+        passwords=passwords, token_key=key,
+    )  # fmt: skip
+
+
+class LiveNode:
+    """Start it inside a running loop; `stop` ends it in good order. Plans may be of systems `system_named` knows."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        system: System,
+        log: Callable[[str], None] = lambda text: None,
+        system_named: Callable[[str], System] | None = None,
+    ) -> None:
+        self.config = config
+        self._tell = _bounded(log)
+        self.log = log = self._note
+        base_s, start_s = time.time(), time.monotonic()
+        # Wall time that never jumps while the process lives: deadlines in the store mean the same after a restart.
+        self.wall_s: Callable[[], float] = lambda: base_s + (time.monotonic() - start_s)
+        self._start_s = start_s
+        self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._lock = _locked(config.data)
+        self.store = Store(config.data, config.store.sync)
+        self.logins = Logins(config.access.logins, self.wall_s)
+        self.broker = Broker(setup_of(config, system, system_named or _only(system)), self.store)
+        folder = config.journal_folder / config.name
+        self.journal = JournalFiles(folder, config.journal.segment_bytes_max) if config.journal.enabled else None
+        self.driver = Driver(self.broker, self.store, self.logins, self.journal, self.wall_s, log, self._fail)
+        network = config.network
+        self.peers: PeerSockets | None = None
+        if not self.broker.is_alone:
+            self.peers = self.driver.peers = PeerSockets(
+                network.name, network.system, config.node.id, config.keys(), network.peers, config.links, self.driver
+            )
+        self.token, self.is_new_token = (
+            (config.admin.token, False) if config.admin.token else kept_token(config.token_path)
+        )
+        self.interface = self._admin()
+        self.reread: Callable[[], NodeConfig] = lambda: self.config
+        self.tls: list[ssl.SSLContext] = []
+        self.websocket_origins = list(config.mqtt.websocket_origins)
+        self.ports: dict[str, int] = {}
+        self._listeners: list[asyncio.Server] = []
+        self._is_stopped = False
+        self._folding: asyncio.Future[None] | None = None
+
+    def _note(self, text: str) -> None:
+        if self.config.node.log_level == "info":
+            self._tell(text)
+
+    @property
+    def uptime_s(self) -> float:
+        return time.monotonic() - self._start_s
+
+    async def start(self) -> dict[str, int]:
+        """Returns the ports that are open, by what they are for."""
+        if self.peers is not None:
+            self.ports["links"] = await self.peers.listen()
+        saved = old_files(self.config.data, self.store.saved())
+        lives = [msgspec.msgpack.decode(value, type=int) for key, value in saved.rows(META) if key == LIFE]
+        life = max([int(self.wall_s()), *(one + 1 for one in lives)])
+        self.store.append([(META, LIFE, msgspec.msgpack.encode(life))])
+        self.driver.take(Booted(life, saved))
+        await self._listen()
+        self._every(SYS_S, self._publish_sys)
+        self._every(FOLD_S, self._fold)
+        if self.journal is not None:
+            self._journal_counters()  # the planner learns of the node before anybody uses it
+            self._every(self.config.journal.counters_s, self._journal_counters)
+        return self.ports
+
+    async def _listen(self) -> None:
+        mqtt, admin = self.config.mqtt, self.config.admin
+        new_socket = partial(ClientSocket, self.driver, mqtt.write_buffer_bytes_max)
+        await self._open("mqtt", new_socket, mqtt.host, mqtt.port)
+        if mqtt.tls_port:
+            paths = [str(self.config.path(one)) if one else "" for one in
+                     (mqtt.certificate, mqtt.certificate_key, mqtt.client_authority)]  # fmt: skip
+            self.tls.append(client_tls(*paths))
+            await self._open("tls", new_socket, mqtt.host, mqtt.tls_port, self.tls[0])
+        if mqtt.websocket_port:
+            make = partial(WebSocket, self.driver, mqtt.write_buffer_bytes_max, self.websocket_origins)
+            await self._open("websocket", make, mqtt.host, mqtt.websocket_port)
+        await self._open("admin", self.interface.connection, admin.host, admin.port)
+
+    async def _open(
+        self, name: str, make: Callable[[], asyncio.Protocol], host: str, port: int, tls: Any = None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            listener = await loop.create_server(make, host, port, ssl=tls, backlog=1024)
+        except OSError as error:
+            raise ConfigError(f"{name} port", port, f"free on {host}: {error.strerror or error}") from None
+        self._listeners.append(listener)
+        self.ports[name] = listener.sockets[0].getsockname()[1]
+
+    def _admin(self) -> AdminInterface:
+        broker, interface = self.broker, AdminInterface(Guard(self.token, self.config.admin.hosts))
+        interface.add("GET", "/health", lambda query, body: figures.health(self), lambda query, body: in_short(self))
+        interface.add("GET", "/metrics", lambda query, body: figures.prometheus(self))
+        interface.add("GET", "/topology", lambda query, body: views.topology(broker))
+        interface.add("GET", "/channels", lambda query, body: views.channels(broker))
+        interface.add("GET", "/ledger", lambda query, body: figures.ledger_document(self))
+        interface.add("GET", "/totals", lambda query, body: figures.totals(self))
+        interface.add("GET", "/plan", lambda query, body: broker.planes.document())
+        interface.add("POST", "/plan", lambda query, body: self._take_plan(body))
+        interface.add("GET", "/placement", lambda query, body: self._placement())
+        interface.add("POST", "/placement", lambda query, body: self._take_placement(body))
+        interface.add("POST", "/block", lambda query, body: self._block(query))
+        interface.add("POST", "/reload", lambda query, body: self.reload())
+        return interface
+
+    def reload(self) -> dict[str, list[str]]:
+        """Take the configuration as it is now; errors leave everything as it was."""
+        done = reload(self, self.reread())
+        rest = f"; a restart is needed for {', '.join(done['needs_restart'])}" if done["needs_restart"] else ""
+        self.log(f"the configuration was read again; changed: {', '.join(done['taken']) or 'nothing'}{rest}")
+        return done
+
+    def on_hangup(self) -> None:
+        """SIGHUP."""
+        try:
+            self.reload()
+        except CoterieError as error:
+            self._tell(f"the configuration was not taken: {error}")
+
+    def _take_plan(self, body: bytes) -> dict[str, Any]:
+        """A step of a change of plans; the answer is what GET says afterwards."""
+        order = msgspec.json.decode(body, type=PlanOrder)
+        command: Command
+        match order.phase:
+            case "load":
+                if order.part is None:
+                    raise ConfigError("part", None, "this node's part of the plan")
+                command = LoadPlan(order.part)
+            case "start":
+                command = StartPlan(order.generation)
+            case "switch":
+                command = SwitchPlan(order.generation)
+            case "drop":
+                command = DropPlan()
+        self.driver.take(Commanded(command))
+        return self.broker.planes.document()
+
+    def _placement(self) -> dict[str, Any]:
+        return {"version": self.broker.placing.version, "clients": views.online(self.broker)}
+
+    def _take_placement(self, body: bytes) -> dict[str, Any]:
+        """`{"version": 3, "clients": {"ann": 1}}`: clients that follow are moved, twenty a second."""
+        wanted = msgspec.json.decode(body, type=NewPlacement)
+        self.driver.take(Commanded(Place(wanted.version, wanted.clients)))
+        elsewhere = sum(node != self.config.node.id for node in wanted.clients.values())
+        return {"version": wanted.version, "elsewhere": elsewhere}
+
+    def _block(self, query: dict[str, str]) -> dict[str, Any]:
+        """Fault injection: `peers=1,2` cuts this node off from them until it is called without any."""
+        peers = [int(one) for one in query.get("peers", "").split(",") if one]
+        self.driver.take(Commanded(Block(tuple(peers))))
+        return {"blocked": peers}
+
+    def _fail(self, reason: str) -> None:
+        if not self.failure.done():
+            self._tell(reason)
+            self.failure.set_result(reason)
+
+    # --- what is done again and again ---
+
+    def _every(self, interval_s: float, action: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+
+        def run() -> None:
+            if not self._is_stopped:
+                action()
+                loop.call_later(interval_s, run)
+
+        loop.call_later(interval_s, run)
+
+    def _publish_sys(self) -> None:
+        self.driver.take(Commanded(Show(figures.system_topics(self, __version__))))
+
+    def _journal_counters(self) -> None:
+        assert self.broker.journal is not None
+        self.broker.journal.counters(self.wall_s(), figures.totals(self))
+
+    def _fold(self) -> None:
+        """Bring batches from the append-only file into SQLite, in a thread of its own."""
+        if self._folding is None and self.store.begin_fold():
+            self._folding = asyncio.get_running_loop().run_in_executor(None, self.store.fold)
+            self._folding.add_done_callback(self._folded)
+
+    def _folded(self, done: asyncio.Future[None]) -> None:
+        self._folding = None
+        error = done.exception()
+        if error is None:
+            self.store.end_fold()
+        elif not self._is_stopped:
+            self._fail(f"the store cannot be folded: {error}")
+
+    async def stop(self) -> None:
+        if self._is_stopped:
+            return
+        for listener in self._listeners:
+            listener.close()
+        if self.journal is not None:
+            self._journal_counters()
+        self.driver.take(Stopping())
+        self.driver.turn()
+        self._is_stopped = True
+        await asyncio.sleep(0.05)  # last words
+        self.driver.stop()
+        self.logins.stop()
+        if self.peers is not None:
+            await self.peers.close()
+        if self.journal is not None:
+            self.journal.close()
+        if self._folding is not None:
+            await asyncio.wait([self._folding])
+        self.store.close()
+        self._lock.close()
+
+
+def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
+    """At most `LOG_LINES_PER_S` lines a second: whoever knocks at the port all day must not fill the disk."""
+    window = [0, 0, 0]  # second, lines written, lines left out
+
+    def write(text: str) -> None:
+        second = int(time.monotonic())
+        if second != window[0]:
+            if window[2]:
+                log(f"({window[2]} more lines like these were left out)")
+            window[:] = [second, 0, 0]
+        window[1] += 1
+        if window[1] <= LOG_LINES_PER_S:
+            log(text)
+        else:
+            window[2] += 1
+
+    return write
+
+
+def run_node(
+    config: NodeConfig, system_named: Callable[[str], System], log: Callable[[str], None],
+    ready: Callable[[dict[str, int]], None], announce: Callable[[str, Path], None] = lambda token, path: None,
+    reread: Callable[[], NodeConfig] | None = None,
+) -> None:  # fmt: skip
+    """A process: until SIGINT or SIGTERM; SIGHUP reads the configuration again. A new token is announced, this once."""
+
+    async def main() -> None:
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stopped.set)
+        node = LiveNode(config, system_named(config.network.system), log, system_named)
+        node.reread = reread or node.reread
+        loop.add_signal_handler(signal.SIGHUP, node.on_hangup)
+        ready(await node.start())
+        if node.is_new_token:
+            announce(node.token, config.token_path)
+        node.failure.add_done_callback(lambda _: stopped.set())
+        await stopped.wait()
+        if node.failure.done():
+            raise RunError(f"{config.name} has stopped: {node.failure.result()}")
+        await node.stop()
+
+    _raise_file_limit()
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(main())
+
+
+def _raise_file_limit() -> None:
+    """Connections are files: as many as the system lets us have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
