@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from coterie.broker.carried import decode_carried, encode_carried
+from coterie.broker.carried import encode_carried
 from coterie.broker.writes import (
     DELIVERIES,
     INCOMING,
@@ -88,7 +88,7 @@ def _log(db: sqlite3.Connection) -> Iterator[StoreWrite]:
 
 def _rest(db: sqlite3.Connection) -> Iterator[StoreWrite]:
     for topic, stamp, body in db.execute("select topic, stamp, body from retained"):
-        carried = None if body is None else decode_carried(encode_carried(stamp, _message(body), 1))
+        carried = None if body is None else encode_carried(stamp, _message(body), 1)
         yield RETAINED, topic, _pack((stamp, carried))
     for key, value in db.execute("select key, value from meta where key <> 'format'"):
         yield META, key, _pack(value)
