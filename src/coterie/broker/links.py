@@ -137,6 +137,10 @@ class PeerLinks:
         self.shed.clear()
         return shed
 
+    @property
+    def has_orders(self) -> bool:
+        return bool(self._dirty or self._ending)
+
     def end_turn(self, persisted: int, batch: int) -> tuple[list[Order], list[Order]]:
         """(what may leave now, what waits for `batch`): with a batch that writes, everything waits for it."""
         free: list[Order] = []

@@ -67,6 +67,7 @@ from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.errors import ConfigError
+from coterie.mqtt.connection import Connection
 from coterie.mqtt.sessions import Sessions
 from coterie.protocol.events import Stopping, TimerFired
 
@@ -139,7 +140,6 @@ class Broker:
         return {
             Booted: self._on_booted,
             Opened: lambda fact: clients.on_opened(fact.line, fact.host, fact.certified),
-            Bytes: lambda fact: clients.on_bytes(fact.line, fact.data),
             Choked: lambda fact: clients.on_choked(fact.line, True),
             Drained: lambda fact: clients.on_choked(fact.line, False),
             Closed: lambda fact: clients.on_closed(fact.line),
@@ -185,7 +185,10 @@ class Broker:
         turn.now_s = now_s
         if self._is_stopped:
             return []
-        self._takers[type(fact)](fact)
+        if type(fact) is Bytes:  # by far the most
+            self.clients.on_bytes(fact.line, fact.data)
+        else:
+            self._takers[type(fact)](fact)
         sessions = self.sessions
         if sessions.wills:
             self.publishing.publish_wills()
@@ -206,21 +209,28 @@ class Broker:
         if self._is_stopped:
             return []
         self.words.end_turn()
-        self.stored.end_turn()
-        writes, persisted = turn.writes, self._persisted
+        if self.stored.has_reports:
+            self.stored.end_turn()
+        writes, persisted, links = turn.writes, self._persisted, self.links
         speaking = self.clients.speaking()
-        is_held = any(one.held_batch > persisted for one in speaking) or self.links.must_wait(persisted)
-        batch = self._batch + 1 if writes or is_held else 0
+        batch = self._batch + 1 if writes or (self._batch > persisted and self._is_held(speaking)) else 0
         orders, then = self.clients.end_turn(speaking, persisted, batch, bool(writes))
-        free, held = self.links.end_turn(persisted, batch)
-        orders += free
+        if links.has_orders:
+            free, held = links.end_turn(persisted, batch)
+            orders += free
+            then += held
         if batch:
             self._batch = batch
             turn.writes = []
-            orders.append(Persist(batch, writes, then + held))
+            orders.append(Persist(batch, writes, then))
         if turn.orders:
             orders += turn.take_orders()
         return orders
+
+    def _is_held(self, speaking: list[Connection]) -> bool:
+        """Whether somebody is to be told something behind something that still waits for an earlier batch."""
+        persisted = self._persisted
+        return any(one.held_batch > persisted for one in speaking) or self.links.must_wait(persisted)
 
     def may_link(self, peer: int) -> bool:
         """For the driver, before it greets a node that connects, and before it connects to one."""

@@ -81,6 +81,10 @@ class StoredSessions:
 
     # --- out ---
 
+    @property
+    def has_reports(self) -> bool:
+        return bool(self._entries or self._later)
+
     def end_turn(self, is_pressing: bool = False) -> None:
         """Put what was reported among the writes of this turn. What is only done waits for company."""
         if self._entries:
