@@ -59,6 +59,7 @@ COMMANDS = {
         "catalogue:workloads_command", "List the workload generators, or one's parameters.", HELP
     ),
     "doctor": CommandEntry("doctor:doctor_command", "Check the installation.", HELP),
+    "torture": "torturing:torture_command",
 }
 
 INTERRUPTED = 130  # the exit code of what Ctrl-C ended

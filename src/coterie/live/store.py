@@ -49,14 +49,14 @@ def as_key(plain: Any) -> Key:
     return tuple(plain) if isinstance(plain, list) else plain
 
 
-class Changes:
+class Unfolded:
     """The last word on every key since some batch, and the spans that were removed before it."""
 
     def __init__(self) -> None:
         self.of: dict[str, dict[Any, bytes | None]] = {name: {} for name in TABLES}
         self.spans: dict[str, list[Between]] = {name: [] for name in INTEGER_KEYS}
 
-    def add(self, writes: Iterable[StoreWrite], folded: Folded, folding: Changes | None = None) -> None:
+    def add(self, writes: Iterable[StoreWrite], folded: Folded, folding: Unfolded | None = None) -> None:
         """`folded` knows which keys of brief tables SQLite has; with `folding` under way, those of it count too."""
         of = self.of
         for table, key, value in writes:
@@ -109,7 +109,7 @@ class Store:
         except sqlite3.Error as error:
             raise InputError(str(self._path), f"is not a usable store: {error}") from None
         self._batches = Batches(folder, boot_of_machine() if boot is None else boot, folded)
-        self._young, self._old = Changes(), Changes()
+        self._young, self._old = Unfolded(), Unfolded()
         for batch in self._batches.unread:
             self._take((table, _plain(table, key), value) for table, key, value in _unpack_batch(batch.body))
         self._batches.unread.clear()
@@ -135,7 +135,7 @@ class Store:
                 self._db.execute(f"create table kept_{name} (key {kind}, value blob not null){tail}")
             self._db.execute("create table folded (batch integer)")
             self._db.execute("insert into folded values (0)")
-            changes = Changes()
+            changes = Unfolded()
             changes.add(old, {})
             self._write(self._db, changes)
             self._db.execute(f"pragma user_version = {FORMAT}")
@@ -170,7 +170,7 @@ class Store:
         if self._old or (self._batches.size == 0 and not self._young):
             return bool(self._old)
         self._fold_until = self._batches.turn()
-        self._old, self._young = self._young, Changes()
+        self._old, self._young = self._young, Unfolded()
         return True
 
     def fold(self) -> None:
@@ -190,10 +190,10 @@ class Store:
             keys = self._folded_keys[name]
             for key, value in self._old.of[name].items():
                 (keys.discard if value is None else keys.add)(key)
-        self._old = Changes()
+        self._old = Unfolded()
         self._batches.forget()
 
-    def _write(self, db: sqlite3.Connection, changes: Changes) -> None:
+    def _write(self, db: sqlite3.Connection, changes: Unfolded) -> None:
         for table in INTEGER_KEYS:
             spans = [tuple(span) for span in changes.spans[table]]
             db.executemany(f"delete from kept_{table} where key between ? and ?", spans)

@@ -1,0 +1,214 @@
+"""What was promised, asked of those it was promised to: people, disks and the scenario. Never of a broker.
+
+lost       acknowledged at QoS 1 or 2 and owed: came at least once
+once       QoS 2 not twice; QoS 1 twice only where a connection or a node failed in between
+order      first receipts rise, for each publisher, topic and subscriber
+suback     owed is whatever was published after SUBACK; at QoS 0 too, where nothing was broken
+session    (noted by people) CONNACK says "present" exactly when it must
+retained   in the end the same at every node, and the last word that was acknowledged
+access     nobody reads or writes what it may not
+sound      (noted by the world) no broker raises, nor gives up without cause
+bounds     in the end no disk keeps what nobody waits for
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from coterie.broker.writes import DELIVERIES, INCOMING
+from coterie.mqtt.topics import filter_matches
+from coterie.sim.world.people import Person
+from coterie.sim.world.record import Grant, Receipt, Uttered
+from coterie.sim.world.scenario import Tenant
+from coterie.sim.world.world import World
+
+OPEN = Tenant("")
+LEFT_MAX = 64  # deliveries whose end a node may not have written yet
+
+
+class Judge:
+    """The rules for one world, after its storm."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._record = world, world.record
+        self._accounts = {one.name: one for one in world.scenario.users}
+        self._matches: dict[tuple[str, str], bool] = {}
+
+    def judge(self) -> None:
+        """Add what was broken to the record, and how much was looked at."""
+        for person in self._world.people:
+            self._check_receipts(person)
+            self._check_order(person)
+        for who, one, grant in self.missing():
+            name = self._world.people[who].resident.name
+            rule = "lost" if one.qos and grant.qos else "suback"
+            text = f"message {one.number} ({one.topic}, QoS {one.qos}) acknowledged at {one.acked_us / 1e6:.3f} s"
+            self._record.violate(rule, f"{text} never reached {name}, subscribed to {grant.filter} since "
+                                       f"{grant.from_us / 1e6:.3f} s")  # fmt: skip
+        self._check_disks()
+
+    # --- lost, suback ---
+
+    def missing(self) -> list[tuple[int, Uttered, Grant]]:
+        """Everything that is owed and has not come."""
+        found = []
+        self._record.checked["owed"] = 0
+        is_calm = not self._record.injected
+        for person in self._world.people:
+            diary = person.diary
+            for one, grant in self._owed(person, is_calm):
+                self._record.checked["owed"] += 1
+                if (one.number, diary.epoch) not in diary.got:
+                    found.append((person.who, one, grant))
+        return found
+
+    def _owed(self, person: Person, is_calm: bool) -> Iterator[tuple[Uttered, Grant]]:
+        diary = person.diary
+        grants = [one for one in diary.grants if one.until_us < 0 and one.epoch == diary.epoch]
+        if person.wire is None or not grants:
+            return
+        for one in self._record.uttered.values():
+            if one.is_refused or (one.acked_us < 0 if one.qos else not is_calm) or not self._counts(one):
+                continue
+            for grant in grants:
+                is_sure = (one.qos and grant.qos) or (is_calm and self._is_unbroken(person, one))
+                if is_sure and grant.from_us < one.asked_us and self.is_match(grant.filter, one.topic):
+                    if self.may_read(person, one.topic) and self.may_publish(self._world.people[one.who], one.topic):
+                        yield one, grant
+                    break
+
+    def _counts(self, one: Uttered) -> bool:
+        """What only a node had that never came back is nobody's fault while one copy is all that was promised."""
+        return self._world.people[one.who].resident.home not in self._world.gone
+
+    def _is_unbroken(self, person: Person, one: Uttered) -> bool:
+        """Whether both ends have been connected ever since it was said."""
+        author = self._world.people[one.who]
+        return not any(moment >= one.asked_us for end in (person, author) for moment in end.diary.losses_us)
+
+    def is_match(self, topic_filter: str, topic: str) -> bool:
+        key = (topic_filter, topic)
+        if key not in self._matches:
+            self._matches[key] = filter_matches(topic_filter, topic)
+        return self._matches[key]
+
+    # --- once, access, garbled ---
+
+    def _check_receipts(self, person: Person) -> None:
+        record, name = self._record, person.resident.name
+        for receipt in person.diary.receipts:
+            one = record.uttered.get(receipt.number)
+            if one is None or one.topic != receipt.topic:
+                record.violate("garbled", f"{name} got {receipt.number} on {receipt.topic}, which nobody said")
+                continue
+            record.checked["access"] += 1
+            if not self.may_read(person, one.topic):
+                record.violate("access", f"{name} got {one.number} on {one.topic}, which it may not read")
+            author = self._world.people[one.who]
+            if not self.may_publish(author, one.topic):
+                record.violate("access", f"{one.number} of {author.resident.name} came through on {one.topic}")
+        for (number, _), receipts in person.diary.got.items():
+            one = record.uttered.get(number)
+            if one is not None:
+                record.checked["once"] += 1
+                self._check_once(person, one, receipts)
+
+    def _check_once(self, person: Person, one: Uttered, receipts: list[Receipt]) -> None:
+        first = receipts[0]
+        most = 1 + (one.resends if one.may_double or one.qos == 1 else 0)
+        if first.qos < 2:
+            most += sum(moment >= first.time_us for moment in person.diary.losses_us)
+            most += sum(moment >= one.asked_us for moment in self._record.failures_us)
+        if len(receipts) > most:
+            text = f"{person.resident.name} got {one.number} {len(receipts)} times at QoS {first.qos}"
+            self._record.violate("once", f"{text}, at most {most} can be explained")
+
+    # --- order ---
+
+    def _check_order(self, person: Person) -> None:
+        last: dict[tuple[int, int, str, int, int], Uttered] = {}
+        seen: set[tuple[int, int]] = set()
+        for receipt in person.diary.receipts:
+            one = self._record.uttered.get(receipt.number)
+            key = (receipt.number, receipt.epoch)
+            if one is None or receipt.is_retained or key in seen:
+                continue
+            seen.add(key)
+            stream = (receipt.epoch, one.who, one.topic, one.qos, receipt.qos)
+            before = last.get(stream)
+            self._record.checked["order"] += 1
+            if before is not None and (before.asked_us, before.number) > (one.asked_us, one.number):
+                text = f"{person.resident.name} got {one.number} after {before.number} on {one.topic}"
+                self._record.violate("order", f"{text}, both of {self._world.people[one.who].resident.name}")
+            last[stream] = one
+
+    # --- retained ---
+
+    def check_retained(self, lookers: list[Person]) -> None:
+        """`lookers` came after the storm, one to each node, and asked for everything."""
+        seen = [{one.topic: one.number for one in looker.diary.receipts if one.is_retained} for looker in lookers]
+        last: dict[str, list[Uttered]] = {}
+        for one in self._record.uttered.values():
+            may = self.may_publish(self._world.people[one.who], one.topic) and not one.is_refused
+            if one.retain and may and self._counts(one):
+                last.setdefault(one.topic, []).append(one)
+        for topic, words in last.items():
+            self._record.checked["retained"] += 1
+            found = {table.get(topic, 0) for table in seen}
+            if len(found) > 1:
+                self._record.violate("retained", f"{topic}: nodes say different things, {sorted(found)}")
+            acked = [one for one in words if one.qos and one.acked_us >= 0]
+            latest_us = max((one.asked_us for one in acked), default=-1)
+            # Whatever was acknowledged before a later acknowledged one was even asked for has been replaced.
+            allowed = {one.number for one in words if one.acked_us < 0 or one.acked_us >= latest_us}
+            if acked and not found & allowed:
+                self._record.violate("retained", f"{topic}: {sorted(found)} instead of one of {sorted(allowed)}")
+
+    # --- access, worked out apart from the code that is judged ---
+
+    def may_read(self, person: Person, topic: str) -> bool:
+        account = self._accounts.get(person.resident.user, OPEN)
+        return _is_allowed(account.subscribe, person, topic)
+
+    def may_publish(self, person: Person, topic: str) -> bool:
+        account = self._accounts.get(person.resident.user, OPEN)
+        return not topic.startswith("$") and _is_allowed(account.publish, person, topic)
+
+    # --- bounds ---
+
+    def _check_disks(self) -> None:
+        """Everybody is there and has answered for everything: nothing is left to be kept for anybody."""
+        if any(one.wire is None or not one.client.is_connected for one in self._world.people):
+            return
+        for site in self._world.sites:
+            if site.broker is None:
+                continue
+            self._record.checked["bounds"] += 1
+            for table in (DELIVERIES, INCOMING):
+                left = len(site.disk.tables[table])
+                if left > LEFT_MAX:
+                    self._record.violate("bounds", f"node {site.node} still keeps {left} rows of {table}")
+
+
+def _is_allowed(rules: tuple[str, ...], person: Person, topic: str) -> bool:
+    return any(_covers(one, person, topic) for one in rules)
+
+
+def _covers(rule: str, person: Person, topic: str) -> bool:
+    """A rule level by level; a name that means more than a name in a filter fills in nothing."""
+    names = {"%u": person.resident.user, "%c": person.resident.name}
+    for mark, name in names.items():
+        if mark in rule and (not name or name[0] == "$" or any(sign in name for sign in "+#/")):
+            return False
+    levels = topic.split("/")
+    wanted = rule.split("/")
+    if topic.startswith("$") and wanted[0] in ("+", "#"):
+        return False
+    for index, level in enumerate(wanted):
+        if level == "#":
+            return True
+        level = re.sub("%[uc]", lambda found: names[found.group()], level)
+        if index >= len(levels) or (level != "+" and level != levels[index]):
+            return False
+    return len(wanted) == len(levels)

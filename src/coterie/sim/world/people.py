@@ -1,0 +1,291 @@
+"""A client with a will of its own: it wants to be connected, subscribed and heard, and tries until it is.
+
+The MQTT is `mqtt.client`'s; here is what an application does around it: reconnect, subscribe again if the session is
+gone, remember what was confirmed. Everything it sees goes into its diary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from coterie.mqtt.client import Client, Connected, Disconnected, Event, Published, Refused, Subscribed, Unsubscribed
+from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
+from coterie.mqtt.properties import Properties
+from coterie.mqtt.reasons import MqttError
+from coterie.sim.world.chance import Chance
+from coterie.sim.world.record import Grant, Receipt, Chronicle, Uttered
+from coterie.sim.world.scenario import Resident
+
+EXPIRY_S = 1_000_000
+ANSWER_US = 10_000_000  # a CONNECT without an answer for so long is given up
+NONE, HAS, UNSURE = "none", "has", "unsure"
+
+
+class ClientEnd(Protocol):
+    """A person's end of a connection."""
+
+    def send(self, data: bytes) -> None: ...
+    def doze(self, is_dozing: bool) -> None: ...
+    def leave(self, how: str) -> None: ...
+
+
+class Surrounding(Protocol):
+    """What a person needs of the world."""
+
+    now_us: int
+    node_count: int
+    record: Chronicle
+
+    def at(self, time_us: int, action: Callable[[], None]) -> None: ...
+    def connect(self, person: Person, node: int, attempt: int) -> ClientEnd: ...
+
+
+def payload_of(number: int, size: int) -> bytes:
+    return str(number).encode().ljust(size, b".")
+
+
+def number_of(payload: bytes) -> int:
+    return int(payload.rstrip(b"."))
+
+
+class Person:
+    """See the module."""
+
+    def __init__(self, world: Surrounding, who: int, resident: Resident, chance: Chance) -> None:
+        self.resident, self.who = resident, who
+        self.diary = world.record.diaries[who]
+        self.is_wanting = False  # to be connected
+        self.wire: ClientEnd | None = None
+        self._world, self._chance = world, chance
+        self._node = resident.home
+        self._attempts = 0
+        self._session = NONE  # what the server must say about it
+        self._is_dozing = False
+        self._wanted: dict[str, int] = {}
+        self._unwanted: dict[str, None] = {}
+        self._asked: dict[int, tuple[str, ...]] = {}  # identifiers of SUBSCRIBE and UNSUBSCRIBE under way
+        self._sent: dict[int, int] = {}  # packet identifier -> number of the message
+        self._alarm_us = -1
+        self.client = Client(self._connect())
+
+    def _connect(self) -> Connect:
+        one = self.resident
+        is_new = one.version >= MQTT_5
+        properties = Properties(session_expiry_s=EXPIRY_S) if is_new and one.is_lasting else Properties()
+        user = {"username": one.user, "password": b"secret of " + one.user.encode()} if one.user else {}
+        return Connect(
+            one.name, one.version, not one.is_lasting, one.keep_alive_s, properties=properties, **user
+        )  # type: ignore[arg-type]  # fmt: skip
+
+    # --- what it is told to do ---
+
+    def arrive(self, node: int) -> None:
+        if node >= 0:
+            self._node = node % self._world.node_count
+        if not self.is_wanting:
+            self.is_wanting = True
+            self._try()
+
+    def depart(self, how: str) -> None:
+        self.is_wanting = False
+        wire = self.wire
+        if wire is None:
+            return
+        if how == "said" and self.client.is_connected:
+            self.client.disconnect()
+            self._flush()
+        self._gone()
+        wire.leave(how)
+
+    def wish(self, topic_filter: str, qos: int) -> None:
+        self._wanted[topic_filter] = qos
+        self._unwanted.pop(topic_filter, None)
+        if self.client.is_connected:
+            self._subscribe((topic_filter,))
+            self._flush()
+
+    def unwish(self, topic_filter: str) -> None:
+        if self._wanted.pop(topic_filter, None) is None:
+            return
+        self.diary.end_grants(self._world.now_us, topic_filter)
+        self._unwanted[topic_filter] = None
+        if self.client.is_connected:
+            self._unsubscribe((topic_filter,))
+            self._flush()
+
+    def utter(self, number: int, topic: str, qos: int, retain: bool, size: int) -> None:
+        if not qos and not self.client.is_connected:
+            return
+        one = Uttered(number, self.who, topic, qos, retain, self._world.now_us)
+        self._world.record.uttered[number] = one
+        packet_id = self.client.publish(topic, payload_of(number, size), qos, retain)
+        if packet_id:
+            self._sent[packet_id] = number
+        self._flush()
+
+    def doze(self, is_dozing: bool) -> None:
+        self._is_dozing = is_dozing
+        if self.wire is not None:
+            self.wire.doze(is_dozing)
+
+    # --- connecting ---
+
+    def _try(self) -> None:
+        if not self.is_wanting or self.wire is not None:
+            return
+        self._attempts += 1
+        if self.resident.roams and self._chance.number(self._attempts, 2):
+            self._node = self._chance.number(self._attempts + (1 << 32), self._world.node_count)
+        self.diary.connection += 1
+        wire = self.wire = self._world.connect(self, self._node, self._attempts)
+        wire.doze(self._is_dozing)
+        self.client.start(self._world.now_us / 1e6, resume=self.resident.is_lasting)
+        self._flush()
+        self._world.at(self._world.now_us + ANSWER_US, lambda: self._give_up(wire))
+
+    def _give_up(self, wire: ClientEnd) -> None:
+        if self.wire is wire and not self.client.is_connected:
+            self._gone()
+            wire.leave("torn")
+
+    def on_lost(self, wire: ClientEnd) -> None:
+        """The connection is gone, whoever ended it."""
+        if self.wire is wire:
+            self._gone()
+
+    def _gone(self) -> None:
+        now_us = self._world.now_us
+        self.diary.losses_us.append(now_us)
+        if not self.client.is_connected and self._session == NONE:
+            self._session = UNSURE  # the server may have heard the CONNECT
+        if not self.resident.is_lasting:
+            self.diary.end_grants(now_us)
+        self.client.is_connected = False
+        self.wire = None
+        self._asked.clear()
+        self._attempts += 1
+        delay_us = 50_000 + self._chance.number(self._attempts, 1_500_000)
+        self._world.at(now_us + delay_us, self._try)
+
+    # --- what comes ---
+
+    def on_bytes(self, wire: ClientEnd, data: bytes) -> None:
+        if self.wire is not wire:
+            return
+        try:
+            events = self.client.receive(data, self._world.now_us / 1e6)
+        except MqttError as error:
+            self._world.record.violate("protocol", f"{self.resident.name} was sent nonsense: {error}")
+            self._gone()
+            wire.leave("torn")
+            return
+        for event in events:
+            self._on_event(event)
+        if self.wire is wire:
+            self._flush()
+
+    def _on_event(self, event: Event) -> None:
+        match event:
+            case Publish():
+                self._on_publish(event)
+            case Published():
+                self._on_published(event)
+            case Connected():
+                self._on_connected(event)
+            case Subscribed():
+                self._on_subscribed(event)
+            case Unsubscribed():
+                for topic_filter in self._asked.pop(event.packet_id, ()):
+                    self._unwanted.pop(topic_filter, None)
+            case Refused() | Disconnected():
+                wire = self.wire
+                if wire is not None:
+                    self._gone()
+                    wire.leave("torn")
+
+    def _on_connected(self, event: Connected) -> None:
+        record, name = self._world.record, self.resident.name
+        record.checked["session"] += 1
+        expected = self._session if self.resident.is_lasting else NONE
+        if event.session_present and expected == NONE:
+            record.violate("session", f"{name} was given a session that it never had")
+        if not event.session_present and expected == HAS:
+            record.violate("session", f"{name} was told that its session is gone")
+        self._session = HAS if self.resident.is_lasting else NONE
+        numbers = [one for one in self._sent.values() if record.uttered[one].acked_us < 0]
+        for number in numbers:
+            record.uttered[number].resends += 1
+            record.uttered[number].may_double |= not event.session_present
+        if not event.session_present:
+            self.diary.epoch += 1
+            self.diary.end_grants(self._world.now_us)
+        granted = {grant.filter for grant in self.diary.grants if grant.until_us < 0}
+        missing = tuple(one for one in self._wanted if one not in granted)
+        if missing:
+            self._subscribe(missing)
+        if self._unwanted:
+            self._unsubscribe(tuple(self._unwanted))
+
+    def _subscribe(self, filters: tuple[str, ...]) -> None:
+        asked = tuple(Subscription(one, self._wanted[one]) for one in filters)
+        self._asked[self.client.subscribe(*asked)] = filters
+
+    def _unsubscribe(self, filters: tuple[str, ...]) -> None:
+        self._asked[self.client.unsubscribe(*filters)] = filters
+
+    def _on_subscribed(self, event: Subscribed) -> None:
+        diary, now_us = self.diary, self._world.now_us
+        for topic_filter, reason in zip(self._asked.pop(event.packet_id, ()), event.reasons, strict=False):
+            if reason < 0x80 and topic_filter in self._wanted:
+                diary.end_grants(now_us, topic_filter)
+                diary.grants.append(Grant(topic_filter, reason, now_us, diary.epoch, diary.connection))
+            elif reason >= 0x80:
+                self._wanted.pop(topic_filter, None)
+
+    def _on_publish(self, packet: Publish) -> None:
+        try:
+            number = number_of(packet.payload)
+        except ValueError:
+            if not packet.topic.startswith("$"):
+                self._world.record.violate("garbled", f"{self.resident.name} got {packet.payload!r}")
+            return
+        diary, now_us = self.diary, self._world.now_us
+        diary.receive(Receipt(now_us, number, packet.topic, packet.qos, packet.retain, diary.epoch, diary.connection))
+
+    def _on_published(self, event: Published) -> None:
+        number = self._sent.pop(event.packet_id, None)
+        if number is not None:
+            one = self._world.record.uttered[number]
+            one.acked_us = self._world.now_us
+            one.is_refused = event.reason >= 0x80
+
+    # --- sending, and time ---
+
+    def _flush(self) -> None:
+        client = self.client
+        if self.wire is not None and client.output:
+            data = b"".join(client.output)
+            client.output.clear()
+            client.sent(self._world.now_us / 1e6)
+            self.wire.send(data)
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        deadline_s = self.client.deadline_s
+        if deadline_s is None:
+            return
+        due_us = int(deadline_s * 1e6)
+        if self._alarm_us <= self._world.now_us or due_us < self._alarm_us:
+            self._alarm_us = max(due_us, self._world.now_us + 1)
+            self._world.at(self._alarm_us, self._on_alarm)
+
+    def _on_alarm(self) -> None:
+        wire = self.wire
+        if wire is None:
+            return
+        if self.client.on_time(self._world.now_us / 1e6):
+            self._flush()
+        else:
+            self._gone()
+            wire.leave("torn")

@@ -1,0 +1,178 @@
+"""One scenario from its start to its verdict, and many of them: storm, heal, settle, judge."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from coterie.broker.commands import Setup
+from coterie.broker.credentials import NO_ONE
+from coterie.broker.machine import Broker
+from coterie.broker.settings import AccessSection, JournalSection, NetworkSection, PeerEntry, StoreSection, User
+from coterie.broker.writes import Shelf
+from coterie.model.plan import slices
+from coterie.model.relation import Relation
+from coterie.model.workload import Publications, Workload
+from coterie.mqtt.options import ServerOptions
+from coterie.protocol.system import System
+from coterie.sim.world.drawing import Swarm, draw_scenario
+from coterie.sim.world.judge import Judge
+from coterie.sim.world.record import Violation
+from coterie.sim.world.scenario import Resident, Scenario
+from coterie.sim.world.site import Machine
+from coterie.sim.world.world import World
+
+LOOKS_S = (2.0, 5.0, 10.0, 20.0, 45.0, 90.0, 150.0)  # after the storm: when to see whether all is well
+CALM_S = 3.0  # and what is waited then, for what comes once too often
+LOOK_FOR_S = 5.0  # how long somebody looks at what is retained
+
+Making = Callable[[int, Shelf], Machine]
+
+
+class Ordeal(msgspec.Struct):
+    """What became of a scenario."""
+
+    seed: int
+    system: str
+    violations: list[Violation]
+    injected: dict[str, int]
+    checked: dict[str, int]
+    facts: int
+    simulated_s: float
+    said: list[str] = []
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        return tuple(sorted({one.rule for one in self.violations}))
+
+
+def setups(scenario: Scenario, system_named: Callable[[str], System]) -> list[Setup]:
+    """What the brokers of a scenario are told: as `coterie up` would, and with its users."""
+    system = system_named(scenario.system)
+    peers = [
+        PeerEntry(id=node, host="node", port=node + 1, server=f"node:{node}") for node in range(scenario.nodes)
+    ] if scenario.nodes > 1 else []  # fmt: skip
+    design = system.plan(nobody(scenario.nodes), system.parameters(), 0)
+    users = [
+        User(name=one.name, password=NO_ONE, publish=one.publish, subscribe=one.subscribe, share=one.share)
+        for one in scenario.users
+    ]
+    return [
+        Setup(
+            node=part.node,
+            name=f"node-{part.node}",
+            system_named=system_named,
+            slice=part,
+            network=NetworkSection(system=scenario.system, peers=peers),
+            access=AccessSection(anonymous="always", users=users),
+            store=StoreSection(sync="full" if scenario.sync == "full" else "normal"),
+            journal=JournalSection(enabled=False),
+            options=ServerOptions(inflight_count_max=scenario.inflight_max),
+        )
+        for part in slices(design, version=1)
+    ]
+
+
+def nobody(nodes: int) -> Workload:
+    """A workload without interest: at the start nobody has subscribed."""
+    empty = np.zeros(0, np.int32)
+    return Workload(
+        name="nobody yet",
+        interests=Relation.from_pairs(empty, empty, nodes, 1),
+        attachment=np.arange(nodes, dtype=np.int32),
+        node_count=nodes,
+        publications=Publications.of(empty, empty, np.zeros(0)),
+    )
+
+
+def brokers_of(scenario: Scenario, system_named: Callable[[str], System]) -> Making:
+    made = setups(scenario, system_named)
+    return lambda node, shelf: Broker(made[node], shelf)
+
+
+def run_scenario(scenario: Scenario, make: Making) -> Ordeal:
+    """Until the verdict; the same scenario gives the same trial anywhere."""
+    world = World(scenario, make)
+    world.start()
+    world.run_until(scenario.storm_s)
+    world.heal()
+    judge = Judge(world)
+    for look_s in LOOKS_S:
+        world.run_until(scenario.storm_s + look_s)
+        if _is_settled(world) and not judge.missing():
+            break
+    world.run_until(world.now_us / 1e6 + CALM_S)
+    judge.judge()
+    _look_at_retained(world, judge)
+    record = world.record
+    return Ordeal(
+        scenario.seed, scenario.system, record.violations, dict(record.injected), dict(record.checked),
+        world.fact_count, world.now_us / 1e6, record.said,
+    )  # fmt: skip
+
+
+def _is_settled(world: World) -> bool:
+    return all(
+        person.client.is_connected and not person.client.unfinished_count
+        for person in world.people
+        if person.resident.home not in world.gone
+    )
+
+
+def _look_at_retained(world: World, judge: Judge) -> None:
+    """Somebody new at every node asks for everything that is retained."""
+    if not any(one.retain for one in world.record.uttered.values()):
+        return
+    lookers = []
+    for site in world.sites:
+        if site.broker is not None:
+            looker = world.add_person(Resident(f"looker {site.node}", site.node, is_lasting=False))
+            looker.arrive(-1)
+            looker.wish("#", 0)
+            lookers.append(looker)
+    world.run_until(world.now_us / 1e6 + LOOK_FOR_S)
+    judge.check_retained(lookers)
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Some seeds of one system, for one process."""
+
+    system: str
+    first: int
+    count: int
+    limits: Swarm = Swarm()
+
+
+class Score(msgspec.Struct):
+    """Trials of many seeds, added up."""
+
+    seeds: int = 0
+    facts: int = 0
+    simulated_s: float = 0.0
+    cpu_s: float = 0.0
+    injected: dict[str, int] = {}
+    checked: dict[str, int] = {}
+    broken: list[Ordeal] = []
+
+    def add(self, other: Score) -> None:
+        self.seeds += other.seeds
+        self.facts += other.facts
+        self.simulated_s += other.simulated_s
+        self.cpu_s += other.cpu_s
+        self.injected = dict(Counter(self.injected) + Counter(other.injected))
+        self.checked = dict(Counter(self.checked) + Counter(other.checked))
+        self.broken = self.broken + other.broken
+
+
+def run_job(job: Job, system_named: Callable[[str], System]) -> Score:
+    """All seeds of a job; those that broke something are told whole."""
+    score = Score()
+    for seed in range(job.first, job.first + job.count):
+        scenario = draw_scenario(seed, job.system, job.limits)
+        trial = run_scenario(scenario, brokers_of(scenario, system_named))
+        broken = [trial] if trial.violations else []
+        score.add(Score(1, trial.facts, trial.simulated_s, 0.0, trial.injected, trial.checked, broken))
+    return score

@@ -1,0 +1,314 @@
+"""All of it put together: one agenda of moments in whole microseconds, carried out one after the other."""
+
+from __future__ import annotations
+
+import heapq
+import traceback
+from collections.abc import Callable
+from itertools import count
+
+from coterie.broker.writes import Shelf
+from coterie.errors import CoterieError
+from coterie.sim.world.chance import Chance
+from coterie.sim.world.disk import Disk
+from coterie.sim.world.links import DIAL_US, ClientLine, Link
+from coterie.sim.world.people import Person, ClientEnd
+from coterie.sim.world.record import Diary, Chronicle
+from coterie.sim.world.scenario import (
+    Action,
+    Arrive,
+    Clockwork,
+    Depart,
+    Doze,
+    Fell,
+    Raise,
+    Resident,
+    Scenario,
+    Sever,
+    Snap,
+    Spoil,
+    Tear,
+    Unlisten,
+    Utter,
+    Listen,
+)
+from coterie.sim.world.site import SLOW, Machine, Site
+
+REPAIR_US = 1_000_000  # how long an operator takes to start a node that failed
+
+
+class World:
+    """A scenario at work; `run_until`, then `heal`, and look at `record`."""
+
+    def __init__(self, scenario: Scenario, make: Callable[[int, Shelf], Machine]) -> None:
+        self.scenario = scenario
+        self.now_us = 0
+        self.fact_count = 0
+        self.record = Chronicle(len(scenario.residents))
+        self.node_count = scenario.nodes
+        seed = scenario.seed
+        self._delay_us = max(1, int(scenario.delay_s * 1e6))
+        self._heap: list[tuple[int, int, Callable[[], None]]] = []
+        self._order = count()
+        self._line_numbers = count(1)
+        clocks = scenario.clocks + (Clockwork(),) * (scenario.nodes - len(scenario.clocks))
+        self.sites = [
+            Site(
+                self, node, make, Disk(Chance(seed, f"disk {node}"), scenario.sync == "full"), clocks[node],
+                Chance(seed, f"site {node}"), int(scenario.disk_s * 1e6), int(scenario.linger_s * 1e6),
+            )
+            for node in range(scenario.nodes)
+        ]  # fmt: skip
+        self.people = [
+            Person(self, who, one, Chance(seed, f"person {one.name}")) for who, one in enumerate(scenario.residents)
+        ]
+        self.gone: set[int] = set()  # nodes that never come back
+        self.lines: dict[tuple[int, int], ClientLine] = {}  # (node, number)
+        self.links: dict[tuple[int, int], Link] = {}
+        self._dialled: dict[tuple[int, int], list[int]] = {}
+        self._link_counts: dict[tuple[int, int], int] = {}
+        self._cuts: dict[str, tuple[frozenset[int], bool]] = {}
+        for action in scenario.actions:
+            self.at(round(action.at_s * 1e6), self._doer(action))
+
+    # --- time ---
+
+    def at(self, time_us: int, action: Callable[[], None]) -> None:
+        heapq.heappush(self._heap, (time_us, next(self._order), action))
+
+    def run_until(self, time_s: float) -> None:
+        until_us = round(time_s * 1e6)
+        heap = self._heap
+        while heap and heap[0][0] <= until_us:
+            self.now_us, _, action = heapq.heappop(heap)
+            try:
+                action()
+            except (AssertionError, CoterieError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+                self._note_crash()
+        self.now_us = max(self.now_us, until_us)
+
+    def _note_crash(self) -> None:
+        """A broker raised: it never should, whatever clients and peers do."""
+        lines = traceback.format_exc().strip().splitlines()
+        self.record.violate("sound", f"{lines[-1]} ({lines[-3].strip() if len(lines) > 2 else ''})")
+        self.record.say("\n".join(lines))
+
+    # --- what happens ---
+
+    def start(self) -> None:
+        for site in self.sites:
+            site.start()
+
+    def _doer(self, action: Action) -> Callable[[], None]:
+        return lambda: self._do(action)
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Arrive():
+                self.people[action.who].arrive(action.node)
+            case Depart():
+                self.people[action.who].depart(action.how)
+            case Listen():
+                self.people[action.who].wish(action.filter, action.qos)
+            case Unlisten():
+                self.people[action.who].unwish(action.filter)
+            case Utter():
+                person = self.people[action.who]
+                person.utter(action.number, action.topic, action.qos, action.retain, action.size)
+            case _:
+                self._harm(action)
+
+    def _harm(self, action: Action) -> None:
+        self.record.injected[type(action).__name__.lower() + (f" {action.how}" if hasattr(action, "how") else "")] += 1
+        match action:
+            case Doze():
+                person = self.people[action.who]
+                person.doze(True)
+                self.at(self.now_us + round(action.for_s * 1e6), lambda: person.doze(False))
+            case Tear():
+                wire = self.people[action.who].wire
+                if isinstance(wire, ClientLine):
+                    wire.cut()
+            case Fell():
+                if action.how == "gone":
+                    self.gone.add(action.node)
+                self.fell(action.node, action.how != "kill")
+            case Raise():
+                if action.node not in self.gone:
+                    self.raise_node(action.node)
+            case Spoil():
+                self._spoil(action)
+            case Sever():
+                name = f"sever {action.at_s}"
+                self._sever(name, frozenset(action.nodes), action.is_one_way)
+                self.at(self.now_us + round(action.for_s * 1e6), lambda: self._mend(name))
+            case Snap():
+                link = self.links.get(pair(action.node, action.peer))
+                if link is not None and not link.is_dialling:
+                    link.snap()
+
+    def _spoil(self, action: Spoil) -> None:
+        disk = self.sites[action.node].disk
+        if action.how == "slow":
+            disk.slowness = SLOW
+        else:
+            disk.is_full = True
+
+        def good() -> None:
+            disk.slowness, disk.is_full = 1.0, False
+
+        self.at(self.now_us + round(action.for_s * 1e6), good)
+
+    # --- nodes ---
+
+    def fell(self, node: int, with_power: bool) -> None:
+        site = self.sites[node]
+        if site.broker is None:
+            return
+        site.fall(with_power)
+        for key in [key for key in self.lines if key[0] == node]:
+            self.lines.pop(key).node_fell()
+        for ends, link in self.links.items():
+            if node in ends:
+                link.node_fell(node, with_power)
+
+    def raise_node(self, node: int) -> None:
+        """Whoever still believes in a connection with its last life learns better."""
+        self.sites[node].start()
+        for ends, link in list(self.links.items()):
+            if node in ends:
+                other = 0 if link.ends[1].site.node == node else 1
+                self.at(self.now_us + self._delay_us, lambda link=link, other=other: link.gone(other, "reset"))  # type: ignore[misc]
+
+    def failed(self, node: int, reason: str) -> None:
+        """A broker gave up. With a full disk that is right, and somebody starts it again; otherwise it is not."""
+        if not self.sites[node].disk.is_full:
+            self.record.violate("sound", f"node {node} gave up: {reason}")
+        self.fell(node, False)
+        self._repair(node)
+
+    def _repair(self, node: int) -> None:
+        def again() -> None:
+            if node in self.gone:
+                return
+            if self.sites[node].disk.is_full:
+                self._repair(node)
+            else:
+                self.raise_node(node)
+
+        self.at(self.now_us + REPAIR_US, again)
+
+    # --- clients ---
+
+    def connect(self, person: Person, node: int, attempt: int) -> ClientEnd:
+        number = next(self._line_numbers)
+        name = f"line {person.resident.name} {attempt}"
+        line = ClientLine(self, self.sites[node], person, number, name, self._delay_us)
+        self.lines[node, number] = line
+        return line
+
+    def write(self, node: int, line: int, data: bytes) -> None:
+        if (found := self.lines.get((node, line))) is not None:
+            found.write(data)
+
+    def close(self, node: int, line: int) -> None:
+        if (found := self.lines.get((node, line))) is not None:
+            found.close()
+
+    def pause(self, node: int, line: int, is_paused: bool) -> None:
+        if (found := self.lines.get((node, line))) is not None:
+            found.pause(is_paused)
+
+    # --- links ---
+
+    def dial(self, node: int, peer: int) -> None:
+        ends = pair(node, peer)
+        link = self.links.get(ends)
+        if link is not None and link.is_dialling:
+            self._dialled[ends].append(node)
+            return
+        self._link_counts[ends] = number = self._link_counts.get(ends, 0) + 1
+        old, sites = link, (self.sites[ends[0]], self.sites[ends[1]])
+        link = Link(self, sites, f"link {ends} {number}", self._delay_us)
+        self._dialled[ends] = [node]
+
+        def answer() -> None:
+            is_cut = self._is_cut(node, peer) or self._is_cut(peer, node)
+            if self.sites[peer].broker is None or self.sites[node].broker is None or is_cut:
+                link.failed(tuple(self._dialled[ends]))
+                return
+            if old is not None:
+                for index in (0, 1):
+                    old.gone(index, "replaced")
+            link.established()
+            for name, (nodes, is_one_way) in self._cuts.items():
+                self._hold(link, name, nodes, is_one_way)
+
+        self.links[ends] = link
+        is_cut = self._is_cut(node, peer) or self._is_cut(peer, node)
+        self.at(self.now_us + (DIAL_US if is_cut else 3 * self._delay_us), answer)
+
+    def tell(self, node: int, peer: int, data: bytes) -> None:
+        link = self.links.get(pair(node, peer))
+        if link is not None and not link.is_dialling:
+            link.tell(node, data)
+
+    def hang_up(self, node: int, peer: int, is_abrupt: bool) -> None:
+        link = self.links.get(pair(node, peer))
+        if link is not None and not link.is_dialling:
+            link.hang_up(node, is_abrupt)
+
+    # --- partitions ---
+
+    def _sever(self, name: str, nodes: frozenset[int], is_one_way: bool) -> None:
+        self._cuts[name] = (nodes, is_one_way)
+        for link in self.links.values():
+            self._hold(link, name, nodes, is_one_way)
+
+    def _hold(self, link: Link, name: str, nodes: frozenset[int], is_one_way: bool) -> None:
+        first, second = (end.site.node for end in link.ends)
+        if (first in nodes) == (second in nodes):
+            return
+        if first in nodes or not is_one_way:
+            link.streams[0].hold(name)
+        if second in nodes or not is_one_way:
+            link.streams[1].hold(name)
+
+    def _mend(self, name: str) -> None:
+        if self._cuts.pop(name, None) is not None:
+            for link in self.links.values():
+                for stream in link.streams:
+                    stream.release(name)
+
+    def _is_cut(self, source: int, target: int) -> bool:
+        return any(
+            (source in nodes) != (target in nodes) and (source in nodes or not is_one_way)
+            for nodes, is_one_way in self._cuts.values()
+        )
+
+    # --- the end of the storm ---
+
+    def heal(self) -> None:
+        """Everything that can come back does; every client that has a session to come back to, too."""
+        for name in list(self._cuts):
+            self._mend(name)
+        for site in self.sites:
+            site.disk.slowness, site.disk.is_full = 1.0, False
+            if site.node not in self.gone and site.broker is None:
+                self.raise_node(site.node)
+        for person in self.people:
+            person.doze(False)
+            if person.resident.home in self.gone and not person.resident.roams:
+                continue
+            person.arrive(-1)
+
+    def add_person(self, resident: Resident) -> Person:
+        """Somebody who comes to look."""
+        self.record.diaries.append(Diary(len(self.people)))
+        person = Person(self, len(self.people), resident, Chance(self.scenario.seed, f"person {resident.name}"))
+        self.people.append(person)
+        return person
+
+
+def pair(node: int, peer: int) -> tuple[int, int]:
+    return (node, peer) if node < peer else (peer, node)
