@@ -19,7 +19,7 @@ from coterie.errors import ConfigError
 from coterie.sim.world.drawing import ALONE, TOGETHER, Swarm, draw_scenario
 from coterie.sim.world.scenario import Scenario, read_scenario, write_scenario
 from coterie.sim.world.shrinking import shrink
-from coterie.sim.world.torture import Job, Score, Ordeal, brokers_of, run_job, run_scenario
+from coterie.sim.world.torture import Job, Ordeal, Score, brokers_of, run_job, run_scenario
 from coterie.systems import SYSTEMS, system_named
 
 SEEDS_PER_JOB = 20

@@ -10,13 +10,13 @@ import msgspec
 from coterie.errors import ConfigError
 from coterie.mqtt.packets import MQTT_3, MQTT_5
 from coterie.sim.world.scenario import (
-    Tenant,
     Action,
     Arrive,
     Clockwork,
     Depart,
     Doze,
     Fell,
+    Listen,
     Raise,
     Resident,
     Scenario,
@@ -24,9 +24,9 @@ from coterie.sim.world.scenario import (
     Snap,
     Spoil,
     Tear,
+    Tenant,
     Unlisten,
     Utter,
-    Listen,
 )
 
 STORM_S = 20.0

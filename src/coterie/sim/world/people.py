@@ -14,7 +14,7 @@ from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
 from coterie.mqtt.properties import Properties
 from coterie.mqtt.reasons import MqttError
 from coterie.sim.world.chance import Chance
-from coterie.sim.world.record import Grant, Receipt, Chronicle, Uttered
+from coterie.sim.world.record import Chronicle, Grant, Receipt, Uttered
 from coterie.sim.world.scenario import Resident
 
 EXPIRY_S = 1_000_000
@@ -73,10 +73,16 @@ class Person:
         one = self.resident
         is_new = one.version >= MQTT_5
         properties = Properties(session_expiry_s=EXPIRY_S) if is_new and one.is_lasting else Properties()
-        user = {"username": one.user, "password": b"secret of " + one.user.encode()} if one.user else {}
+        user, secret = (one.user, b"secret of " + one.user.encode()) if one.user else (None, None)
         return Connect(
-            one.name, one.version, not one.is_lasting, one.keep_alive_s, properties=properties, **user
-        )  # type: ignore[arg-type]  # fmt: skip
+            one.name,
+            one.version,
+            not one.is_lasting,
+            one.keep_alive_s,
+            username=user,
+            password=secret,
+            properties=properties,
+        )
 
     # --- what it is told to do ---
 

@@ -12,8 +12,8 @@ from coterie.errors import CoterieError
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
 from coterie.sim.world.links import DIAL_US, ClientLine, Link
-from coterie.sim.world.people import Person, ClientEnd
-from coterie.sim.world.record import Diary, Chronicle
+from coterie.sim.world.people import ClientEnd, Person
+from coterie.sim.world.record import Chronicle, Diary
 from coterie.sim.world.scenario import (
     Action,
     Arrive,
@@ -21,6 +21,7 @@ from coterie.sim.world.scenario import (
     Depart,
     Doze,
     Fell,
+    Listen,
     Raise,
     Resident,
     Scenario,
@@ -30,7 +31,6 @@ from coterie.sim.world.scenario import (
     Tear,
     Unlisten,
     Utter,
-    Listen,
 )
 from coterie.sim.world.site import SLOW, Machine, Site
 
