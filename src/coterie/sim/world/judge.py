@@ -54,7 +54,7 @@ class Judge:
         """Everything that is owed and has not come."""
         found = []
         self._record.checked["owed"] = 0
-        is_calm = not self._record.injected
+        is_calm = not self._record.injected and not self._record.choked
         for person in self._world.people:
             diary = person.diary
             for one, grant in self._owed(person, is_calm):
@@ -83,9 +83,9 @@ class Judge:
         return self._world.people[one.who].resident.home not in self._world.gone
 
     def _is_unbroken(self, person: Person, one: Uttered) -> bool:
-        """Whether both ends have been connected ever since it was said."""
+        """Whether both ends have been connected since before it was said."""
         author = self._world.people[one.who]
-        return not any(moment >= one.asked_us for end in (person, author) for moment in end.diary.losses_us)
+        return all(end.client.is_connected and end.diary.since_us <= one.asked_us for end in (person, author))
 
     def is_match(self, topic_filter: str, topic: str) -> bool:
         key = (topic_filter, topic)

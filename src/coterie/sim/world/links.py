@@ -101,6 +101,7 @@ class ClientLine:
         self.down.send(data)
         if self.down.unread_bytes > LINE_BYTES and not self._is_choked and self.is_served:
             self._is_choked = True
+            self._world.record.choked += 1
             self.up.hold("choked")
             self._later(Choked(self.number))
 

@@ -105,6 +105,8 @@ class Person:
         wire.leave(how)
 
     def wish(self, topic_filter: str, qos: int) -> None:
+        if self._wanted.get(topic_filter, qos) != qos:  # which of the two holds is not known until SUBACK
+            self.diary.end_grants(self._world.now_us, topic_filter)
         self._wanted[topic_filter] = qos
         self._unwanted.pop(topic_filter, None)
         if self.client.is_connected:
@@ -213,6 +215,7 @@ class Person:
     def _on_connected(self, event: Connected) -> None:
         record, name = self._world.record, self.resident.name
         record.checked["session"] += 1
+        self.diary.since_us = self._world.now_us
         expected = self._session if self.resident.is_lasting else NONE
         if event.session_present and expected == NONE:
             record.violate("session", f"{name} was given a session that it never had")

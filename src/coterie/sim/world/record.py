@@ -58,6 +58,7 @@ class Diary:
     def __init__(self, who: int) -> None:
         self.who = who
         self.epoch = self.connection = 0
+        self.since_us = 0  # when its last connection was accepted
         self.receipts: list[Receipt] = []
         self.grants: list[Grant] = []
         self.losses_us: list[int] = []  # when it noticed that its connection was gone
@@ -84,6 +85,7 @@ class Chronicle:
         self.injected: Counter[str] = Counter()
         self.checked: Counter[str] = Counter()
         self.failures_us: list[int] = []  # when nodes went down
+        self.choked = 0  # connections whose client did not keep up: what is QoS 0 may be given up there
         self.said: list[str] = []  # what brokers told their log, the last of it
 
     def violate(self, rule: str, text: str) -> None:

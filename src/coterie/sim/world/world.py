@@ -174,6 +174,8 @@ class World:
 
     def raise_node(self, node: int) -> None:
         """Whoever still believes in a connection with its last life learns better."""
+        if self.sites[node].broker is not None:
+            return
         self.sites[node].start()
         for ends, link in list(self.links.items()):
             if node in ends:
