@@ -52,6 +52,9 @@ COMMANDS = {
     "reload": CommandEntry("reloading:reload_command", "Have nodes read their configuration again.", NETWORK),
     "bench": CommandEntry("bench:bench_command", "Load a broker and measure it.", NETWORK),
     "simulate": CommandEntry("simulating:simulate_command", "Run a system's protocol in virtual time.", LAB),
+    "torture": CommandEntry(
+        "torturing:torture_command", "Whole brokers and clients under every kind of trouble, by seed.", LAB
+    ),
     "price": CommandEntry("pricing:price_command", "Plan with any systems on a generated workload.", LAB),
     "reproduce": CommandEntry("reproducing:reproduce_command", "Run the papers' experiments.", LAB),
     "systems": CommandEntry("catalogue:systems_command", "List the systems, or the parameters of one.", HELP),
@@ -59,7 +62,6 @@ COMMANDS = {
         "catalogue:workloads_command", "List the workload generators, or one's parameters.", HELP
     ),
     "doctor": CommandEntry("doctor:doctor_command", "Check the installation.", HELP),
-    "torture": "torturing:torture_command",
 }
 
 INTERRUPTED = 130  # the exit code of what Ctrl-C ended
