@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from coterie.api.choosing import expressed, known_fleet, running_now, with_now
+from coterie.api.limiting import Limits, limited, limits_of
 from coterie.api.logs import LATER, LEARN, Log, Report
 from coterie.errors import ConfigError, InputError
 from coterie.model import Design, Ledger, Workload
+from coterie.model.limits import DesignLimits
 from coterie.model.prices import EXAMPLE, MONTH_S, Prices, read_prices
 from coterie.model.store import load_design
 from coterie.pipeline.job import AGAINST, Outcome, least_copies_of, publish_plan, run_job
@@ -26,6 +28,7 @@ from coterie.pipeline.planning import (
     Ways,
     both_ways,
     cheapest,
+    closest,
     design_file,
     price_both,
 )
@@ -118,7 +121,8 @@ class Comparison:
     def publish(self, folder: str | Path | None = None) -> Plan:
         """The best design as the current plan in `folder`; the same from the same data is one version."""
         if self.best is None:
-            raise InputError(self.outcome.name, "no system serves everybody on the later window; nothing to publish")
+            reason = self.outcome.unmet.rstrip(".") or "no system serves everybody on the later window"
+            raise InputError(self.outcome.name, f"{reason}; nothing to publish")
         if self.designs is not None:
             if folder is None:
                 raise ConfigError("folder", None, "where to publish the plan")
@@ -183,6 +187,7 @@ def compare(
     zones: int | None = None,
     target: str | None = None,
     fleet: str | Path | None = None,
+    limits: Limits | None = None,
     seed: int = 1,
     folder: str | Path | None = None,
     progress: Report | None = None,
@@ -191,11 +196,16 @@ def compare(
 
     A log that was not split is split in the middle. In a fleet every system is planned twice: with clients where they
     are, and with clients placed by interest. `against` is what you run: mesh, star, nats, emqx, vernemq, mosquitto.
+    `limits` is what the best must keep to: {"hops_p99": 2, "survive": "node"}, see model.limits.
     """
+    kept = limits_of(limits)
     known = known_fleet(None if fleet is None else Path(fleet))
     now, wire = running_now(against)
-    candidates, now = with_now([known.around(one) for one in expressed(systems, target)], known.around(now))
-    allowed = (STAY, PLACED, OWN) if target is None else (PLACED,)
+    asked = [known.around(limited(one, kept)) for one in expressed(systems, target)]
+    candidates, now = with_now(asked, known.around(now))
+    allowed: tuple[str, ...] = (STAY, PLACED, OWN) if target is None else (PLACED,)
+    if systems and len(asked) == 1 and _places_as_told(asked[0]) and not learn.is_peers:
+        allowed = (PLACED, OWN)
     log = learn if later is None else _first_half(learn, later)
     zones = known.zones(zones, target is not None)
     log = replace(
@@ -207,8 +217,10 @@ def compare(
     )
     paid = EXAMPLE if prices is None else prices if isinstance(prices, Prices) else read_prices(Path(prices))
     if log.request is None:
-        return _InMemory(log, candidates, now, Ways(_placer(), wire, seed), allowed, progress).run(paid)
-    request = replace(log.request, windows=log.choices, seed=seed, against=now.system.name, wire=wire, allowed=allowed)
+        return _InMemory(log, candidates, now, Ways(_placer(kept), wire, seed, kept), allowed, progress).run(paid)
+    request = replace(
+        log.request, windows=log.choices, seed=seed, against=now.system.name, wire=wire, allowed=allowed, limits=kept
+    )
     home = log.home if folder is None else Path(folder)
     outcome = _on_spark(request, candidates, home, log.spark, progress)
     from coterie.pipeline.named import kept_windows
@@ -216,9 +228,14 @@ def compare(
     return Comparison(outcome, paid, lambda: kept_windows(outcome.folder, dict(outcome.facts)))
 
 
-def _placer() -> Candidate:
+def _placer(limits: DesignLimits) -> Candidate:
     system = SYSTEMS["coterie"]
-    return Candidate(system, system.parameters())
+    return limited(Candidate(system, system.parameters()), limits)
+
+
+def _places_as_told(candidate: Candidate) -> bool:
+    """One system that places, in one way that somebody asked for: that very design, not the same with nobody moved."""
+    return candidate.places and candidate.parameters != candidate.system.parameters()
 
 
 def _first_half(learn: Log, later: Log) -> Log:
@@ -232,7 +249,7 @@ def _on_spark(request: Any, candidates: list[Candidate], home: Path, master: str
 
     session: Any = LateSession(master)
     try:
-        return run_job(session, request, candidates, home, progress, _placer())
+        return run_job(session, request, candidates, home, progress, _placer(request.limits))
     finally:
         session.stop()
 
@@ -266,11 +283,14 @@ class _InMemory:
             if design is not None:
                 designs[entry.name] = design
         against = next((one for one in priced if one.system == self.now.system.name and one.placement != PLACED), None)
-        chosen = cheapest([one for one in priced if one.placement in self.allowed])
+        allowed = [one for one in priced if one.placement in self.allowed]
+        asked_for = (self.ways.limits, learn.workload.subscriber_count)
+        chosen = cheapest(allowed, *asked_for)
         facts = {**later.facts, "least_copies": least_copies_of(later.workload)}
         rolled = self._rolled(against, chosen)
         accounts = {name: dict(account) for name, account in log.accounts.items()}
-        outcome = Outcome(log.name, Path(), priced, facts, accounts, chosen, {}, against, rolled)
+        unmet = closest(allowed, *asked_for)
+        outcome = Outcome(log.name, Path(), priced, facts, accounts, chosen, {}, against, rolled, unmet)
         return Comparison(outcome, prices, lambda: (learn, later), designs)
 
     def _tell(self, what: str, share: float) -> None:

@@ -119,6 +119,18 @@ Interval = Annotated[
 LearnShare = Annotated[
     float, typer.Option("--learn-share", help="Share of the publications to learn from.", rich_help_panel=WINDOWS)
 ]
+Limit = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="What the plan must keep to; repeatable. hops_mean, hops_p99: links that a delivery crosses. ms_mean, "
+        "ms_p99: milliseconds (at hop_ms a link, zone_ms between zones: 1 and 5 unless set). links_max: links at any "
+        "broker. survive=node or survive=zone: the crash of any one cuts nobody else off. moves_per_day: share of the "
+        "clients that may be moved. What cannot be kept is said, with what can.",
+        rich_help_panel="Limits",
+    ),
+]
 
 
 def planning_command(publishes: bool, says: str) -> Callable[..., None]:
@@ -144,6 +156,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         prices: PriceFile = None,
         interval: Interval = 3600.0,
         learn_share: LearnShare = 0.5,
+        limit: Limit = None,
         seed: choices.Seed = 1,
         spark: Spark = "local[*]",
         as_json: choices.Json = False,
@@ -156,7 +169,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         with progress(log.name, as_json, LOG_STAGES) as report:
             found = compare(
                 learn, systems=systems, against=against, prices=prices, zones=zones, target=target, fleet=fleet,
-                seed=seed, progress=report,
+                limits=limit, seed=seed, progress=report,
             )  # fmt: skip
         page = found.report(unit.seconds, unit.name).write(folder / "report.html")
         published = found.publish() if publishes else None
@@ -234,6 +247,8 @@ def _show(found: Comparison, unit: Unit) -> None:
     for table in bill_tables(outcome, unit):
         out.print()
         out.print(table)
+    if outcome.unmet:
+        out.print(f"[yellow]{outcome.unmet}[/]")
     for told in lost(outcome):
         out.print(f"[yellow]{told}[/]")
     for entry in outcome.priced:

@@ -12,6 +12,7 @@ from coterie.errors import ConfigError
 MICROSECONDS = 1_000_000
 
 CONSTANT, MATRIX, DISTANCE = 0, 1, 2
+MATRIX_NODES_MAX = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,13 @@ class Latency:
         filled = np.where(np.isfinite(milliseconds), milliseconds, np.nanmedian(milliseconds))
         matrix_us = np.maximum(np.rint(filled * 1000), 1).astype(np.int64)
         return cls(MATRIX, 0, matrix_us, np.zeros((1, 2)), 0.0)
+
+    @classmethod
+    def by_zone(cls, zone_of: NDArray[np.int32] | None, hop_ms: float, zone_ms: float) -> Latency:
+        """So long from node to node, so long between zones; without zones, or with too many nodes, always the first."""
+        if zone_of is None or len(zone_of) > MATRIX_NODES_MAX:
+            return cls.constant(hop_ms)
+        return cls.matrix(np.where(zone_of[:, None] != zone_of[None, :], zone_ms, hop_ms))
 
     @classmethod
     def distance(cls, coordinates: NDArray[np.float64], milliseconds_per_unit: float, base_ms: float = 1.0) -> Latency:

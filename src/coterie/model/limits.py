@@ -39,11 +39,16 @@ class DesignLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     links_max: int = 0  # at any node
     survive: str = "none"  # the crash of any one node, or zone (and node), cuts nobody else off
     moves_per_day: float = -1.0  # share of the clients that a plan may move; plans are made once a day
+    hop_ms: float = 1.0  # what limits in milliseconds assume: from node to node,
+    zone_ms: float = 5.0  # and between zones
 
     def __post_init__(self) -> None:
         for key in STANDARDS:
             if not 0 <= getattr(self, key) < float("inf"):
                 raise ConfigError(key, getattr(self, key), "at least 0; 0 means no limit")
+        for key in ("hop_ms", "zone_ms"):
+            if not 0 <= getattr(self, key) < float("inf"):
+                raise ConfigError(key, getattr(self, key), "milliseconds, at least 0")
         if self.survive not in SURVIVE:
             raise ConfigError("survive", self.survive, f"one of {', '.join(SURVIVE)}")
         if not self.moves_per_day < float("inf"):
@@ -51,7 +56,7 @@ class DesignLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def is_empty(self) -> bool:
-        return self == DesignLimits()
+        return self == DesignLimits(hop_ms=self.hop_ms, zone_ms=self.zone_ms)
 
     def named(self) -> str:
         """As a person would set them."""
@@ -83,6 +88,11 @@ class DesignLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         told = [one.words.format(one.measure(bill)) for key, one in STANDARDS.items() if getattr(self, key)]
         if self.survive != "none":
             told.append(f"a crash of one node cuts {100 * cut_by_node:.0f} %")
+        if self.moves_per_day >= 0:
+            told.append(f"{bill.setup.moves:,.0f} clients moved")
         if self.survive == "zone":
             told.append(f"of one zone {100 * cut_by_zone:.0f} %")
         return ", ".join(told)
+
+
+NO_LIMITS = DesignLimits()

@@ -19,6 +19,7 @@ from coterie.accounting.placement_bound import least_copies
 from coterie.errors import ConfigError, InputError
 from coterie.kernels.placement.limits import limits_of
 from coterie.model import Workload
+from coterie.model.limits import NO_LIMITS, DesignLimits
 from coterie.model.store import load_workload, save_workload
 from coterie.model.wires import COTERIE
 from coterie.pipeline.deriving import derive
@@ -37,6 +38,7 @@ from coterie.pipeline.planning import (
     Ways,
     both_ways,
     cheapest,
+    closest,
     design_file,
     price_all,
 )
@@ -73,6 +75,7 @@ class Request:
     wire: str = COTERIE.name  # in whose bytes the bills are
     allowed: tuple[str, ...] = (STAY, PLACED, OWN)  # what may become of clients in the plan that is chosen
     is_crowd: bool | None = None  # clients stay tables; None: where there are too many rows for one machine
+    limits: DesignLimits = NO_LIMITS  # what it must keep to
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Outcome:
     seconds: dict[str, float]
     against: Priced | None = None  # what the user runs now
     rolled: Rolled = NOT_ROLLED  # what the chosen design saves over several windows
+    unmet: str = ""  # which limits nothing keeps to, and what comes closest
 
 
 def run_job(
@@ -123,7 +127,9 @@ def run_job(
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
     priced = [msgspec.convert(entry, Priced) for entry in done["designs"].facts["priced"]]
     against = next((one for one in priced if one.system == request.against and one.placement != PLACED), None)
-    chosen = cheapest([one for one in priced if one.placement in request.allowed])
+    allowed = [one for one in priced if one.placement in request.allowed]
+    clients = int(done["workloads"].facts["clients"])
+    chosen = cheapest(allowed, request.limits, clients)
     facts = done["workloads"].facts | {"least_copies": done["designs"].facts["least_copies"]}
     write_ledgers(priced, against, out / LEDGERS)
     if placer is not None and against is not None and chosen is not None:
@@ -141,6 +147,7 @@ def run_job(
         {name: step.seconds for name, step in done.items()},
         against,
         msgspec.convert(done["rolling"].facts["rolled"], Rolled) if "rolling" in done else NOT_ROLLED,
+        closest(allowed, request.limits, clients),
     )
 
 
@@ -171,7 +178,8 @@ def _asked(candidates: Sequence[Candidate], entry: Priced) -> Candidate:
 def publish_plan(outcome: Outcome, store: PlanStore, told: Sequence[str] = ()) -> int:
     """Publish the cheapest design, with its bill and what is to be said of it; the same one from the same data once."""
     if outcome.chosen is None:
-        raise InputError(str(outcome.folder), "no system serves everybody on the later window; nothing to publish")
+        reason = outcome.unmet or "no system serves everybody on the later window"
+        raise InputError(str(outcome.folder), f"{reason.rstrip('.')}; nothing to publish")
     chosen = outcome.chosen
     done = outcome.folder / "work"
     designs, workloads = only(done / "designs"), only(done / "workloads")
@@ -290,7 +298,7 @@ def _workloads(spark: SparkSession, request: Request) -> Run:
 
 def _designs(spark: SparkSession, request: Request, candidates: Sequence[Candidate], placer: Candidate | None) -> Run:
     def run(out: Path, inputs: Mapping[str, Path]) -> Facts:
-        ways = Ways(placer, request.wire, request.seed)
+        ways = Ways(placer, request.wire, request.seed, request.limits)
         asked = list(candidates)
         if placer is not None:
             asked = both_ways(candidates, not load_workload(inputs["workloads"] / LEARN).is_peer_network)
@@ -328,7 +336,8 @@ def _rolling(spark: SparkSession, request: Request, pair: tuple[Candidate, Candi
 
 def described(candidates: Sequence[Candidate], request: Request) -> Facts:
     systems = {entry.system.name: msgspec.to_builtins(entry.parameters) for entry in candidates}
-    return {"systems": systems, "seed": request.seed, "coterie": coterie.__version__, "wire": request.wire}
+    told = {"systems": systems, "seed": request.seed, "coterie": coterie.__version__, "wire": request.wire}
+    return told if request.limits == NO_LIMITS else told | {"limits": msgspec.to_builtins(request.limits)}
 
 
 def _files_of(request: Request) -> tuple[Path, ...]:

@@ -17,9 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.accounting.bounds import lower_bounds
+from coterie.accounting.burden import burden
 from coterie.accounting.price import price
+from coterie.accounting.sturdiness import Sturdiness, sturdiness
 from coterie.errors import CoterieError
 from coterie.model import Design, Ledger, Workload
+from coterie.model.latency import Latency
+from coterie.model.limits import NO_LIMITS, DesignLimits
 from coterie.model.relation import Index
 from coterie.model.store import load_workload, save_design
 from coterie.model.wires import COTERIE, wire_named
@@ -50,6 +54,8 @@ class Priced(msgspec.Struct, frozen=True):
     plan_s: float = 0.0
     price_s: float = 0.0
     problem: str = ""
+    cut_by_node: float = 0.0  # see accounting.sturdiness; where a limit asks for it
+    cut_by_zone: float = 0.0
 
     @property
     def name(self) -> str:
@@ -78,6 +84,7 @@ class Ways:
     placer: Candidate | None = None
     wire: str = COTERIE.name
     seed: int = 1
+    limits: DesignLimits = NO_LIMITS
 
 
 class Keeper(Protocol):
@@ -244,9 +251,11 @@ def price_both(
         began = time.process_time()
         design = system.plan(learn, parameters, seed, order, node_of)
         planned = time.process_time()
-        first = price(design, learn, wire=wire)
+        latency = _latency(learn, ways.limits)
+        first = price(design, learn, latency, wire)
         adopted = system.adopt(design, later, parameters, seed)
-        second = price(adopted, later, wire=wire)
+        second = price(adopted, later, latency, wire)
+        cut = Sturdiness() if ways.limits.survive == "none" else sturdiness(adopted, later)
     except CoterieError as error:
         return failed(str(error))
     except Exception as error:  # a defect of one system must not take the others with it
@@ -261,8 +270,17 @@ def price_both(
         lower_bounds(later, adopted.placement.node_of, wire, design.upkeep),
         planned - began,
         finished - planned,
+        cut_by_node=cut.node,
+        cut_by_zone=cut.zone,
     )
     return priced, design
+
+
+def _latency(workload: Workload, limits: DesignLimits) -> Latency | None:
+    """As limits in milliseconds assume it, where there are any."""
+    if not limits.ms_mean and not limits.ms_p99:
+        return None
+    return Latency.by_zone(workload.zone_of, limits.hop_ms, limits.zone_ms)
 
 
 def _loaded(path: Path | None) -> Index | None:
@@ -274,7 +292,34 @@ def is_whole(bill: Ledger) -> bool:
     return bill.loss.lost <= 1e-9 * bill.loss.owed
 
 
-def cheapest(priced: Sequence[Priced], column: str = "volume.total") -> Priced | None:
-    """The lowest bill on the later window (in bytes) among those that serve everybody; ties go to the first."""
+def cheapest(
+    priced: Sequence[Priced], limits: DesignLimits = NO_LIMITS, clients: int = 0, column: str = ""
+) -> Priced | None:
+    """The lowest bill on the later window among those that serve everybody and keep to the limits.
+
+    In bytes (see `burden`), unless a column says otherwise; ties go to the first.
+    """
+    bills = {
+        at: entry.later
+        for at, entry in enumerate(priced)
+        if entry.later is not None
+        and is_whole(entry.later)
+        and not limits.broken(entry.later, entry.cut_by_node, entry.cut_by_zone, clients)
+    }
+    best = min(bills, key=lambda at: bills[at].columns()[column] if column else burden(bills[at]), default=None)
+    return None if best is None else priced[best]
+
+
+def closest(priced: Sequence[Priced], limits: DesignLimits, clients: int) -> str:
+    """In a sentence: that nothing keeps to the limits, and what comes closest; "" if something does."""
     whole = [entry for entry in priced if entry.later is not None and is_whole(entry.later)]
-    return min(whole, key=lambda entry: entry.later.columns()[column], default=None)  # type: ignore[union-attr]
+    if not whole or limits.is_empty or cheapest(priced, limits, clients) is not None:
+        return ""
+    told = []
+    for entry in whole:
+        assert entry.later is not None
+        cut = (entry.cut_by_node, entry.cut_by_zone)
+        missed = limits.broken(entry.later, *cut, clients)
+        rank = (len(missed), limits.excess(entry.later, *cut), burden(entry.later))
+        told.append((rank, f"{entry.name} has {limits.achieved(entry.later, *cut)}, and misses {' and '.join(missed)}"))
+    return f"Nothing keeps to {limits.named()}. The closest: {min(told)[1]}."

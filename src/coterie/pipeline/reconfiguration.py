@@ -155,7 +155,7 @@ class Reconfigurer:
             if facts["cost_now"] <= facts["threshold"]:
                 reason = "the current plan costs too little to look for another"
                 return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)
-        best = cheapest(self._planned(expected), "overall")
+        best = cheapest(self._planned(expected), column="overall")
         if best is None or best.later is None:
             reason = "no system can serve everybody"
             return Decision(**sizes, is_published=False, reason=reason, plan=version, **facts)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import msgspec
-import numpy as np
 
 from coterie.accounting.burden import burden
 from coterie.accounting.price import price
@@ -27,7 +26,6 @@ from coterie.systems.coterie.parameters import AUTO, LEAN, SPARSE, CoterieParame
 
 COVERAGES = (0, 2, 3)  # of lean links: what connects; twice, which mostly leaves no cut; and once more
 WORTH = 0.005  # a difference below that is none: the shorter way is taken, and lean links are not looked for
-MATRIX_NODES_MAX = 2048
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +51,6 @@ class Point:
 
     def broken(self, clients: int) -> list[str]:
         return self.parameters.limits.broken(self.bill, self.sturdy.node, self.sturdy.zone, clients)
-
-
-def latency_of(workload: Workload, parameters: CoterieParameters) -> Latency:
-    """So many milliseconds a link, more between zones."""
-    zone_of = workload.zone_of
-    if zone_of is None or len(zone_of) > MATRIX_NODES_MAX:
-        return Latency.constant(parameters.hop_ms)
-    apart = zone_of[:, None] != zone_of[None, :]
-    return Latency.matrix(np.where(apart, parameters.zone_ms, parameters.hop_ms))
 
 
 @dataclass(frozen=True)
@@ -118,7 +107,8 @@ class Chooser:
         if settled.survive != "none" and kind not in KINDS:  # one tree has ends, where its coordinator cuts nothing
             settled = msgspec.structs.replace(settled, algorithm="single")
         design = self.stages.made(self.system, self.workload, settled, self.seed, self.placement.node_of)
-        bill = price(design, self.workload, latency_of(self.workload, settled))
+        latency = Latency.by_zone(self.workload.zone_of, settled.hop_ms, settled.zone_ms)
+        bill = price(design, self.workload, latency)
         sturdy = Sturdiness() if settled.limits.survive == "none" else sturdiness(design, self.workload)
         return Point(settled, design, bill, sturdy)
 

@@ -37,7 +37,7 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
             raise ConfigError("placement", self.placement, f"one of {', '.join(PLACEMENTS)}")
         if self.links not in (AUTO, *LINKS):
             raise ConfigError("links", self.links, f"one of {', '.join((AUTO, *LINKS))}")
-        for key in ("imbalance", "message_imbalance", "coverage", "hop_ms", "zone_ms"):
+        for key in ("imbalance", "message_imbalance", "coverage"):
             if not 0 <= getattr(self, key) < float("inf"):
                 raise ConfigError(key, getattr(self, key), "at least 0")
         if not 1 <= self.across < float("inf"):
