@@ -18,6 +18,7 @@ from coterie.model import Design, Ledger, Workload
 from coterie.model.limits import DesignLimits
 from coterie.model.prices import EXAMPLE, MONTH_S, Prices, read_prices
 from coterie.model.store import load_design
+from coterie.model.wires import COTERIE
 from coterie.pipeline.job import AGAINST, Outcome, least_copies_of, publish_plan, run_job
 from coterie.pipeline.planning import (
     OWN,
@@ -51,6 +52,8 @@ class Comparison:
     prices: Prices
     windows: Callable[[], tuple[NamedWorkload, NamedWorkload]]
     designs: Mapping[str, Design] | None = None  # None: in files below `outcome.folder`
+    seed: int = 1
+    wire: str = COTERIE.name  # in whose bytes the bills are
 
     @property
     def best(self) -> Priced | None:
@@ -108,9 +111,10 @@ class Comparison:
             told=tuple(self.sentences) if entry is self.best else (),
             because=f"fewest bytes between brokers on the later window, of {len(self.outcome.priced)} designs",
         )
-        return Plan.of(self._design(entry), self.windows()[0], facts)
+        return Plan.of(self.design(entry), self.windows()[0], facts)
 
-    def _design(self, entry: Priced) -> Design:
+    def design(self, entry: Priced) -> Design:
+        """Of one row."""
         if self.designs is not None:
             return self.designs[entry.name]
         from coterie.pipeline.job import only
@@ -204,7 +208,9 @@ def compare(
     asked = [known.around(limited(one, kept)) for one in expressed(systems, target)]
     candidates, now = with_now(asked, known.around(now))
     allowed: tuple[str, ...] = (STAY, PLACED, OWN) if target is None else (PLACED,)
-    if systems and len(asked) == 1 and _places_as_told(asked[0]) and not learn.is_peers:
+    is_told = bool(systems) and len(asked) == 1 and _places_as_told(asked[0])
+    only = asked[0].system.name if is_told else ""
+    if is_told and not learn.is_peers:
         allowed = (PLACED, OWN)
     log = learn if later is None else _first_half(learn, later)
     zones = known.zones(zones, target is not None)
@@ -217,15 +223,22 @@ def compare(
     )
     paid = EXAMPLE if prices is None else prices if isinstance(prices, Prices) else read_prices(Path(prices))
     if log.request is None:
-        return _InMemory(log, candidates, now, Ways(_placer(kept), wire, seed, kept), allowed, progress).run(paid)
+        return _InMemory(log, candidates, now, Ways(_placer(kept), wire, seed, kept), allowed, only, progress).run(paid)
     request = replace(
-        log.request, windows=log.choices, seed=seed, against=now.system.name, wire=wire, allowed=allowed, limits=kept
+        log.request,
+        windows=log.choices,
+        seed=seed,
+        against=now.system.name,
+        wire=wire,
+        allowed=allowed,
+        limits=kept,
+        only=only,
     )
     home = log.home if folder is None else Path(folder)
     outcome = _on_spark(request, candidates, home, log.spark, progress)
     from coterie.pipeline.named import kept_windows
 
-    return Comparison(outcome, paid, lambda: kept_windows(outcome.folder, dict(outcome.facts)))
+    return Comparison(outcome, paid, lambda: kept_windows(outcome.folder, dict(outcome.facts)), None, seed, wire)
 
 
 def _placer(limits: DesignLimits) -> Candidate:
@@ -263,6 +276,7 @@ class _InMemory:
     now: Candidate
     ways: Ways
     allowed: tuple[str, ...]
+    only: str
     progress: Report | None
 
     def run(self, prices: Prices) -> Comparison:
@@ -283,7 +297,7 @@ class _InMemory:
             if design is not None:
                 designs[entry.name] = design
         against = next((one for one in priced if one.system == self.now.system.name and one.placement != PLACED), None)
-        allowed = [one for one in priced if one.placement in self.allowed]
+        allowed = [one for one in priced if one.placement in self.allowed and self.only in ("", one.system)]
         asked_for = (self.ways.limits, learn.workload.subscriber_count)
         chosen = cheapest(allowed, *asked_for)
         facts = {**later.facts, "least_copies": least_copies_of(later.workload)}
@@ -291,7 +305,7 @@ class _InMemory:
         accounts = {name: dict(account) for name, account in log.accounts.items()}
         unmet = closest(allowed, *asked_for)
         outcome = Outcome(log.name, Path(), priced, facts, accounts, chosen, {}, against, rolled, unmet)
-        return Comparison(outcome, prices, lambda: (learn, later), designs)
+        return Comparison(outcome, prices, lambda: (learn, later), designs, self.ways.seed, self.ways.wire)
 
     def _tell(self, what: str, share: float) -> None:
         if self.progress is not None:

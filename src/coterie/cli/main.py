@@ -34,6 +34,9 @@ COMMANDS = {
         "planning:compare_command", "What would I save? All systems on a log, side by side.", PLANNING
     ),
     "plan": CommandEntry("planning:plan_command", "Compare, and publish the cheapest design as a plan.", PLANNING),
+    "frontier": CommandEntry(
+        "frontier:frontier_command", "What can be had for what: cost against hops, crashes and moves.", PLANNING
+    ),
     "backtest": CommandEntry(
         "backtesting:backtest_command", "Run through a log window by window, moves included.", PLANNING
     ),

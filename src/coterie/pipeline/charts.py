@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -90,6 +90,30 @@ def lines(
         axes.set_title(title)
         if len(series) > 1:
             axes.legend(frameon=False, fontsize=8.5)
+        return _svg(figure)
+
+
+def scatter(
+    title: str,
+    groups: Mapping[str, Sequence[tuple[float, float, str]]],
+    x_label: str,
+    y_label: str,
+    named: Container[str] = (),
+) -> str:
+    """Dots of (x, y, name) in groups; the names of some stand beside them."""
+    with _drawing(8.2, 4.6) as (figure, axes):
+        for index, (group, dots) in enumerate(groups.items()):
+            colour = COLOURS[index % len(COLOURS)]
+            axes.scatter([x for x, _, _ in dots], [y for _, y, _ in dots], s=34, color=colour, label=group, alpha=0.85)
+            for x, y, name in dots:
+                if name in named:
+                    axes.annotate(name, (x, y), xytext=(4, 3), textcoords="offset points", fontsize=6.5, color=INK)
+        axes.set_ylim(bottom=0.0)
+        axes.set_xlabel(x_label)
+        axes.set_ylabel(y_label)
+        axes.set_title(title)
+        _thousands(axes, "x")
+        figure.legend(frameon=False, loc="outside lower left", ncols=2, fontsize=8.5)
         return _svg(figure)
 
 

@@ -76,6 +76,7 @@ class Request:
     allowed: tuple[str, ...] = (STAY, PLACED, OWN)  # what may become of clients in the plan that is chosen
     is_crowd: bool | None = None  # clients stay tables; None: where there are too many rows for one machine
     limits: DesignLimits = NO_LIMITS  # what it must keep to
+    only: str = ""  # the system it must be of; "": any
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,7 @@ def run_job(
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
     priced = [msgspec.convert(entry, Priced) for entry in done["designs"].facts["priced"]]
     against = next((one for one in priced if one.system == request.against and one.placement != PLACED), None)
-    allowed = [one for one in priced if one.placement in request.allowed]
+    allowed = [one for one in priced if one.placement in request.allowed and request.only in ("", one.system)]
     clients = int(done["workloads"].facts["clients"])
     chosen = cheapest(allowed, request.limits, clients)
     facts = done["workloads"].facts | {"least_copies": done["designs"].facts["least_copies"]}
