@@ -1,0 +1,117 @@
+"""What the matrix runs: a paper's system and `coterie` on that paper's workload, held to what the paper guarantees.
+
+Both are planned on the same workload and priced by the same accountant. Peers are their own nodes and stay; clients of
+brokers may be placed, and both systems' balance is in the row; a given network stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import csr_matrix
+
+from coterie.accounting.price import price
+from coterie.lab.experiment import Point
+from coterie.model import Design, Ledger, Relation, Workload
+from coterie.systems import system_named
+from coterie.systems.spidercast import measures
+from coterie.workloads import make_workload
+
+Values = dict[str, float]
+Setting = float | int | str | bool
+OWN_KEYS = ("row",)
+PATHS_MAX = 2e9  # steps of exact shortest paths inside all topics
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """Whose workload and metric, the paper's system as the paper sets it, and what `coterie` is held to."""
+
+    system: str
+    metric: str
+    unit: str
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+    held_to: Mapping[str, Setting] = field(default_factory=dict)
+
+
+ROWS = {
+    "spidercast": MatrixRow("spidercast", "degree", "links per node", {"k_greedy": 3, "k_random": 0}, {"coverage": 3}),
+    "tamara": MatrixRow("tamara", "overall", "messages per second"),
+    "magnet": MatrixRow("magnet", "unwanted", "unwanted copies per second"),
+    "dynatops": MatrixRow("dynatops", "messages", "copies per event"),
+    "content": MatrixRow("content", "link_cost", "cost of links used per second", {}, {"placement": "given"}),
+}
+
+
+def workload_of(point: Point, seed: int) -> Workload:
+    settings = {key: value for key, value in point.items() if key not in (*OWN_KEYS, "workload")}
+    if str(point.get("network", "")).startswith("flat-"):
+        settings |= {"network": "flat", "degree": str(point["network"]).partition("-")[2]}
+    return make_workload(str(point["workload"]), settings, seed)
+
+
+def run_row(point: Point, seed: int) -> Mapping[str, float]:
+    """Both systems' columns, theirs with `their_` before the name, ours with `our_`."""
+    row, workload = ROWS[str(point["row"])], workload_of(point, seed)
+    values: Values = {}
+    for whose, name, settings in (("their", row.system, row.settings), ("our", "coterie", row.held_to)):
+        system = system_named(name)
+        design = system.plan(workload, system.configure(dict(settings)), seed)
+        values |= {f"{whose}_{key}": value for key, value in columns(design, workload).items()}
+    return values | {"metric_ratio": values[f"our_{row.metric}"] / max(values[f"their_{row.metric}"], 1e-12)}
+
+
+def columns(design: Design, workload: Workload) -> Values:
+    """The metrics of all five papers, and what each of them is paid with."""
+    bill = price(design, workload)
+    events = float(workload.publications.rate.sum())
+    interests, links = workload.node_interests(design.placement.node_of), design.overlay.undirected
+    flows = bill.dissemination
+    return {
+        "overall": bill.overall,
+        "unwanted": flows.relayed + flows.filtered,
+        "messages": flows.copies / max(events, 1e-12),
+        "link_cost": flows.link_cost,
+        "degree": bill.state.degree.mean,
+        "degree_max": bill.state.degree.max,
+        "hops": bill.delay.hops.mean,
+        "hops_max": bill.delay.hops.max,
+        "moves": bill.setup.moves,
+        **balance(bill),
+        **sturdiness(links, interests),
+    }
+
+
+def balance(bill: Ledger) -> Values:
+    load = bill.load
+    clients = load.clients.max / load.clients.mean if load.clients.mean else 0.0
+    return {"clients_max": clients, "hottest": load.hottest}
+
+
+def sturdiness(links: Relation, interests: Relation) -> Values:
+    """Topics in pieces among their own members, members whose crash alone cuts one, and neighbours per interest.
+
+    The diameter is the longest way inside a topic, where that is affordable and topics are connected.
+    """
+    pieces = float(measures.connectivity(links, interests).partitioned_count)
+    values = {"partitioned": pieces, "redundancy": redundancy(links, interests)}
+    by_topic = interests.transposed
+    if not pieces and float((by_topic.lengths.astype(np.float64) ** 2).sum()) * links.lengths.mean() <= PATHS_MAX:
+        values["diameter"] = float(measures.topic_diameter(links, interests))
+        values["cut_vertices"] = float(measures.cut_vertices(links, interests).sum())
+    return values
+
+
+def redundancy(links: Relation, interests: Relation) -> float:
+    """How many neighbours that want it too a node has for one of its topics, on average."""
+    if not interests.pair_count:
+        return 0.0
+    wanted, near = _matrix(interests), _matrix(links)
+    return float((near @ wanted).multiply(wanted).sum() / interests.pair_count)
+
+
+def _matrix(relation: Relation) -> csr_matrix:
+    ones = np.ones(relation.pair_count, np.float32)
+    return csr_matrix((ones, relation.columns, relation.indptr), shape=(relation.row_count, relation.column_count))
