@@ -226,7 +226,7 @@ def meanings_of(parameters: type) -> dict[str, str]:
                 source = inspect.getsource(owner)
             except OSError:
                 continue
-            found |= comments_in(inspect.cleandoc("if True:\n" + source) if source[0].isspace() else source)
+            found |= {name: said for name, said in comments_in(source).items() if said}
     return found
 
 

@@ -51,8 +51,8 @@ class HomesParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fiel
     """How a plan chooses homes, and how often links are kept alive."""
 
     at: str = "interest"  # where most of the topic's subscribers are, or "hash"
-    link_heartbeat_s: float = HEARTBEAT_S
-    seen_capacity: int = 4096
+    link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
+    seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 
     def __post_init__(self) -> None:
         if self.at not in WHERE:

@@ -29,8 +29,8 @@ from coterie.trace import Traffic
 class MeshParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often links are kept alive."""
 
-    link_heartbeat_s: float = HEARTBEAT_S
-    seen_capacity: int = 4096
+    link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
+    seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 
     def __post_init__(self) -> None:
         check_period("link_heartbeat_s", self.link_heartbeat_s)

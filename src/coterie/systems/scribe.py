@@ -32,9 +32,9 @@ class ScribeParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fie
 
     digit_bits: int = DIGIT_BITS  # b, Pastry section 2.1
     leaves: int = LEAVES  # |L|, Pastry section 2.1
-    tree_heartbeat_s: float = HEARTBEAT_S
-    link_heartbeat_s: float = HEARTBEAT_S
-    seen_capacity: int = 4096
+    tree_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a tree edge
+    link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
+    seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 
     def __post_init__(self) -> None:
         if self.digit_bits not in (1, 2, 4, 8):

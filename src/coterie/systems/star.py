@@ -35,10 +35,10 @@ AT_CENTER = 1  # the hub's position; everybody else's is 0
 class StarParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which node is the hub (-1: the one that makes the fewest copies), what it passes on, how links are kept alive."""
 
-    hub: int = 0
+    hub: int = 0  # the node in the middle; -1: the one that makes the fewest copies
     crossing: str = "all"  # or "wanted"
-    link_heartbeat_s: float = HEARTBEAT_S
-    seen_capacity: int = 4096
+    link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
+    seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 
     def __post_init__(self) -> None:
         if self.hub < FEWEST_COPIES:

@@ -50,7 +50,7 @@ class Keywords(OnNetwork, frozen=True, kw_only=True):
     """Keywords, documents and how local interest is. The defaults are the data-set Localized1."""
 
     topics: int = 10_000  # |D|, documents: each is a topic of the workload
-    keywords: int = 1000
+    keywords: int = 1000  # different ones that documents and filters are made of
     locality: float = 2.0  # x: part of the network, in percent, around a keyword's root: 2, 15 or 100
     subscribers_per_keyword: int = 10  # nodes drawn from that neighbourhood, at most
     keywords_per_document: int = 3  # the text does not say; "about 5 documents per keyword" cannot be

@@ -55,8 +55,8 @@ class Location(WorkloadParameters, frozen=True, kw_only=True):
     cell_degrees: float = 1.0  # side of a cell
     duration_s: float = 92 * DAY_S  # of a trace counted from its first check-in; 0: all of it
     # Synthetic movement: a grid of cells, homes drawn by Zipf, stays log-normal, returns or jumps.
-    rows: int = 20
-    columns: int = 60
+    rows: int = 20  # of the grid of cells
+    columns: int = 60  # of the grid of cells
     city_exponent: float = 1.0  # Zipf of how many people live in a cell
     stay_median_s: float = DAY_S  # half of the stays are shorter than a day (Figure 5b)
     stay_spread: float = 1.52  # sigma of log(stay): a tenth is longer than a week (Figure 5b)

@@ -40,8 +40,8 @@ class WorkloadParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 class Sized(WorkloadParameters, frozen=True, kw_only=True):
     """The sizes of a synthetic workload."""
 
-    nodes: int = 1000
-    topics: int = 100
+    nodes: int = 1000  # how many nodes
+    topics: int = 100  # how many topics
     subscribers: int = 0  # 0: a peer network, every node is one subscriber; else they sit at nodes drawn evenly
 
     def __post_init__(self) -> None:

@@ -35,7 +35,7 @@ class Recorded(WorkloadParameters, frozen=True, kw_only=True):
     rate_models: ClassVar[tuple[str, ...]] = ("measured", *RATE_MODELS)
 
     rates: str = "measured"  # events of a topic in the trace per interval, or one of RATE_MODELS
-    interval_s: float = DAY_S
+    interval_s: float = DAY_S  # rates are events per so many seconds
     nodes: int = 0  # brokers, people at nodes drawn evenly; 0: everybody is a node
     topics: int = 0  # 0: all
     subscribers: int = 0  # people, drawn evenly from the trace; 0: all
@@ -56,7 +56,7 @@ class Wiki(Recorded, frozen=True, kw_only=True):
 class Wiki24h(Recorded, frozen=True, kw_only=True):
     """Edits of one day in 51 languages."""
 
-    is_with_robots: bool = True
+    is_with_robots: bool = True  # whether edits by robots count
 
 
 class Citeulike(Recorded, frozen=True, kw_only=True):

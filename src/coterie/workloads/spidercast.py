@@ -91,7 +91,7 @@ class Churn(Popular, frozen=True, kw_only=True):
     nodes: int = 1250
     mean_life_s: float = 100.0  # lambda, mean time connected (100 to 500 s)
     mean_pause_s: float = 0.0  # mean time away; 0 is lambda / 4
-    duration_s: float = 1000.0
+    duration_s: float = 1000.0  # of the story
     crash_share: float = 0.0  # of the departures, those without a good-bye
     is_renewed: bool = True  # whether a node comes back with another interest
 

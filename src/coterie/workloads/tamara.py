@@ -36,8 +36,8 @@ READINGS = {"tables": (0.8, 0.89, 7.5), "text": (1.0, 1.0, 1.0)}
 class Tamara(Sized, frozen=True, kw_only=True):
     """Users and topics of section 5.2."""
 
-    nodes: int = 3000
-    topics: int = 120
+    nodes: int = 3000  # how many users
+    topics: int = 120  # how many topics
     subscriptions: float = 0.0  # topics per user on average; 0: as the reading has it (26.7 or 25)
     rates: str = "average"  # freq(t), Table 1
     frequency_spread: str = "uniform"  # inside a bin of Table 1: uniform (Scribe's DC comes out) or log-uniform

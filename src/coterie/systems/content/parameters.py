@@ -17,9 +17,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
 
     unit: str = "keyword"  # what is grouped: all subscriptions to a keyword (or topic), or all of a node
     algorithm: str = "overlap"  # MULT is overlap (Algorithm 3), MULT2 is cost (Algorithm 2); SINGLE and SPT likewise
-    shape: str = (
-        "best"  # of a tree: low-stretch (Algorithm 1), shortest paths from the busiest node, the better of both
-    )
+    shape: str = "best"  # of a tree: low-stretch (Algorithm 1), shortest (from the busiest node), the better of both
     learn_from: str = "auto"  # documents where the workload has content, else interest: every topic once
     sampling: float = 0.03  # p, the share of documents the coordinator sees (section VI; Figure 4)
     prior: float = 0.1  # weight of an assumed document per keyword, so that unsampled ones get trees; the paper: 0
@@ -35,7 +33,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
     coordinator: int = 0  # the node that coordinates
     degree: int = 8  # of the random broker network that is made where none is given
     link_heartbeat_s: float = HEARTBEAT_S  # in each direction of a link
-    seen_capacity: int = 4096
+    seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 
     def __post_init__(self) -> None:
         for key, allowed in (

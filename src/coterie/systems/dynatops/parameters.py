@@ -24,10 +24,10 @@ class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_f
     delay_weight: float = 1.0  # w_d, eq. 5
     near: int = 4  # neighbours kept on each side of the ring
     coordinator: int = 0  # the node that is the reconfiguration manager, section 3.1
-    tree_heartbeat_s: float = HEARTBEAT_S
-    link_heartbeat_s: float = HEARTBEAT_S
+    tree_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a tree edge
+    link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
     retry_s: float = 3.0  # how long a request waits for its answer before it is made again
-    seen_capacity: int = 4096
+    seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
     reliable: bool = True  # ours: events are acknowledged, kept and offered again (systems/reliable_events.py)
     retention_s: float = 600.0  # how long a broker keeps an event for others: longer than a tree needs to be repaired
     kept_capacity: int = 2048  # and how many at most; fewer than it remembers having seen

@@ -16,8 +16,8 @@ class RingParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
     median_samples: int = 0  # random walks per median (section 2.2, step a); 0: exact medians
     choices: int = 1  # candidates per long link, of which one is kept (section 2.2, power of two choices)
     tree_heartbeat_s: float = HEARTBEAT_S  # section 3.3
-    link_heartbeat_s: float = HEARTBEAT_S
-    seen_capacity: int = 4096
+    link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
+    seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 
     def __post_init__(self) -> None:
         for key in ("tree_heartbeat_s", "link_heartbeat_s"):

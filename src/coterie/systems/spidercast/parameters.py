@@ -32,7 +32,7 @@ class SpiderCastParameters(Parameters, frozen=True, kw_only=True, forbid_unknown
     link_heartbeat_s: float = HEARTBEAT_S  # on every link, section 2.3
     beacon_s: float = 20.0  # how often a topic's lowest member shows itself to find partitions; 0: never
     is_planned: bool = True  # the slice's neighbours are links to make; else only contacts, and links are learned
-    seen_capacity: int = 4096
+    seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 
     def __post_init__(self) -> None:
         for key, allowed in (("links", LINKS), ("ties", TIES), ("disconnects", DISCONNECTS)):
