@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import io
 import re
-import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 
 def cell(text: object) -> str:
@@ -44,13 +40,9 @@ def commands() -> str:
 
 
 def all_commands() -> Iterator[tuple[str, Any]]:
-    import typer
-
     main = import_module("coterie.cli.main")
-    if not main.app.registered_commands:
-        main.load_commands(())
-    group: Any = typer.main.get_command(main.app)
-    yield from group.commands.items()
+    for name in main.COMMANDS:
+        yield name, main.load_command(name)
 
 
 def one_command(name: str, command: Any) -> str:
@@ -69,7 +61,7 @@ def one_command(name: str, command: Any) -> str:
 def said(help_text: str) -> str:
     """The help's paragraphs; the one with examples as code, a command a line."""
     parts = []
-    for paragraph in plain(help_text).replace("\b", "").split("\n\n"):
+    for paragraph in plain(help_text.replace("\b", "").replace("\\[", "[")).split("\n\n"):
         found = examples_in(paragraph)
         parts.append("```sh\n" + "\n".join(found) + "\n```" if found else cell(paragraph))
     return "\n\n".join(part for part in parts if part)
@@ -77,10 +69,10 @@ def said(help_text: str) -> str:
 
 def examples_in(paragraph: str) -> list[str]:
     """The commands of a paragraph `Example: coterie ...`: a line each, or each in quotes."""
-    match = re.match(r"\s*Examples?:", paragraph)
+    match = re.match(r"[\s\b]*Examples?:", paragraph)
     if match is None:
         return []
-    text = paragraph[match.end() :].strip()
+    text = paragraph[match.end() :].replace("\\[", "[").strip()
     quoted = re.findall(r"'(coterie[^']*)'", text)
     return quoted or [line.strip() for line in re.split(r"\n|; then ", text) if line.strip().startswith("coterie")]
 
@@ -105,54 +97,67 @@ def kind_of(option: Any) -> str:
 
 
 def python() -> str:
-    """`coterie`'s public names with their signatures and docstrings."""
+    """`coterie`'s public names with their signatures and docstrings: what can be called first, then what one gets."""
     package = import_module("coterie")
-    names = [name for name in getattr(package, "__all__", ()) if not name.startswith("_")]
-    if not names:
-        return "# Python\n\nThere is no public interface yet beside the command.\n"
-    parts = ["# Python", "```python\nimport coterie as ct\n```", inspect.cleandoc(package.__doc__ or "")]
-    parts += [public_name(name, getattr(package, name)) for name in names]
-    return "\n\n".join(parts) + "\n"
+    values = {name: getattr(package, name) for name in package.__all__}
+    functions = {name: value for name, value in values.items() if inspect.isfunction(value)}
+    errors = {name: value for name, value in values.items() if is_error(value)}
+    classes = {name: value for name, value in values.items() if name not in functions and name not in errors}
+    parts = ["# Python", docstring(package)]
+    parts += [
+        f"## {name}\n\n```python\n{signature(name, one)}\n```\n\n{docstring(one)}" for name, one in functions.items()
+    ]
+    parts += [one_class(name, one) for name, one in classes.items()]
+    rows: list[list[object]] = [[f"`{name}`", one.exit_code, docstring(one)] for name, one in errors.items()]
+    parts += ["## Errors", table(["error", "exit code", "meaning"], rows)]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def public_name(name: str, value: Any) -> str:
-    if inspect.ismodule(value):
-        return f"## {name}\n\n{docstring(value)}"
-    if not callable(value):
-        return f"## {name}\n\n```python\n{name} = {value!r}\n```"
-    parts = [f"## {name}", f"```python\n{signature(name, value)}\n```", docstring(value)]
-    if inspect.isclass(value) and not issubclass(value, BaseException):
-        parts += [method(name, key, one) for key, one in vars(value).items() if is_shown(key, one)]
+def is_error(value: Any) -> bool:
+    return inspect.isclass(value) and issubclass(value, Exception)
+
+
+def one_class(name: str, value: Any) -> str:
+    """What it is and what it can do; members without a word said about them are not for everybody."""
+    parts = [f"## {name}", docstring(value)]
+    for key, one in vars(value).items():
+        function = getattr(one, "__func__", one)
+        if key.startswith("_") or not getattr(one, "__doc__", None):
+            continue
+        if isinstance(one, property | cached_property):
+            parts.append(f"### {name}.{key}\n\n{docstring(one)}")
+        elif inspect.isfunction(function):
+            parts.append(f"### {name}.{key}\n\n```python\n{signature(key, function)}\n```\n\n{docstring(function)}")
     return "\n\n".join(part for part in parts if part)
 
 
-def is_shown(name: str, value: Any) -> bool:
-    if name.startswith("_"):
-        return False
-    return isinstance(value, property | classmethod | staticmethod) or inspect.isfunction(value)
+class Unquoted(str):
+    """An annotation that shows itself without quotes."""
 
-
-def method(owner: str, name: str, value: Any) -> str:
-    if isinstance(value, property):
-        return f"### {owner}.{name}\n\n{docstring(value)}"
-    function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
-    return f"### {owner}.{name}\n\n```python\n{signature(f'{owner}.{name}', function)}\n```\n\n{docstring(function)}"
+    __repr__ = str.__str__
 
 
 def signature(name: str, value: Any) -> str:
-    try:
-        shape = inspect.signature(value)
-    except (TypeError, ValueError):
-        return f"{name}(...)"
-    kept = [one for one in shape.parameters.values() if one.name not in ("self", "cls")]
-    text = f"{name}{shape.replace(parameters=kept)}".replace("'", "")
-    return text if len(text) <= 100 else text.replace("(", "(\n    ", 1).replace(", ", ",\n    ")
+    """One parameter a line where one line would not do."""
+    shape = inspect.signature(value)
+    kept = [
+        one.replace(annotation=Unquoted(one.annotation) if isinstance(one.annotation, str) else one.annotation)
+        for one in shape.parameters.values()
+        if one.name not in ("self", "cls")
+    ]
+    back = Unquoted(shape.return_annotation) if isinstance(shape.return_annotation, str) else shape.return_annotation
+    text = f"{name}{inspect.Signature(kept, return_annotation=back)}"
+    if len(text) <= 100:
+        return text
+    stars = [one.name for one in kept if one.kind is one.KEYWORD_ONLY][:1]
+    lines = [f"    *,\n    {one}," if one.name in stars else f"    {one}," for one in kept]
+    return f"{name}(\n" + "\n".join(lines) + f"\n) -> {back}"
 
 
 def docstring(value: Any) -> str:
-    """Text as it is; indented or `>>>` blocks become code."""
+    """Text as it is; `>>>` examples become code."""
     text = inspect.cleandoc(getattr(value, "__doc__", None) or "")
-    return re.sub(r"((?:^>>> .*\n?(?:^(?!>>>|\n).*\n?)*)+)", r"```pycon\n\1\n```\n", text, flags=re.MULTILINE)
+    return re.sub(r"((?:^>>> .*\n?(?:^(?!>>>|\n).+\n?)*)+)", r"```pycon\n\1\n```\n", text, flags=re.MULTILINE)
 
 
 # Configuration
@@ -185,65 +190,26 @@ def configuration() -> str:
 
 
 def systems() -> str:
-    from coterie.systems import SYSTEMS
+    from coterie import list_systems
 
     says = "What `coterie systems` lists. Give parameters with `--set NAME=VALUE` or `--system NAME:key=value,...`."
-    return registry_page("Systems", says, list(SYSTEMS.values()))
+    return catalogue("Systems", says, list_systems())
 
 
 def workloads() -> str:
-    from coterie.workloads import WORKLOADS
+    from coterie import list_workloads
 
     says = "What `coterie workloads` lists. Give parameters with `--with NAME=VALUE`."
-    return registry_page("Workloads", says, list(WORKLOADS.values()))
+    return catalogue("Workloads", says, list_workloads())
 
 
-def registry_page(title: str, says: str, entries: list[Any]) -> str:
+def catalogue(title: str, says: str, listed: Mapping[str, Any]) -> str:
     parts = [f"# {title}", says]
-    for entry in entries:
-        meanings = meanings_of(entry.parameters)
-        fields = msgspec.structs.fields(entry.parameters)
-        rows: list[list[object]] = [
-            [f"`{one.name}`", f"`{default_of(one)}`", meanings.get(one.name, "")] for one in fields
-        ]
-        parts += [f"## {entry.name}", f"{entry.title}. {entry.paper}", inspect.cleandoc(entry.parameters.__doc__ or "")]
+    for entry in listed.values():
+        rows: list[list[object]] = [[f"`{one.name}`", f"`{one.default}`", one.meaning] for one in entry.parameters]
+        parts += [f"## {entry.name}", f"{entry.title}. {entry.paper}"]
         parts += [table(["parameter", "default", "meaning"], rows)] if rows else []
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def default_of(field: Any) -> str:
-    if field.default is not msgspec.NODEFAULT:
-        return str(field.default)
-    return str(field.default_factory()) if field.default_factory is not msgspec.NODEFAULT else "needed"
-
-
-def meanings_of(parameters: type) -> dict[str, str]:
-    """The comment beside each field, of the class and the ones it extends."""
-    found: dict[str, str] = {}
-    for owner in reversed(parameters.__mro__):
-        if owner.__module__.startswith("coterie"):
-            try:
-                source = inspect.getsource(owner)
-            except OSError:
-                continue
-            found |= {name: said for name, said in comments_in(source).items() if said}
-    return found
-
-
-def comments_in(source: str) -> dict[str, str]:
-    """Field -> its trailing comment, or the docstring-like text below it."""
-    beside = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT
-    }
-    (owner,) = (node for node in ast.parse(source).body if isinstance(node, ast.ClassDef))
-    found = {}
-    for node, after in zip(owner.body, [*owner.body[1:], None], strict=True):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            below = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and str(after.value.value)
-            found[node.target.id] = beside.get(node.end_lineno or 0) or (below or "")
-    return found
+    return "\n\n".join(parts) + "\n"
 
 
 KINDS = {"text": "text", "time": "time", "number": "number", "whole": "whole number", "texts": "list of texts"}

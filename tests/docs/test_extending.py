@@ -48,7 +48,6 @@ def commands_of(page: str) -> list[str]:
 
 def said_by(command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(sys, "argv", shlex.split(command))
-    main.app.registered_commands.clear()
     with pytest.raises(SystemExit) as ended:
         main.run()
     said = capsys.readouterr()
