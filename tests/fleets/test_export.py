@@ -238,7 +238,7 @@ def test_placement_comes_along_where_links_are_cut(tmp_path):
         chosen_targets(["mosquitto-acl", "nats-users"], fleet)
     with pytest.raises(ConfigError, match="one target that says something about links"):
         chosen_targets(["mosquitto-acl", "mosquitto-bridges"], fleet)
-    with pytest.raises(ConfigError, match="--for: expected .* got 'x'"):
+    with pytest.raises(ConfigError, match=r"--for: expected .* got 'x'"):
         expressible("x")
 
 

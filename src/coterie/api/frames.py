@@ -95,7 +95,8 @@ def canonical(
     if table == "publications" and "count" in made:
         rows = rows.set_column(rows.column_names.index("count"), "count", pc.fill_null(rows["count"], 1))
     for one in schema.fields:
-        rows = _without(rows, _fault(rows[one.name], one, is_plain), account)
+        rows = _without(rows, _missing(rows[one.name], one), account)
+        rows = _without(rows, _unsound(rows[one.name], one, is_plain), account)
     if len(given) and not len(rows):
         reason = max(account.reasons, key=lambda name: account.reasons[name])
         raise InputError(table, f"all {len(given):,} rows were set aside ({reason}); see columns=")
@@ -115,18 +116,21 @@ def _converted(values: pa.Array, wanted: Field, time_unit: str, zone: str) -> pa
     return pc.cast(values, ARROW_TYPES[wanted.kind], safe=wanted.kind != "whole")
 
 
-def _fault(values: pa.ChunkedArray, wanted: Field, is_plain: bool) -> pa.Array | None:
+def _missing(values: pa.ChunkedArray, wanted: Field) -> pa.Array | None:
     """Why each row cannot be used; null where it can."""
-    if wanted.required:
-        missing = pc.is_null(values)
-        if wanted.kind == "text":
-            missing = pc.or_(missing, pc.fill_null(pc.equal(values, ""), False))
-        if pc.any(missing, min_count=0).as_py():
-            return pc.if_else(missing, f"{wanted.name} is missing", None).combine_chunks()
-    if wanted.mqtt and not is_plain:
-        names = values.combine_chunks()
-        return filter_faults(names) if wanted.mqtt == "filter" else topic_faults(names)
-    return None
+    if not wanted.required:
+        return None
+    missing = pc.is_null(values)
+    if wanted.kind == "text":
+        missing = pc.or_(missing, pc.fill_null(pc.equal(values, ""), False))
+    return pc.if_else(missing, f"{wanted.name} is missing", None).combine_chunks()
+
+
+def _unsound(values: pa.ChunkedArray, wanted: Field, is_plain: bool) -> pa.Array | None:
+    if not wanted.mqtt or is_plain:
+        return None
+    names = values.combine_chunks()
+    return filter_faults(names) if wanted.mqtt == "filter" else topic_faults(names)
 
 
 def _without(rows: pa.Table, faults: pa.Array | None, account: SetAside) -> pa.Table:
