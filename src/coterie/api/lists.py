@@ -12,6 +12,28 @@ from typing import Any
 
 import msgspec
 
+# What several systems or workloads have in common and their code need not say each time.
+USUAL = {
+    "columns": "columns of the grid over the world",
+    "duration_s": "seconds that changes go on for",
+    "hops_p99": "limit: links that 99 of 100 deliveries cross at most; 0: none",
+    "hub": "the node all others are linked to; -1: the one that makes the fewest copies",
+    "interval_s": "seconds of the log that count as the window",
+    "is_with_robots": "whether edits by robots count",
+    "keywords": "distinct keywords",
+    "link_heartbeat_s": "seconds between two heartbeats on a link",
+    "links_max": "limit: links of any node; 0: none",
+    "moves_per_day": "limit: clients moved a day; below 0: none",
+    "ms_mean": "limit: milliseconds from publication to delivery on average; 0: none",
+    "ms_p99": "limit: the same for 99 of 100 deliveries; 0: none",
+    "nodes": "number of nodes",
+    "seen_capacity": "events a node remembers, to know repeated ones",
+    "shape": "the tree's shape: the best for the sample, or one that is named",
+    "survive": "whose crash must cut nobody else off: none, node or zone",
+    "topics": "number of topics",
+    "tree_heartbeat_s": "seconds between two heartbeats on a tree edge",
+}
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -82,7 +104,8 @@ def workload_kind(name: str) -> Listed:
 def _listed(entry: Any) -> Listed:
     meanings = _meanings(entry.parameters)
     parameters = tuple(
-        Parameter(one.name, one.default, meanings.get(one.name, "")) for one in msgspec.structs.fields(entry.parameters)
+        Parameter(one.name, one.default, meanings.get(one.name) or USUAL.get(one.name, ""))
+        for one in msgspec.structs.fields(entry.parameters)
     )
     return Listed(entry.name, entry.title, entry.paper, parameters)
 

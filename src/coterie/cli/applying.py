@@ -13,8 +13,6 @@ from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, Tok
 from coterie.cli.console import err, number, out, print_json, table
 from coterie.errors import ConfigError, InputError
 
-SCHEMA = 1
-
 
 def apply_command(
     plan: Annotated[
@@ -66,7 +64,7 @@ def apply_command(
     if not dry_run:
         net.apply(chosen, err.print)
     if as_json:
-        print_json({"schema": SCHEMA, "version": chosen.version, "dry_run": dry_run, **summary, "bill": bill})
+        print_json({"version": chosen.version, "dry_run": dry_run, **summary, "bill": bill})
         return
     shown = [[name.replace("_", " "), _cell(value)] for name, value in summary.items()]
     out.print(table(f"plan {chosen.version}, {'not applied' if dry_run else 'applied'}", ["", ""], shown))
@@ -98,7 +96,7 @@ def _show_status(net: RunningNetwork, plan: Path, version: int | None, over_s: f
     bill = net.bill(running, over_s)
     age_s = max(one["in_force_s"] for one in answers)
     if as_json:
-        print_json({"schema": SCHEMA, "version": running.version, "in_force_s": age_s, "bill": bill})
+        print_json({"version": running.version, "in_force_s": age_s, "bill": bill})
         return
     title = f"plan {running.version} ({answers[0]['system']}), in force for {age_s:,.0f} s; per second"
     out.print(_bill_table(title, "predicted", "measured", bill))

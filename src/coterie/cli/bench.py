@@ -26,12 +26,13 @@ def bench_command(
     pid: Annotated[list[int] | None, typer.Option(help="Processes whose CPU time is counted; repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Publish through raw sockets as fast as deliveries come back, and print rates.
+    """Load a broker and measure it.
 
     Every message goes to every subscriber. With --pid of the broker, deliveries per CPU second are printed too, which
     says more than wall time on a machine that has other things to do.
 
-    Example: coterie bench --port 1883 --publishers 1 --subscribers 100 --qos 1
+    Examples:
+      coterie bench --port 1883 --publishers 1 --subscribers 100 --qos 1
     """
     ports = port or [1883]
     if any(not 0 < one < 65_536 for one in ports):

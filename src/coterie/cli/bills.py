@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 from rich.table import Table
 
-from coterie.cli.console import number
+from coterie.cli.console import number, short
 from coterie.errors import ConfigError
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
 from coterie.pipeline.verdict import bytes_saved, usable
+
+__all__ = ["Unit", "bill_tables", "lost", "short"]
 
 UNITS = {1.0: "second", 60.0: "minute", 3600.0: "hour", 86400.0: "day", 2629800.0: "month"}
 TITLES = {
@@ -40,14 +42,6 @@ class Unit:
 
     def volume(self, per_second: float) -> str:
         return f"{short(per_second * self.seconds)}B"
-
-
-def short(value: float) -> str:
-    """At most six letters: 12.3 k, 4.56 M."""
-    for letter, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if abs(value) >= size:
-            return f"{value / size:.3g}{letter}" if abs(value) < 999.5 * size else f"{value / size:.0f}{letter}"
-    return f"{value:.3g}" if value else "0"
 
 
 HEADER = ("system", "copies", "upkeep", "control", "bytes", "saved", "bound", "hops", "links", "hottest")

@@ -10,7 +10,6 @@ from coterie.api import lists
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, table
 
-SCHEMA = 1
 Name = Annotated[str | None, typer.Argument(help="Show the parameters of this one.")]
 
 
@@ -43,7 +42,7 @@ def workloads_command(name: Name = None, as_json: Json = False) -> None:
 def _show_all(what: str, listed: lists.Catalogue, as_json: bool) -> None:
     if as_json:
         rows = [{"name": one.name, "title": one.title, "paper": one.paper} for one in listed.values()]
-        print_json({"schema": SCHEMA, what: rows})
+        print_json({what: rows})
         return
     out.print(table(what, ["name", "what it is", "from"], [[*_row(one)] for one in listed.values()], right_from=3))
     out.print(f"\n'coterie {what} NAME' shows the parameters of one")
@@ -58,7 +57,7 @@ def _show_one(one: lists.Listed, as_json: bool) -> None:
         told = {"name": one.name, "title": one.title, "paper": one.paper}
         defaults = {each.name: each.default for each in one.parameters}
         meanings = {each.name: each.meaning for each in one.parameters}
-        print_json({"schema": SCHEMA, **told, "parameters": defaults, "meanings": meanings})
+        print_json({**told, "parameters": defaults, "meanings": meanings})
         return
     rows = [[each.name, str(each.default), each.meaning] for each in one.parameters]
     title = f"{one.name}: {one.title} ({one.paper})"

@@ -29,10 +29,15 @@ PATIENCE_S = 2.0  # nobody is left without a word for longer
 
 
 def print_json(value: object) -> None:
-    """One JSON document on standard output, keys sorted, so that equal results are equal bytes."""
+    """One JSON document on standard output, keys sorted, so that equal results are equal bytes.
+
+    Every document says which version of its layout it has: its own `schema`, or 1.
+    """
     import msgspec
 
-    encoded = msgspec.json.format(msgspec.json.encode(value, order="deterministic"), indent=2)
+    told = msgspec.to_builtins(value)
+    document = {"schema": 1} | (told if isinstance(told, dict) else {"items": told})
+    encoded = msgspec.json.format(msgspec.json.encode(document, order="deterministic"), indent=2)
     sys.stdout.write(encoded.decode() + "\n")
 
 
@@ -103,6 +108,14 @@ def number(value: float) -> str:
     return f"{value:,.3g}" if abs(value) < 100 else f"{value:,.0f}"
 
 
+def short(value: float) -> str:
+    """At most six letters: 12.3k, 4.56M."""
+    for letter, size in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}" if abs(value) < 999.5 * size else f"{value / size:.0f}{letter}"
+    return f"{value:.3g}" if value else "0"
+
+
 def table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], right_from: int = 1) -> Table:
     """Numbers (the columns on the right) are never cut or broken; text wraps."""
     from rich.table import Table
@@ -139,3 +152,8 @@ def print_wide(title: str, header: Sequence[str], rows: Sequence[Sequence[str]])
             table(title if first == 1 else "", [header[at] for at in pick], [[row[at] for at in pick] for row in rows])
         )
         first = last
+
+
+def plain(text: str) -> str:
+    """Text with brackets that rich would otherwise take for markup."""
+    return text.replace("[", r"\[")

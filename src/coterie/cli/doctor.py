@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 import typer
 
 from coterie.cli.choices import Json
-from coterie.cli.console import out, print_json, table
+from coterie.cli.console import out, plain, print_json, table
 from coterie.errors import ConfigError, CoterieError
 from coterie.pipeline.java import find_java
 from coterie.workloads.traces import FOLDER_VARIABLE, traces_folder
@@ -20,13 +20,20 @@ PACKAGES = ("numpy", "numba", "scipy", "pyarrow", "pandas", "pyspark", "msgspec"
 
 
 def doctor_command(as_json: Json = False) -> None:
-    """Check the installation: Python, packages, Java, the kernels, the traces folder."""
+    """Check the installation.
+
+    Python, packages, Java, the kernels, the traces folder.
+
+    Examples:
+      coterie doctor
+    """
     checks = [_check(name, probe) for name, probe in _probes()]
     if as_json:
         print_json({"checks": checks, "healthy": all(check["ok"] for check in checks)})
     else:
         rows = [
-            ["ok" if check["ok"] else "[red]problem[/]", str(check["name"]), str(check["found"])] for check in checks
+            ["ok" if check["ok"] else "[red]problem[/]", str(check["name"]), plain(str(check["found"]))]
+            for check in checks
         ]
         out.print(table("coterie doctor", ["", "part", "found"], rows, right_from=3))
     if not all(check["ok"] for check in checks):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from coterie.cli.console import err, out
+from coterie.cli.console import err, out, plain
 from coterie.errors import CoterieError, InputError
 
 
@@ -198,8 +198,3 @@ def environment_says(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return f"the output cannot be written: {reason}"
     return f"the system refused: {reason}"
-
-
-def plain(text: str) -> str:
-    """Text with brackets that rich would otherwise take for markup."""
-    return text.replace("[", r"\[")

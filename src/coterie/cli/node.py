@@ -28,11 +28,14 @@ def node_command(
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the configuration.")] = False,
 ) -> None:
-    """Run one node: MQTT for clients, links to its peers, metrics and an admin interface.
+    """Run one node.
 
-    Ctrl-C (or SIGTERM) stops it in good order; after a kill -9 it goes on where it was.
+    MQTT for clients, links to its peers, metrics and an admin interface. Ctrl-C (or SIGTERM) stops it in good order;
+    after a kill -9 it goes on where it was.
 
-    Example: coterie node --example-config > node.toml && coterie node --config node.toml
+    Examples:
+      coterie node --example-config > node.toml
+      coterie node --config node.toml
     """
     if example_config:
         sys.stdout.write(example())

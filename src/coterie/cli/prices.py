@@ -18,7 +18,9 @@ def prices_command(
 ) -> None:
     """Print an example price file, or check one.
 
-    Example: coterie prices > prices.toml; then coterie compare --prices prices.toml
+    Examples:
+      coterie prices > prices.toml
+      coterie prices prices.toml
     """
     if file is None:
         out.file.write(EXAMPLE_FILE)

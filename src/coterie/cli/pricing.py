@@ -16,7 +16,6 @@ from coterie.model.store import load_design, save_design, save_workload
 from coterie.plans.bill import Bill
 from coterie.systems import SYSTEMS
 
-SCHEMA = 1
 MONTH = "money a month"
 SHOWN = (
     "maintenance.tree_keepalives",
@@ -101,7 +100,7 @@ def price_command(
                 save_design(made, save_to / f"design-{name}.npz")
     ledgers["lower bound"] = _columns(bounds(demand, paid))
     if as_json:
-        print_json({"schema": SCHEMA, "workload": demand.name, "seed": seed, "ledgers": ledgers})
+        print_json({"workload": demand.name, "seed": seed, "ledgers": ledgers})
         return
     used = [name for name in SHOWN if any(ledger[name] for ledger in ledgers.values()) or name == "loss.lost"]
     title = f"{demand.name}: {demand.node_count:,} nodes, {demand.topic_count:,} topics, seed {seed}"

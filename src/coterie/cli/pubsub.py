@@ -49,9 +49,12 @@ def pub_command(
     follow: Follow = True,
     allow: Allow = None,
 ) -> None:
-    """Publish a message, a file, or every line of standard input.
+    """Publish messages.
 
-    Example: coterie pub news/vienna "it rains" --qos 1
+    One message, a file, or every line of standard input.
+
+    Examples:
+      coterie pub news/vienna "it rains" --qos 1
     """
     _checked(check_topic_name, "topic", topic)
     given = _given(message, file)
@@ -130,9 +133,12 @@ def sub_command(
     follow: Follow = True,
     allow: Allow = None,
 ) -> None:
-    """Print messages as they come, one a line; comes back after a lost connection.
+    """Subscribe and print what comes.
 
-    Example: coterie sub "news/#" --json
+    One message a line; comes back after a lost connection.
+
+    Examples:
+      coterie sub "news/#" --json
     """
     for one in filters:
         _checked(check_filter, "filter", one)

@@ -41,7 +41,7 @@ def reload_command(
         except CoterieError as error:
             found[name] = str(error)
     if as_json:
-        print_json({"schema": 1, "nodes": found})
+        print_json({"nodes": found})
     for name, said in found.items():
         if isinstance(said, str):
             err.print(f"{name}: {said}")

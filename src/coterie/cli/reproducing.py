@@ -43,9 +43,14 @@ def reproduce_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run the experiments of the papers and print what is claimed, what we measure and a verdict.
+    """Run the papers' experiments.
 
-    What is already in OUT is not run again, so an interrupted run goes on where it was.
+    Prints what is claimed, what we measure and a verdict. What is already in OUT is not run again, so an interrupted
+    run goes on where it was.
+
+    Examples:
+      coterie reproduce magnet
+      coterie reproduce tamara --full
     """
     picked = chosen(experiments(paper), claim)
     with progress("claims", as_json) as tell:

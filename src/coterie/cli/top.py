@@ -12,13 +12,12 @@ from rich.table import Table
 
 from coterie.api.running import place_of, places_from
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
-from coterie.cli.console import number, out, print_json, table
+from coterie.cli.console import out, print_json, short, table
 from coterie.dashboard.rates import rates
 from coterie.errors import RunError
 from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import ask
 
-SCHEMA = 1
 HEADER = [
     *("node", "clients", "links", "in/s", "out/s", "copies/s", "control/s"),
     *("queued", "shed", "behind", "CPU %", "MB", "up"),
@@ -54,7 +53,7 @@ def top_command(
         if not any(before):
             raise RunError(f"no node answers on {places[0][0]}:{places[0][1]}; is the network up?")
         if as_json:
-            print_json({"schema": SCHEMA, "nodes": before})
+            print_json({"nodes": before})
             return
         if once:
             time.sleep(interval)
@@ -90,5 +89,12 @@ def _rows(before: list[Any], now: list[Any], span_s: float) -> Table:
             round(passed["cpu_percent"]),
             round(new["memory_bytes_max"] / 1e6),
         ]
-        rows.append([str(node), *map(number, figures), f"{new['uptime_seconds']:,.0f} s"])
+        rows.append([str(node), *map(short, figures), _age(new["uptime_seconds"])])
     return table("nodes", HEADER, rows)
+
+
+def _age(seconds: float) -> str:
+    for letter, length in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f}{letter}"
+    return f"{seconds:.0f}s"
