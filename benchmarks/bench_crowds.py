@@ -18,7 +18,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -30,6 +29,7 @@ from coterie.pipeline.windows import WindowChoices
 from coterie.systems import SYSTEMS
 
 START_S = 1_750_000_000
+TICK, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 FILE_USERS = 100_000
 TASTES, WANTED, NOISE = 2000, 20, 0.2
 NAMES = ("mesh", "star", "scribe", "coterie")
@@ -72,24 +72,36 @@ def generate(folder: Path, users: int, topics: int) -> None:
 
 
 class Watch:
-    """Peaks of the driver (this process and its JVM) and of everything together, and processor seconds."""
+    """Peaks of the driver (this process and the JVM it started) and of everything together; processor seconds in all."""
 
     def __init__(self) -> None:
-        self.me = psutil.Process()
         self.driver = self.java = self.all = 0
+        self.cpu: dict[int, float] = {}
 
     def look(self) -> None:
-        try:
-            below = self.me.children(recursive=True)
-            own = self.me.memory_info().rss
-            jvm = next((one for one in self.me.children() if "java" in one.name()), None)
-            if jvm is None:
-                jvm = next((one for one in below if "java" in one.name()), None)
-            java = jvm.memory_info().rss if jvm else 0
-            whole = own + sum(one.memory_info().rss for one in below)
-        except psutil.Error:
-            return
-        self.driver, self.java, self.all = max(self.driver, own), max(self.java, java), max(self.all, whole)
+        table: dict[int, tuple[int, int, str]] = {}
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                stat = Path(f"/proc/{entry}/stat").read_text()
+                pages = int(Path(f"/proc/{entry}/statm").read_text().split()[1])
+            except OSError:
+                continue
+            name, _, rest = stat.partition("(")[2].rpartition(")")
+            fields = rest.split()
+            table[int(entry)] = (int(fields[1]), pages * PAGE, name)
+            if int(entry) in self.cpu or int(fields[1]) in self.cpu or int(entry) == os.getpid():
+                self.cpu[int(entry)] = (int(fields[11]) + int(fields[12])) / TICK
+        mine = {os.getpid()}
+        while more := {pid for pid, (parent, _, _) in table.items() if parent in mine} - mine:
+            mine |= more
+        for pid in mine:
+            self.cpu.setdefault(pid, 0.0)
+        first = sorted(pid for pid in mine if table.get(pid, (0, 0, ""))[2] == "java")
+        self.driver = max(self.driver, table[os.getpid()][1])
+        self.java = max(self.java, table[first[0]][1] if first else 0)
+        self.all = max(self.all, sum(table[pid][1] for pid in mine if pid in table))
 
 
 def run(folder: Path, users: int, topics: int, brokers: int, master: str) -> dict[str, object]:
@@ -117,6 +129,7 @@ def run(folder: Path, users: int, topics: int, brokers: int, master: str) -> dic
     return {
         "users": users,
         "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(sum(watch.cpu.values()), 1),
         "steps": {name: round(seconds, 1) for name, seconds in outcome.seconds.items()},
         "driver_mb": watch.driver // 1_000_000,
         "driver_java_mb": watch.java // 1_000_000,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 
 import pytest
 
@@ -29,15 +28,39 @@ def test_connect_without_its_packages_says_what_to_install(monkeypatch):
         sessions.open_session("sc://localhost:15002")
 
 
-def test_the_package_zip_holds_our_modules_and_is_made_once(tmp_path):
-    first = sessions.package_zip(tmp_path)
-    stamp = first.stat().st_mtime_ns
-    assert sessions.package_zip(tmp_path) == first
-    assert first.stat().st_mtime_ns == stamp
-    names = zipfile.ZipFile(first).namelist()
-    assert "coterie/pipeline/session.py" in names
-    assert "coterie/pipeline/log4j2.properties" in names
-    assert not [name for name in names if name.endswith((".pyc", ".nbi"))]
+def conf_of(monkeypatch, tmp_path, master="local[2]", **conf):
+    java = sessions.find_java()
+    return sessions._settings(master, "job", java, tmp_path, conf)
+
+
+def test_what_the_machine_says_wins_over_us_and_the_user_over_both(monkeypatch, tmp_path):
+    (tmp_path / "spark-defaults.conf").write_text(
+        "# ours\nspark.driver.memory   9g\nspark.ui.enabled=false\nspark.sql.adaptive.enabled: false\n"
+        "spark.driver.extraJavaOptions -Dmine=1 -Dyours=2\n"
+    )
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    settings = conf_of(monkeypatch, tmp_path, **{"spark.sql.adaptive.enabled": "true"})
+    assert "spark.driver.memory" not in settings
+    assert "spark.ui.enabled" not in settings
+    assert settings["spark.sql.adaptive.enabled"] == "true"
+    assert "-Dmine=1 -Dyours=2" in settings["spark.driver.extraJavaOptions"]
+    assert "log4j2" in settings["spark.driver.extraJavaOptions"]
+
+
+def test_the_ui_is_on_and_partitions_follow_the_cluster(monkeypatch, tmp_path):
+    monkeypatch.delenv("SPARK_CONF_DIR", raising=False)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    here = conf_of(monkeypatch, tmp_path, "local[16]")
+    assert "spark.ui.enabled" not in here
+    assert here["spark.sql.shuffle.partitions"] == "32"
+    assert "spark.sql.shuffle.partitions" not in conf_of(monkeypatch, tmp_path, "spark://somewhere:7077")
+
+
+def test_conf_is_read_as_spark_reads_it():
+    assert sessions.parse_conf(["spark.a.b=c=d", " spark.x = y "]) == {"spark.a.b": "c=d", "spark.x": "y"}
+    for word in ("spark.a", "a=b", ""):
+        with pytest.raises(ConfigError, match=r"spark\.some\.key=value"):
+            sessions.parse_conf([word])
 
 
 def test_the_environment_comes_back_as_it_was(monkeypatch):

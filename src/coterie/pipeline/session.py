@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import importlib
 import importlib.util
 import os
@@ -13,8 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
-import coterie
 from coterie.errors import ConfigError
 from coterie.pipeline.java import Java, cache_dir, find_java, java_home
+from coterie.pipeline.shipping import package_zip
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +32,7 @@ KNOWN_MASTER = re.compile(
     r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[\d+ *, *\d+ *, *\d+\]|spark://.+|yarn|k8s://.+"
 )
 EXTRA_JVM = "spark.driver.extraJavaOptions"
+DEFAULTS = "spark-defaults.conf"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -51,7 +50,6 @@ PROFILES = {
         ("-XX:+UseParallelGC",),
         {
             "spark.driver.memory": "4g",
-            "spark.sql.shuffle.partitions": "8",
             "spark.sql.adaptive.enabled": "true",
             "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
             "spark.shuffle.compress": "true",
@@ -61,6 +59,7 @@ PROFILES = {
     "test": Profile(
         ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
         {
+            "spark.ui.enabled": "false",
             "spark.driver.memory": "1g",
             "spark.default.parallelism": "1",
             "spark.sql.shuffle.partitions": "1",
@@ -91,6 +90,8 @@ def open_session(
         raise ConfigError("spark profile", profile, " or ".join(PROFILES))
     if master.startswith("sc://"):
         return _connect(master, app_name, conf or {})
+    if is_submitted():
+        return _submitted(app_name, conf or {})
     if not KNOWN_MASTER.fullmatch(master):
         raise ConfigError("spark", master, MASTERS)
     java = find_java()
@@ -118,24 +119,6 @@ def warm_archive(profile: str = "job") -> Path:
     return target
 
 
-def package_zip(folder: Path | None = None) -> Path:
-    """Our own package as a zip for executors, named by its content so that a changed package is a new file."""
-    root = Path(coterie.__file__).parent
-    sources = sorted(p for p in root.rglob("*") if p.is_file() and p.suffix not in {".pyc", ".nbi", ".nbc"})
-    digest = hashlib.blake2b(digest_size=8)
-    for source in sources:
-        digest.update(str(source.relative_to(root)).encode() + source.read_bytes())
-    target = (cache_dir() if folder is None else folder) / f"coterie-{digest.hexdigest()}.zip"
-    if not target.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{os.getpid()}-{target.name}")
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            for source in sources:
-                archive.write(source, str(Path("coterie") / source.relative_to(root)))
-        unfinished.replace(target)
-    return target
-
-
 def _settings(master: str, profile: str, java: Java, work_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
     log_file = Path(__file__).with_name("log4j2.properties")
     jvm = [f"-Dlog4j2.configurationFile=file:{log_file}", *PROFILES[profile].jvm, *conf.get(EXTRA_JVM, "").split()]
@@ -143,7 +126,6 @@ def _settings(master: str, profile: str, java: Java, work_dir: Path, conf: Mappi
     if archive.exists() and not any("ArchiveClassesAtExit" in option for option in jvm):
         jvm.append(f"-XX:SharedArchiveFile={archive}")
     settings = {
-        "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.local.dir": str(work_dir),
@@ -151,6 +133,8 @@ def _settings(master: str, profile: str, java: Java, work_dir: Path, conf: Mappi
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         **PROFILES[profile].conf,
     }
+    if profile == "job" and master.startswith("local["):
+        settings["spark.sql.shuffle.partitions"] = str(max(8, 2 * _cores(master)))  # elsewhere Spark's own, coalesced
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         # Only where executors surely have this very environment: the daemon is imported before shipped files arrive.
@@ -159,9 +143,43 @@ def _settings(master: str, profile: str, java: Java, work_dir: Path, conf: Mappi
         settings["spark.python.unix.domain.socket.enabled"] = str(hasattr(socket, "AF_UNIX")).lower()
     else:
         settings["spark.submit.pyFiles"] = str(package_zip())
+    defaults = spark_defaults()
+    settings = {key: value for key, value in settings.items() if key not in defaults}
     settings.update({key: value for key, value in conf.items() if key != EXTRA_JVM})
-    settings["spark.driver.extraJavaOptions"] = " ".join(jvm)
+    settings[EXTRA_JVM] = " ".join([*jvm, *defaults.get(EXTRA_JVM, "").split()])
     return settings
+
+
+def _cores(master: str) -> int:
+    told = re.match(r"local\[(\d+)", master)
+    return int(told[1]) if told else os.cpu_count() or 1
+
+
+def spark_defaults() -> dict[str, str]:
+    """What the machine's spark-defaults.conf says; it wins over our own choices, and is won over by `--conf`."""
+    homes = [os.environ.get("SPARK_CONF_DIR"), os.path.join(os.environ.get("SPARK_HOME", "."), "conf")]
+    path = next((Path(home) / DEFAULTS for home in homes if home and (Path(home) / DEFAULTS).is_file()), None)
+    if path is None:
+        return {}
+    lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+    pairs = [re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and not line.startswith("#")]
+    return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+def parse_conf(words: Sequence[str]) -> dict[str, str]:
+    """`--conf key=value` as Spark's own commands take it."""
+    found = {}
+    for word in words:
+        key, separator, value = word.partition("=")
+        if not separator or not key.strip().startswith("spark."):
+            raise ConfigError("--conf", word, "spark.some.key=value")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started this process: the JVM is there, with master, memory and jars decided."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def _launch_environment(master: str, java: Java) -> dict[str, str]:
@@ -207,6 +225,19 @@ def _start(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSess
         # Its workers keep their files inside the installed pyspark package, whatever they are told.
         litter = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
         atexit.register(shutil.rmtree, litter, ignore_errors=True)
+    return session
+
+
+def _submitted(app_name: str, conf: Mapping[str, str]) -> SparkSession:
+    """The session of a process that `spark-submit` started: everything as it was told, our package shipped."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if not session.sparkContext.master.startswith("local"):
+        session.sparkContext.addPyFile(str(package_zip()))
     return session
 
 
