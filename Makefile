@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run setup dev test slow check lint lock bench reproduce seeds peers clean
+.PHONY: help run setup dev test slow check lint lock bench reproduce seeds peers jars clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,10 @@ reproduce: setup  ## every claim of the papers in full
 
 peers:  ## mosquitto and HAProxy for tests against them, where that may be (Debian packages, root)
 	@sh scripts/peers
+
+jars:  ## Kafka (source and broker) and hadoop-aws for the tests that need them, by Maven into .jars
+	mvn -q -B -f scripts/jars/pom.xml dependency:copy -DoutputDirectory=$(CURDIR)/.jars/spark
+	mvn -q -B -f scripts/jars/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/.jars/broker
 
 lock: dev  ## renew the pins (needs uv)
 	sh scripts/lock

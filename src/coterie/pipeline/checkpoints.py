@@ -1,4 +1,8 @@
-"""Keeps the stream's state on disk, one folder per micro-batch, each whole or not there; the last few are kept."""
+"""Keeps the stream's state on disk, one folder per micro-batch, each whole or not there; the last few are kept.
+
+Interests are many and change little: they lie beside the folders, in a file of all and files of what has changed since,
+which every batch names. Once the changes are as many as the whole, the whole is written anew.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
+from coterie.pipeline.storage import write_rows
 from coterie.pipeline.streamstate import CHANGES, SAMPLE, LastWish, Span, StreamState
 
 ABOUT = "about.json"
@@ -37,6 +42,9 @@ class Checkpoints:
         self.root = root
         self._fresh = (window_s, alpha, late_s)
         self._held: tuple[int, StreamState] | None = None
+        self._files: list[str] = []  # what the interests of the last batch lie in
+        self._changed = 0  # rows of those but the first
+        self._named: dict[int, list[str]] = {}
 
     def latest(self) -> int | None:
         if not self.root.exists():
@@ -58,7 +66,8 @@ class Checkpoints:
         try:
             about = json.loads((folder / ABOUT).read_text())
             tables = {name: pq.read_table(folder / f"{name}.parquet") for name in TABLES}
-        except (OSError, ValueError, pa.ArrowException):
+            interests = [pq.read_table(self.root / INTERESTS / name) for name in about["interests"]]
+        except (OSError, ValueError, KeyError, pa.ArrowException):
             raise InputError(
                 str(folder), "the state of the stream is missing or damaged; begin anew with an empty output folder"
             ) from None
@@ -71,11 +80,13 @@ class Checkpoints:
         for name in PLAIN:
             setattr(state, name, about[name])
         state.nodes = {node: span and Span(*span) for node, span in state.nodes.items()}
-        rates, interests = tables.pop("rates"), tables.pop("interests")
+        rates = tables.pop("rates")
         state.topics = rates["topic"].to_pylist()
         state.rates = rates["rate"].to_numpy().astype(np.float64)
-        columns = [interests[name].to_pylist() for name in ("client", "topic", *LastWish._fields)]
-        state.interests = {(row[0], row[1]): LastWish(*row[2:]) for row in zip(*columns, strict=True)}
+        for table in interests:
+            _apply(table, state.interests)
+        self._files = list(about["interests"])
+        self._changed = sum(len(table) for table in interests[1:])
         for name, table in tables.items():
             setattr(state, name, table)
         return state
@@ -87,7 +98,6 @@ class Checkpoints:
         unfinished.mkdir(parents=True)
         tables = {
             "rates": pa.table({"topic": pa.array(state.topics, pa.string()), "rate": pa.array(state.rates)}),
-            "interests": _interests(state),
             "counts": state.counts,
             "pending": state.pending,
             "sample": state.sample,
@@ -95,31 +105,66 @@ class Checkpoints:
         for name, table in tables.items():
             pq.write_table(table, unfinished / f"{name}.parquet", compression="zstd")
         about: dict[str, Any] = {name: getattr(state, name) for name in PLAIN}
-        about |= {"window_s": state.window_s, "alpha": state.alpha}
+        about |= {"window_s": state.window_s, "alpha": state.alpha, "interests": self._save_interests(batch, state)}
         with open(unfinished / ABOUT, "w") as file:
             json.dump(about, file, sort_keys=True)
             file.flush()
             os.fsync(file.fileno())
         unfinished.rename(self._folder(batch))
+        self._named[batch] = list(about["interests"])
         self._swept(batch)
         self._held = (batch, state)
 
+    def _save_interests(self, batch: int, state: StreamState) -> list[str]:
+        """What has changed since the last save, or everything where that is not much more."""
+        touched = state.touched
+        is_whole = not self._files or self._changed + len(touched) > len(state.interests)
+        if touched or is_whole:
+            kind = "all" if is_whole else "changed"
+            table = _interests(state, None if is_whole else sorted(touched))
+            name = f"{kind}-{batch:09d}.parquet"
+            write_rows(table, self.root / INTERESTS / name, compression="zstd")
+            self._files = [name] if is_whole else [*self._files, name]
+            self._changed = 0 if is_whole else self._changed + len(touched)
+        touched.clear()
+        return list(self._files)
+
     def _swept(self, batch: int) -> None:
         for old in self.root.iterdir():
-            if old.name.startswith(".") or int(old.name) <= batch - KEPT:
+            if old.name != INTERESTS and (old.name.startswith(".") or int(old.name) <= batch - KEPT):
                 shutil.rmtree(old)
+        self._named = {number: names for number, names in self._named.items() if number > batch - KEPT}
+        if len(self._named) < KEPT:
+            return  # after a restart older batches may still name files that we have not seen
+        used = {name for names in self._named.values() for name in names}
+        for path in (self.root / INTERESTS).iterdir():
+            if path.name not in used:
+                path.unlink()
 
     def _folder(self, batch: int) -> Path:
         return self.root / f"{batch:09d}"
 
 
-TABLES = ("rates", "interests", "counts", "pending", "sample")
+TABLES = ("rates", "counts", "pending", "sample")
+INTERESTS, GONE = "interests", "is_gone"
 
 
-def _interests(state: StreamState) -> pa.Table:
-    pairs = state.interests
-    columns: dict[str, list[Any]] = {"client": [pair[0] for pair in pairs], "topic": [pair[1] for pair in pairs]}
-    said = list(pairs.values())
-    columns |= {name: [entry[index] for entry in said] for index, name in enumerate(LastWish._fields)}
+def _interests(state: StreamState, pairs: list[tuple[str, str]] | None) -> pa.Table:
+    """All wishes, or those of some pairs; a pair that is no more is marked as gone."""
+    listed = list(state.interests) if pairs is None else pairs
+    columns: dict[str, list[Any]] = {"client": [pair[0] for pair in listed], "topic": [pair[1] for pair in listed]}
+    said = [state.interests.get(pair) for pair in listed]
+    nothing = LastWish(0, "", 0, "", False)
+    columns |= {name: [(one or nothing)[index] for one in said] for index, name in enumerate(LastWish._fields)}
     kinds = {name: CHANGES.field(name).type for name in columns}
-    return pa.table({name: pa.array(values, kinds[name]) for name, values in columns.items()})
+    made = {name: pa.array(values, kinds[name]) for name, values in columns.items()}
+    return pa.table({**made, GONE: pa.array([one is None for one in said], pa.bool_())})
+
+
+def _apply(table: pa.Table, interests: dict[tuple[str, str], LastWish]) -> None:
+    columns = [table[name].to_pylist() for name in ("client", "topic", GONE, *LastWish._fields)]
+    for client, topic, is_gone, *said in zip(*columns, strict=True):
+        if is_gone:
+            interests.pop((client, topic), None)
+        else:
+            interests[client, topic] = LastWish(*said)

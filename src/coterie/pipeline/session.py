@@ -236,7 +236,7 @@ def _submitted(app_name: str, conf: Mapping[str, str]) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    if not session.sparkContext.master.startswith("local"):
+    if not str(session.sparkContext.master).startswith("local"):
         session.sparkContext.addPyFile(str(package_zip()))
     return session
 

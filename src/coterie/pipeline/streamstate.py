@@ -95,6 +95,7 @@ class StreamState:
     topics: list[str] = field(default_factory=list)
     rates: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     interests: dict[tuple[str, str], LastWish] = field(default_factory=dict)
+    touched: set[tuple[str, str]] = field(default_factory=set)  # pairs whose last word is not saved yet
     counts: pa.Table = field(default_factory=COUNTS.empty_table)
     pending: pa.Table = field(default_factory=CHANGES.empty_table)
     sample: pa.Table = field(default_factory=SAMPLE.empty_table)
@@ -212,11 +213,13 @@ class StreamState:
             known = self.interests.get((row["client"], row["topic"]))
             if known is None or said[:3] >= known[:3]:
                 self.interests[row["client"], row["topic"]] = said
+                self.touched.add((row["client"], row["topic"]))
         self.pending = self.pending.slice(upto)
         horizon_us = (window - ENDED_WINDOWS) * self.width_us
         ended = [pair for pair, said in self.interests.items() if not said.is_on and said.time_us < horizon_us]
         for pair in ended:
             del self.interests[pair]
+        self.touched.update(ended)
 
 
 def _lowest(sample: pa.Table) -> pa.Table:

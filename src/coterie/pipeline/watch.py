@@ -9,6 +9,7 @@ the same lines, and finds the plans it had already published under the same keys
 from __future__ import annotations
 
 import fcntl
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,8 +21,9 @@ from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.pipeline.checkpoints import Checkpoints
 from coterie.pipeline.features import ALPHA, events_by_window, window_index
 from coterie.pipeline.filters import NO_FILTER_PATTERN, NO_TOPIC_PATTERN, SHARED
-from coterie.pipeline.journal import BATCH_BYTES_MAX, MALFORMED, publications_of, stream_journal
+from coterie.pipeline.journal import BATCH_BYTES_MAX, MALFORMED, publications_of
 from coterie.pipeline.reconfiguration import Decision, DecisionRules, Reconfigurer
+from coterie.pipeline.streams import JournalLines, Lines
 from coterie.pipeline.streamstate import CHANGES, COUNTS, SAMPLE, SAMPLE_PER_WINDOW, Observed, Span, StreamState
 from coterie.plans.store import PlanStore
 
@@ -29,7 +31,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+log = logging.getLogger(__name__)
+
 CLOCK_SKEW_S = 300.0
+RETRIES, RETRY_FIRST_S, RETRY_LAST_S = 8, 1.0, 60.0
 STATE, CHECKPOINT, WORK = "state", "checkpoint", "work"
 
 
@@ -45,9 +50,11 @@ class Watch:
     late_s: float = 10.0  # how long after its end a window waits for lines
     every_s: float = 5.0  # between two looks at the journal
     batch_bytes: int = BATCH_BYTES_MAX
+    source: Lines | None = None  # instead of the journal
+    retries: int = RETRIES  # in a row, before a failure that may pass is given up
 
     def __post_init__(self) -> None:
-        if not self.journal.is_dir():
+        if self.source is None and not self.journal.is_dir():
             raise InputError(str(self.journal), "no such journal folder")
         if self.window_s < 1e-3:
             raise ConfigError("window", self.window_s, "at least a millisecond, in seconds")
@@ -71,7 +78,8 @@ class WatchLock:
         self.checkpoints = Checkpoints(watch.out / STATE, watch.window_s, watch.alpha, watch.late_s)
         self._reconfigurer = Reconfigurer(spark, watch.rules, self.store, watch.out / WORK)
         self._problem: CoterieError | None = None
-        self._batches = 0
+        self._batches = self._done = 0
+        self._pause = time.sleep
 
     def state(self) -> StreamState | None:
         """As of the last micro-batch that is done."""
@@ -82,7 +90,7 @@ class WatchLock:
         """Take in what is in the journal now; returns the number of micro-batches that took."""
         self._batches = 0
         with self._locked():
-            self._await(self._start(is_following=False))
+            self._persist(is_following=False)
         return self._batches
 
     def run_until_idle(self) -> None:
@@ -93,11 +101,31 @@ class WatchLock:
     def follow(self) -> None:
         """Go on until interrupted."""
         with self._locked():
-            self._await(self._start(is_following=True))
+            self._persist(is_following=True)
+
+    def _persist(self, is_following: bool) -> None:
+        """Failures that may pass (a worker, a broker, a network) are tried again, later each time.
+
+        Nothing is counted twice thereby: the stream begins again with the batch that was not done.
+        """
+        failed = 0
+        while True:
+            done = self._done
+            try:
+                self._await(self._start(is_following))
+                return
+            except RunError as error:
+                failed = 1 if self._done > done else failed + 1
+                if failed > self.watch.retries:
+                    raise
+                wait_s = min(RETRY_FIRST_S * 2 ** (failed - 1), RETRY_LAST_S)
+                log.warning("%s (trying again in %g s)", error, wait_s)
+                self._pause(wait_s)
 
     def _start(self, is_following: bool) -> StreamingQuery:
         self.state()  # wrong settings or damage are told before Spark starts anything
-        lines = stream_journal(self.spark, self.watch.journal, self.watch.batch_bytes)
+        source = self.watch.source or JournalLines(self.watch.journal, self.watch.batch_bytes)
+        lines = source.lines(self.spark)
         writer = lines.writeStream.foreachBatch(self.take).option(
             "checkpointLocation", str(self.watch.out / CHECKPOINT)
         )
@@ -133,6 +161,7 @@ class WatchLock:
                     decisions.append(self._reconfigurer.decide(state, window))
                     state.has_news, state.plan = False, decisions[-1].plan
             self.checkpoints.save(batch, state)
+            self._done += 1
         except CoterieError as error:
             self._problem = error
             raise

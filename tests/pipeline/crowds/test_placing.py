@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from coterie.kernels.placement import blocks as kernel_blocks
 from coterie.pipeline.crowds import grouping, placing
 from coterie.pipeline.crowds.condensing import Seats, condense
 from coterie.pipeline.crowds.grouping import Block, packed_block
@@ -53,11 +52,17 @@ def test_clients_of_one_kind_are_one_class_cut_into_pieces():
     ]
 
 
+@pytest.mark.parametrize("blocks", [1, 2, 3, 8, 13])
+def test_every_block_joins_once_and_no_wave_is_larger_than_what_is_there(blocks):
+    waves = placing.growing(blocks)
+    assert [block for wave in waves for block in wave] == list(range(blocks))
+    assert all(len(wave) <= wave[0] for wave in waves[1:])
+
+
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
 def test_a_crowd_is_placed_within_limits_for_fewer_copies(spark, tmp_path, monkeypatch):
     monkeypatch.setattr(grouping, "BLOCK_USERS", 1200)
-    monkeypatch.setattr(grouping, "SAMPLE_USERS", 300)
     draw = np.random.default_rng(5)
     count, kinds = 3000, 40
     tastes = [draw.choice(60, 4, replace=False) for _ in range(kinds)]
@@ -90,7 +95,6 @@ def test_a_crowd_is_placed_within_limits_for_fewer_copies(spark, tmp_path, monke
     assert max(moved.clients) <= 1.1 * roster.clients / 6 + 1 + roster.clients // 600
     assert copies(after[0]) < 0.6 * copies(before[0])
     assert 0 < moved.moves < 0.9 * roster.clients
-    assert kernel_blocks.BLOCK_USERS > 1200
 
 
 def copies(workload) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coterie.kernels.placement.blocks import BLOCK_USERS, SAMPLE_USERS
+from coterie.kernels.placement.blocks import BLOCK_USERS
 from coterie.kernels.placement.problem import Problem
 from coterie.model.relation import Relation
 from coterie.pipeline.crowds.condensing import Seats, seats_of, wishes_of
@@ -82,12 +82,11 @@ class Region:
 
 
 class Grouped(NamedTuple):
-    """What all blocks together hold, and a sample of their pieces."""
+    """What all blocks together hold."""
 
     pins: int
     pieces: int
     heaviest: NDArray[np.float64]
-    sample: Block
 
 
 def block_file(work: Folder, block: int) -> Folder:
@@ -106,17 +105,14 @@ def group(spark: SparkSession, roster: Roster, seats: Seats, region: Region, rat
     parts = list(range(roster.parts))
     rows = task_frame(spark, parts, _cutter(roster, seats, region, work), "block int, part int, data binary")
     cut = rows.repartitionById(region.blocks, sf.col("block"))
-    sample = max(2, -(-SAMPLE_USERS // region.blocks))
-    schema = "block int, pins long, pieces long, heaviest array<double>, data binary"
-    table = cut.mapInArrow(_packer(region, work, sample), schema).toArrow().sort_by("block")
+    schema = "block int, pins long, pieces long, heaviest array<double>"
+    table = cut.mapInArrow(_packer(region, work), schema).toArrow().sort_by("block")
     for number in set(range(region.blocks)) - set(table["block"].to_pylist()):
         save_arrays(block_file(work, number), NO_BLOCK._asdict())
-    samples = [_unpacked(data) for data in table["data"].to_pylist()]
     return Grouped(
         sum(table["pins"].to_pylist()),
         sum(table["pieces"].to_pylist()),
         np.max(np.array(table["heaviest"].to_pylist()).reshape(-1, 2), axis=0, initial=0.0),
-        joined([Block(**one) for one in samples]),
     )
 
 
@@ -253,7 +249,7 @@ def _unpacked(data: bytes) -> Arrays:
 # --- a block ---
 
 
-def _packer(region: Region, work: Folder, sample: int) -> Any:
+def _packer(region: Region, work: Folder) -> Any:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [row for batch in batches for row in batch.to_pylist()]
         if not rows:
@@ -264,14 +260,11 @@ def _packer(region: Region, work: Folder, sample: int) -> Any:
         block = packed_block([_unpacked(row.pop("data")) for row in rows], rates, region.piece)
         save_arrays(block_file(work, number), block._asdict())
         weight = np.array([block.number.max(initial=0), block.messages.max(initial=0.0)], np.float64)
-        draw = np.random.default_rng(number)
-        chosen = np.sort(draw.permutation(len(block.number))[:sample])
         told = {
             "block": pa.array([number], pa.int32()),
             "pins": pa.array([len(block.topics)], pa.int64()),
             "pieces": pa.array([len(block.number)], pa.int64()),
             "heaviest": pa.array([weight.tolist()], pa.list_(pa.float64())),
-            "data": pa.array([_packed(some_of(block, chosen)._asdict())], pa.binary()),
         }
         yield pa.RecordBatch.from_pydict(told)
 
@@ -308,32 +301,3 @@ def packed_block(found: list[Arrays], rates: Any, piece: int) -> Block:
         starts, wished.astype(np.int32), number.astype(np.int64), each, speaker.astype(np.int32),
         said_topic.astype(np.int32), said_rate, class_of, client[order], np.append(first, len(kind)), at[order],
     )  # fmt: skip
-
-
-def some_of(block: Block, pieces: I64) -> Block:
-    """A few pieces without their members."""
-    lengths = np.diff(block.indptr)[pieces]
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    source = np.repeat(block.indptr[pieces] - starts[:-1], lengths) + np.arange(starts[-1])
-    place = np.full(len(block.number), -1, np.int32)
-    place[pieces] = np.arange(len(pieces), dtype=np.int32)
-    kept = place[block.publisher] >= 0
-    nobody = np.zeros(0, np.int64)
-    return Block(
-        starts, block.topics[source], block.number[pieces], block.messages[pieces], place[block.publisher[kept]],
-        block.said_topic[kept], block.said_rate[kept], nobody, nobody, nobody, nobody.astype(np.int32),
-    )  # fmt: skip
-
-
-def joined(blocks: list[Block]) -> Block:
-    """Samples of several blocks as one."""
-    counts = np.cumsum([0] + [len(one.number) for one in blocks])
-    lengths = np.concatenate([np.diff(one.indptr) for one in blocks])
-    speakers = [one.publisher + first for one, first in zip(blocks, counts[:-1], strict=True)]
-    columns = {
-        name: np.concatenate([getattr(one, name) for one in blocks])
-        for name in Block._fields
-        if name not in ("indptr", "publisher")
-    }
-    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    return Block(indptr=starts, publisher=np.concatenate(speakers).astype(np.int32), **columns)

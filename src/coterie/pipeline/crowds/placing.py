@@ -1,7 +1,8 @@
 """Places a crowd for the fewest copies between brokers: rounds over blocks, of which only a picture of all travels.
 
-The picture is brokers by topics, loads and prices. Blocks and the seats of their classes stay in files, written anew in
-every round under its number, so a task that runs twice finds the same. What comes out depends on the data and the seed.
+The picture is brokers by topics, loads and prices. Blocks join in waves, each as large as all before it. Blocks and the
+seats of their classes stay in files, written anew in every round under its number, so a task that runs twice finds the
+same. What comes out depends on the data and the seed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from coterie.errors import ConfigError
 from coterie.kernels.placement.auction import Room
 from coterie.kernels.placement.blocks import ROUNDS, WAVES, Passed, Picture, Round, Whole, merged, pass_own
 from coterie.kernels.placement.books import DUST
-from coterie.kernels.placement.passes import GROWING, QUICK, auctioned, layer_of
+from coterie.kernels.placement.passes import GROWING, QUICK, layer_of
 from coterie.model import Workload
 from coterie.pipeline.blocks import PICTURE_MAX, can_place
 from coterie.pipeline.crowds.condensing import Seats
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Floats = NDArray[np.float64]
+EARLY = 1.05  # while blocks join, a broker may have so much of its part of the room
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,63 +107,53 @@ class _Rounds:
     def run(self) -> tuple[Any, Picture, Floats]:
         """What brokers are to be called so that most clients stay, the last picture, and the limits."""
         unit = max(self.grouped.pins, 1) / np.maximum(self.totals, 1e-30)
-        whole = Whole(self.rank, unit, _room(self.capacity, self.totals, unit), self.seed, self.region.blocks)
-        room = {"limit": whole.room.limit, "soft": whole.room.soft, "capacity": self.capacity}
-        save_arrays(self.work / "whole.npz", {"rank": self.rank, "unit": unit, **room})
-        everybody = tuple(range(self.region.blocks))
-        picture = merged(self._empty(), self._passed(Round(0, GROWING, self._first(), everybody), -1))
-        number, last = 1, dict.fromkeys(everybody, 0)
-        side_by_side = -(-len(everybody) // WAVES)
-        waves = [everybody[first : first + side_by_side] for first in range(0, len(everybody), side_by_side)]
+        room = _room(self.capacity, self.totals, unit)
+        about = {"limit": room.limit, "soft": room.soft, "capacity": self.capacity}
+        save_arrays(self.work / "whole.npz", {"rank": self.rank, "unit": unit, **about})
+        blocks, picture, number = self.region.blocks, self._empty(), 0
+        last = dict.fromkeys(range(blocks), -1)
+        for wave in growing(blocks):
+            share = (wave[-1] + 1) / blocks
+            picture = merged(picture, self._passed(Round(number, GROWING, picture, wave), last, share))
+            last |= dict.fromkeys(wave, number)
+            number += 1
+        side_by_side = -(-blocks // WAVES)
+        waves = [tuple(range(first, min(first + side_by_side, blocks))) for first in range(0, blocks, side_by_side)]
         for smoothing in (smoothing for smoothing, passes in ROUNDS for _ in range(passes)):
             for wave in waves:
-                picture = merged(picture, self._passed(Round(number, smoothing, picture, wave), last[wave[0]]))
+                picture = merged(picture, self._passed(Round(number, smoothing, picture, wave), last, 1.0))
                 last |= dict.fromkeys(wave, number)
                 number += 1
-        for block in everybody:
+        for block in last:
             save_arrays(self.work / f"last-{block:05d}.npz", {"number": np.array([last[block]])})
-        return self._names(last, picture), picture._replace(load=picture.load / unit), self.capacity
+        return self._names(last), picture._replace(load=picture.load / unit), self.capacity
 
     def _empty(self) -> Picture:
         shape = self.capacity.shape
         layer = layer_of(len(self.rates), shape[0], is_counted=self.is_counted)
         return Picture(layer.counts, layer.entering, np.zeros(shape), np.zeros(shape, np.float32))
 
-    def _first(self) -> Picture:
-        """Where topics are once a sample is placed with its part of the room; loads are left at nothing."""
-        sample = self.grouped.sample
-        weight = np.array([sample.number.sum(), sample.messages.sum()])
-        heaviest = np.array([sample.number.max(initial=0), sample.messages.max(initial=0.0)])
-        room = self.capacity * (weight / np.maximum(self.totals, 1e-30)) + heaviest
-        problem = sample.problem(self.rates, np.maximum(room, 1e-12))
-        part = auctioned(problem, self.seed)
-        picture = self._empty()
-        np.add.at(picture.counts, (self.rank[problem.topics], np.repeat(part, np.diff(problem.indptr))), 1)
-        if self.is_counted and len(problem.publisher):
-            entered = (self.rank[problem.said_topic], part[problem.publisher])
-            np.add.at(picture.entering, entered, problem.said_rate.astype(np.float32))
-        return picture
-
-    def _passed(self, told: Round, before: int) -> list[Passed]:
-        work = self.work
+    def _passed(self, told: Round, seated: dict[int, int], share: float) -> list[Passed]:
+        """One pass over some blocks; `seated` says in which round each was seated last, -1: never."""
+        work, before = self.work, dict(seated)
         folder = work / f"round-{told.number:03d}"
         save_arrays(folder / "picture.npz", told.picture._asdict())
-        facts = (told.number, told.smoothing, told.blocks, self.seed, self.region.blocks)
+        facts = (told.number, told.smoothing, told.blocks, self.seed, self.region.blocks, share)
 
         def run(block: int) -> pa.Table:
-            pass_file(work, folder, block, facts, before)
+            pass_file(work, folder, block, facts, before[block])
             return pa.table({"block": pa.array([block], pa.int32())})
 
         run_tasks(self.spark, told.blocks, run, "block int")
         found = [_loaded(folder / f"changed-{block:05d}.npz", told.picture) for block in told.blocks]
         for block in told.blocks:
             _forget(folder / f"changed-{block:05d}.npz")
-            if before >= 0:
-                _forget(seats_file(work, before, block))
+            if before[block] >= 0:
+                _forget(seats_file(work, before[block], block))
         _forget(folder / "picture.npz")
         return found
 
-    def _names(self, last: dict[int, int], picture: Picture) -> Any:
+    def _names(self, last: dict[int, int]) -> Any:
         """Which broker each group is to be at, so that most clients stay and every group fits."""
         work, nodes = self.work, np.array(self.region.nodes)
 
@@ -178,6 +170,15 @@ class _Rounds:
         new = np.empty(len(nodes), np.int64)
         new[rows] = nodes[names]
         return new
+
+
+def growing(blocks: int) -> list[tuple[int, ...]]:
+    """Waves in which blocks join: each as many as are there already, so that everybody joins a crowd but the first."""
+    waves, there = [(0,)], 1
+    while there < blocks:
+        waves.append(tuple(range(there, min(2 * there, blocks))))
+        there *= 2
+    return waves
 
 
 def _totals(staying: Workload, region: Region) -> Floats:
@@ -219,10 +220,11 @@ def _seats(work: Folder, number: int, block: int) -> Any:
 
 def pass_file(work: Folder, folder: Folder, block: int, facts: tuple[Any, ...], before: int) -> None:
     """One pass over a block that lies in a file; seats and what changed in the picture go to files."""
-    number, smoothing, blocks, seed, block_count = facts
+    number, smoothing, blocks, seed, block_count, share = facts
     about = load_arrays(work / "whole.npz")
     picture = Picture(**load_arrays(folder / "picture.npz"))
-    room = Room(about["limit"], about["soft"], np.zeros(len(about["limit"]), np.int32))
+    limit = about["limit"] * min(1.0, share * EARLY)
+    room = Room(limit, about["soft"] * share, np.zeros(len(limit), np.int32))
     whole = Whole(about["rank"], about["unit"], room, seed, block_count)
     rates = np.asarray(map_array(work, "rates"), np.float64)
     own = load_block(work, block).problem(rates, about["capacity"])
