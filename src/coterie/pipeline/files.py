@@ -13,13 +13,14 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import InputError
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.storage import Remote, folder_of, is_remote
 
 CHUNK_BYTES = 1 << 22
 MAGIC = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zst"), (b"\x04\x22\x4d\x18", "lz4"))
@@ -62,41 +63,62 @@ class InputFile:
     rows: int = 0  # Parquet only: what its footer says
     group_rows: tuple[int, ...] = ()  # Parquet only: rows of each row group
     note: str = ""
-    absolute: str = ""
+    absolute: str | Remote = ""
     has_breaks: bool = False  # CSV only: some quoted text goes over several lines, so the file is read in one piece
 
     @property
-    def place(self) -> str:
+    def place(self) -> str | Remote:
         return self.absolute or self.path
 
 
 def find_files(source: Source) -> list[InputFile]:
     """Every file of a source, sorted; names that begin with a dot or an underscore are skipped inside folders."""
     found: dict[str, None] = {}
+    remote: list[InputFile] = []
     for pattern in source.paths:
-        path = Path(pattern)
-        matches = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(pattern, recursive=True))]
+        if is_remote(pattern):
+            remote += [replace(look_into(one, source), absolute=one) for one in _stored(pattern)]
+            continue
+        path = Path(pattern.removeprefix("file://"))
+        matches = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
         if not matches:
             raise InputError(pattern, "no such file, folder or glob match")
         for match in matches:
             inside = sorted(p for p in match.rglob("*") if p.is_file()) if match.is_dir() else [match]
             visible = [p for p in inside if not match.is_dir() or _is_visible(p.relative_to(match))]
             found.update(dict.fromkeys(str(p) for p in visible))
-    return [replace(look_into(path, source), absolute=os.path.abspath(path)) for path in found]
+    return [replace(look_into(path, source), absolute=os.path.abspath(path)) for path in found] + remote
 
 
-def look_into(path: str, source: Source) -> InputFile:
+def _stored(pattern: str) -> list[Remote]:
+    """Files of a store, sorted: one by its name, a folder's, or those that a pattern in the last part matches."""
+    place = folder_of(pattern)
+    assert isinstance(place, Remote)
+    if place.is_file():
+        return [place]
+    if "*" in place.name or "?" in place.name:
+        found = [one for one in place.parent.glob(place.name) if one.is_file()]
+    else:
+        names = [name for name in place.files() if _is_visible(Path(name))]
+        found = [place / name for name in names]
+    if not found:
+        raise InputError(pattern, "no such file, folder or match in the store")
+    return found
+
+
+def look_into(where: str | Remote, source: Source) -> InputFile:
     """Read only the beginning (Parquet: the footer)."""
-    size = Path(path).stat().st_size
+    path = str(where)
+    size = (where if isinstance(where, Remote) else Path(where)).stat().st_size
     if size == 0:
         return InputFile(path, "", note="empty file")
-    with open(path, "rb") as file:
-        head = file.read(8)
+    with _opened(where) as file:
+        head = bytes(file.read(8))
     if head[:4] == b"PAR1" or source.format == "parquet" or _by_suffix(path) == "parquet":
-        return _look_into_parquet(path, size)
+        return _look_into_parquet(where, size)
     compression = next((name for magic, name in MAGIC if head.startswith(magic)), "")
     try:
-        start = _beginning(path, compression)
+        start = _beginning(where, compression)
     except (OSError, Torn) as error:
         return InputFile(path, "", compression, size, note=f"unreadable: {error}")
     if not start.strip():
@@ -112,9 +134,13 @@ def look_into(path: str, source: Source) -> InputFile:
     return _look_into_csv(path, compression, size, start, source)
 
 
-def read_chunks(path: str, compression: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
+def _opened(where: str | Remote) -> Any:
+    return where.open_file() if isinstance(where, Remote) else open(where, "rb")
+
+
+def read_chunks(path: str | Remote, compression: str, start: int = 0, stop: int | None = None) -> Iterator[bytes]:
     """Decompressed bytes of a file (or of a range of a plain one); raises Torn after the last good bytes."""
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         if compression in ("gz", "bz2"):
             yield from _unpacked(file, compression)
         elif compression:
@@ -123,7 +149,7 @@ def read_chunks(path: str, compression: str, start: int = 0, stop: int | None = 
             file.seek(start)
             left = None if stop is None else stop - start
             while left is None or left > 0:
-                block = file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left))
+                block = bytes(file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left)))
                 if not block:
                     return
                 left = None if left is None else left - len(block)
@@ -135,7 +161,7 @@ def _unpacked(file: object, compression: str) -> Iterator[bytes]:
     fresh = _gzip_decompressor if compression == "gz" else bz2.BZ2Decompressor
     machine: _Decompressor = fresh()
     begun = False
-    while block := read(CHUNK_BYTES // 4):
+    while block := bytes(read(CHUNK_BYTES // 4)):
         while block:
             if machine.eof:  # files made by appending compressed pieces have several members
                 machine, begun = fresh(), False
@@ -157,11 +183,11 @@ def _gzip_decompressor() -> _Decompressor:
     return zlib.decompressobj(wbits=31)
 
 
-def _unpacked_by_arrow(path: str, compression: str) -> Iterator[bytes]:
+def _unpacked_by_arrow(path: str | Remote, compression: str) -> Iterator[bytes]:
     codec = {"zst": "zstd", "lz4": "lz4"}[compression]
     if not pa.Codec.is_available(codec):
         raise Torn(f"no {codec} codec here: unpack the file first")
-    with pa.input_stream(path, compression=codec) as stream:
+    with pa.input_stream(_opened(path), compression=codec) as stream:
         while True:
             try:
                 block = stream.read(CHUNK_BYTES)
@@ -172,7 +198,7 @@ def _unpacked_by_arrow(path: str, compression: str) -> Iterator[bytes]:
             yield block
 
 
-def _beginning(path: str, compression: str) -> bytes:
+def _beginning(path: str | Remote, compression: str) -> bytes:
     """The first chunk without blank lines before it."""
     for chunk in read_chunks(path, compression):
         stripped = chunk.lstrip(b"\r\n")
@@ -194,9 +220,11 @@ def _look_into_csv(path: str, compression: str, size: int, start: bytes, source:
     return InputFile(path, "csv", compression, size, names, delimiter, has_header=True, has_breaks=has_breaks)
 
 
-def _look_into_parquet(path: str, size: int) -> InputFile:
+def _look_into_parquet(where: str | Remote, size: int) -> InputFile:
+    path = str(where)
     try:
-        footer = pq.read_metadata(path)
+        with _opened(where) as file:
+            footer = pq.read_metadata(file)
     except (OSError, pa.ArrowException) as error:
         return InputFile(path, "", size_bytes=size, note=f"unreadable: {str(error).splitlines()[0]}")
     note = "" if footer.num_rows else "empty file"

@@ -8,18 +8,15 @@ read is counted by the readers (Parquet: by the footers), what was written by th
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline.canonical import VALUE_MARK
@@ -29,7 +26,7 @@ from coterie.pipeline.packing import PACKED, packed
 from coterie.pipeline.parts import QUARANTINE_FOLDER, PartReport, finish_part
 from coterie.pipeline.reading import LINE_BITS, Split, checked_rows, read_split
 from coterie.pipeline.schemas import QUARANTINE, SPARK_TYPES, TableSchema, table_schema
-from coterie.pipeline.storage import Folder
+from coterie.pipeline.storage import Folder, read_rows, remove_all
 from coterie.pipeline.tasks import part_files, write_part
 
 if TYPE_CHECKING:
@@ -70,7 +67,7 @@ class Account:
 def ingest(
     spark: SparkSession,
     sources: Sequence[Source],
-    out: Path,
+    out: Folder,
     *,
     strict: bool = False,
     now_s: float | None = None,
@@ -101,7 +98,7 @@ def ingest(
 
 
 def write_table(
-    frame: DataFrame, table: str, out: Path, *, keep_duplicates: bool = False, topics: str = "plain"
+    frame: DataFrame, table: str, out: Folder, *, keep_duplicates: bool = False, topics: str = "plain"
 ) -> Account:
     """Write out/<table>/ from a frame that was derived from other tables and has the canonical columns already."""
     from pyspark.sql import functions as sf
@@ -128,7 +125,7 @@ def has_plain_topics(table: Folder) -> bool:
     return (table / PLAIN_MARK).exists()
 
 
-def _mark_names(folder: Path, topics: str) -> None:
+def _mark_names(folder: Folder, topics: str) -> None:
     if topics == "plain":
         folder.mkdir(parents=True, exist_ok=True)
         (folder / PLAIN_MARK).touch()
@@ -194,14 +191,14 @@ def _bins(splits: list[Split]) -> list[list[Split]]:
 
 
 def _write_parts(
-    blocks: DataFrame, schema: TableSchema, out: Path, parts: int, keep_duplicates: bool
+    blocks: DataFrame, schema: TableSchema, out: Folder, parts: int, keep_duplicates: bool
 ) -> list[PartReport]:
     from pyspark import TaskContext
     from pyspark.sql import functions as sf
 
     for folder in (out / schema.name, out / QUARANTINE_FOLDER / schema.name):
-        shutil.rmtree(folder, ignore_errors=True)
-    target, name = str(out), schema.name
+        remove_all(folder)
+    target, name = out, schema.name
 
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -214,7 +211,7 @@ def _write_parts(
 
 
 def _settle(
-    schema: TableSchema, out: Path, placed: list[Placed], splits: list[Split], reports: list[PartReport]
+    schema: TableSchema, out: Folder, placed: list[Placed], splits: list[Split], reports: list[PartReport]
 ) -> Account:
     """Give quarantined rows their file and line, and prove that no row got lost."""
     told = {item["split"]: item for report in reports for item in report["splits"]}
@@ -233,7 +230,7 @@ def _settle(
     told_reasons: list[str] = []
     bad: Counter[int] = Counter()
     for path in part_files(out / QUARANTINE_FOLDER / schema.name):
-        table = pq.read_table(path)
+        table = read_rows(path)
         origin = table["origin"].to_numpy()
         file_index = file_of_split[origin >> LINE_BITS]
         line = first_line[origin >> LINE_BITS] + (origin & ((1 << LINE_BITS) - 1))
@@ -259,19 +256,19 @@ def _counted(told: list[str]) -> dict[str, int]:
     return {reason + examples.get(reason, ""): count for reason, count in sorted(counts.items())}
 
 
-def _raise_first(out: Path, account: Account) -> None:
+def _raise_first(out: Folder, account: Account) -> None:
     """The first bad row in the order of the files, or else the first file that could not be read to its end."""
     order = {file.path: index for index, file in enumerate(account.files)}
     worst: tuple[int, int, str, str] | None = None
     for path in part_files(out / QUARANTINE_FOLDER / account.table):
-        for row in pq.read_table(path, columns=["file", "line", "reason"]).to_pylist():
+        for row in read_rows(path, ["file", "line", "reason"]).to_pylist():
             here = (order[row["file"]], row["line"], row["file"], row["reason"])
             worst = here if worst is None else min(worst, here)
     torn = next((file for file in account.files if file.note not in ("", "empty file")), None)
     if worst is None and torn is None:
         return
     for folder in (out / account.table, out / QUARANTINE_FOLDER / account.table):
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_all(folder)
     if worst is not None:
         raise InputError(worst[2], worst[3], worst[1])
     assert torn is not None

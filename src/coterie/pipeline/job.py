@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import coterie
 from coterie.accounting.bounds import lower_bounds
@@ -23,7 +22,7 @@ from coterie.model.limits import NO_LIMITS, DesignLimits
 from coterie.model.store import load_workload, save_workload
 from coterie.model.wires import COTERIE
 from coterie.pipeline.deriving import derive
-from coterie.pipeline.files import find_files
+from coterie.pipeline.files import InputFile, find_files
 from coterie.pipeline.ingest import Account, ingest
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.pieces import Pieces
@@ -47,6 +46,7 @@ from coterie.pipeline.rolling import Rolled, roll
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
+from coterie.pipeline.storage import Folder, Remote, write_rows
 from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, write_names
 from coterie.plans.plan import DESIGN, PlanFacts
 from coterie.plans.store import PlanStore
@@ -204,7 +204,7 @@ def publish_plan(outcome: Outcome, store: PlanStore, told: Sequence[str] = ()) -
     return store.publish(f"{designs.name}/{chosen.name}", facts, write)
 
 
-def write_ledgers(priced: Sequence[Priced], against: Priced | None, path: Path) -> None:
+def write_ledgers(priced: Sequence[Priced], against: Priced | None, path: Folder) -> None:
     """One row per (system, placement, window, column): per second, with its bound and the saving against what runs."""
     rows: list[dict[str, Any]] = []
     for entry in priced:
@@ -230,10 +230,7 @@ def write_ledgers(priced: Sequence[Priced], against: Priced | None, path: Path) 
         [(name, pa.string()) for name in ("system", "placement", "window", "column")]
         + [(name, pa.float64()) for name in ("value", "bound", "saved")]
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}")
-    pq.write_table(pa.Table.from_pylist(rows, schema), beside)
-    beside.replace(path)
+    write_rows(pa.Table.from_pylist(rows, schema), path)
 
 
 # --- steps ---
@@ -341,9 +338,13 @@ def described(candidates: Sequence[Candidate], request: Request) -> Facts:
     return told if request.limits == NO_LIMITS else told | {"limits": msgspec.to_builtins(request.limits)}
 
 
-def _files_of(request: Request) -> tuple[Path, ...]:
+def _source_of(file: InputFile) -> Folder:
+    return file.absolute if isinstance(file.absolute, Remote) else Path(file.path)
+
+
+def _files_of(request: Request) -> tuple[Folder, ...]:
     if request.trace is None:
-        return tuple(Path(file.path) for source in request.sources for file in find_files(source))
+        return tuple(_source_of(file) for source in request.sources for file in find_files(source))
     if request.trace.is_dir():
         return tuple(sorted(path for path in request.trace.rglob("*") if path.is_file()))
     shape = shape_of(request.trace)

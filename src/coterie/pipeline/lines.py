@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from coterie.pipeline.files import BOM, InputFile, Torn, read_chunks
+from coterie.pipeline.storage import Remote
 
 BREAKS_MAX = 200  # lines that one CSV row may have: a stray quote must not swallow the file
 HELD_BYTES_MAX = 1 << 20
@@ -114,7 +115,7 @@ def _is_open(line: str, file: InputFile) -> bool:
     return False
 
 
-def _rest_of_line(path: str, start: int) -> bytes:
+def _rest_of_line(path: str | Remote, start: int) -> bytes:
     pieces = []
     for chunk in read_chunks(path, "", start):
         line, newline, _ = chunk.partition(b"\n")

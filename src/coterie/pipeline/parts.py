@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from coterie.pipeline.packing import unpacked
 from coterie.pipeline.reading import FAULT_MARK, REPORT_MARK, rendered
 from coterie.pipeline.schemas import TableSchema, table_schema
+from coterie.pipeline.storage import Folder
 from coterie.pipeline.tasks import write_part
 
 QUARANTINE_FOLDER = "quarantine"
@@ -41,7 +42,7 @@ class PartReport(TypedDict):
 
 
 def finish_part(
-    batches: Iterable[pa.RecordBatch], table: str, out: str, part: int, keep_duplicates: bool
+    batches: Iterable[pa.RecordBatch], table: str, out: Folder, part: int, keep_duplicates: bool
 ) -> PartReport:
     """Write the part and its quarantine; the same rows in any order give the same files."""
     schema = table_schema(table)
@@ -51,7 +52,7 @@ def finish_part(
     codes = [_codes(rows[name].combine_chunks()) for name in schema.names]
     order, repeated = _order(codes, rows["origin"].to_numpy(), keep_duplicates)
     kept = order[~repeated]
-    write_part(_taken(rows, codes, schema, kept), f"{out}/{table}", part)
+    write_part(_taken(rows, codes, schema, kept), out / table, part)
     twice = rows.take(pa.array(order[repeated]))
     count = _write_quarantine(bad, twice, schema, out, part)
     splits = [json.loads(text[len(REPORT_MARK) :]) for text in told["fault"].to_pylist()]
@@ -140,7 +141,7 @@ def _taken(rows: pa.Table, codes: list[_Codes], schema: TableSchema, order: I64)
     return pa.Table.from_arrays(columns, names=schema.names)
 
 
-def _write_quarantine(bad: pa.Table, twice: pa.Table, schema: TableSchema, out: str, part: int) -> int:
+def _write_quarantine(bad: pa.Table, twice: pa.Table, schema: TableSchema, out: Folder, part: int) -> int:
     faults = [text.split(FAULT_MARK, 1) for text in bad["fault"].to_pylist()]
     reasons = [fault[0] for fault in faults] + [DUPLICATE] * len(twice)
     texts = [fault[1] for fault in faults] + rendered(twice.select(schema.names))
@@ -150,5 +151,5 @@ def _write_quarantine(bad: pa.Table, twice: pa.Table, schema: TableSchema, out: 
         {"origin": origins, "reason": pa.array(reasons, pa.string()), "raw": pa.array(texts, pa.string())}
     ).take(order)
     if len(table):
-        write_part(table, f"{out}/{QUARANTINE_FOLDER}/{schema.name}", part)
+        write_part(table, out / QUARANTINE_FOLDER / schema.name, part)
     return len(table)

@@ -20,6 +20,7 @@ from coterie.pipeline.files import InputFile, Torn
 from coterie.pipeline.lines import Block, blocks_of, quoted_fields, rows_of
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
+from coterie.pipeline.storage import Remote
 
 LINE_BITS = 40  # an origin is (split << 40) | line within the split
 RAW_CHARS_MAX = 2000
@@ -73,7 +74,8 @@ def _read_parquet(split: Split, latest_us: int) -> Iterator[pa.Table]:
     refusal = _refusal(split.file, split.source)
     seen = 0
     groups = range(split.start, len(split.file.group_rows) if split.stop is None else split.stop)
-    file = pq.ParquetFile(split.file.place)
+    place = split.file.place
+    file = pq.ParquetFile(place.open_file() if isinstance(place, Remote) else place)
     for batch in file.iter_batches(PARQUET_BATCH_ROWS, row_groups=list(groups), columns=list(columns.values())):
         raw = {name: batch.column(column) for name, column in columns.items()}
         checked = canonicalise(raw, batch.num_rows, split.source, latest_us)

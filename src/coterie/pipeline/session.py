@@ -23,6 +23,7 @@ import pyspark
 from coterie.errors import ConfigError
 from coterie.pipeline.java import Java, cache_dir, find_java, java_home
 from coterie.pipeline.shipping import package_zip
+from coterie.pipeline.storage import use_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -91,9 +92,11 @@ def open_session(
     if master.startswith("sc://"):
         return _connect(master, app_name, conf or {})
     if is_submitted():
+        use_settings(conf or {})
         return _submitted(app_name, conf or {})
     if not KNOWN_MASTER.fullmatch(master):
         raise ConfigError("spark", master, MASTERS)
+    use_settings({**spark_defaults(), **(conf or {})})
     java = find_java()
     settings = _settings(master, profile, java, (work_dir or Path(tempfile.gettempdir())).resolve(), conf or {})
     with _environment(_launch_environment(master, java)):
@@ -236,6 +239,7 @@ def _submitted(app_name: str, conf: Mapping[str, str]) -> SparkSession:
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    use_settings(dict(session.sparkContext.getConf().getAll()))
     if not str(session.sparkContext.master).startswith("local"):
         session.sparkContext.addPyFile(str(package_zip()))
     return session
@@ -253,6 +257,7 @@ def _connect(url: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
     try:
         session = builder.getOrCreate()
         session.addArtifacts(str(package_zip()), pyfile=True)
+        use_settings(conf)
     except Exception as error:  # grpc has its own tree of errors, which may not be importable here
         raise ConfigError("spark", url, f"no Spark Connect server answers: {_first_line(error)}") from error
     return session

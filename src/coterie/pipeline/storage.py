@@ -16,15 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SCHEMES = ("s3a", "s3", "gs", "abfs", "abfss", "hdfs")
 HADOOP = "spark.hadoop."
@@ -200,23 +197,26 @@ def is_remote(text: str) -> bool:
     return "://" in text and not text.startswith("file://")
 
 
-def folder_of(text: str | Folder, spark: SparkSession | None = None) -> Folder:
-    """A path or URI; settings of the stores come from the session (`spark.hadoop.fs.*`) and the environment."""
+_known: dict[str, Options] = {"options": ()}
+
+
+def use_settings(settings: Mapping[str, str]) -> None:
+    """How stores are reached from now on, in Spark's words (`spark.hadoop.fs.*`); the environment counts besides."""
+    found = {key.removeprefix(HADOOP): value for key, value in settings.items() if key.startswith(HADOOP)}
+    told = {key: value for key, value in found.items() if key.startswith(KEPT_SETTINGS)}
+    _known["options"] = tuple(sorted((dict(_known["options"]) | told).items()))
+
+
+def folder_of(text: str | Folder) -> Folder:
+    """A path or URI; how its store is reached follows from `use_settings` and the environment."""
     if isinstance(text, Remote):
-        return text if text.options or spark is None else Remote(text.uri, options_of(spark))
+        return text
     words = str(text)
     if not is_remote(words):
         return Path(words.removeprefix("file://") if words.startswith("file://") else words)
     if words.partition("://")[0] not in SCHEMES:
         raise ConfigError("location", words, f"a path, or a URI with {', '.join(SCHEMES)} or file")
-    return Remote(words.rstrip("/"), options_of(spark) if spark is not None else ())
-
-
-def options_of(spark: SparkSession) -> Options:
-    """What a task needs to reach the stores that this session reaches."""
-    settings: Mapping[str, str] = dict(spark.conf.getAll)
-    found = {key.removeprefix(HADOOP): value for key, value in settings.items() if key.startswith(HADOOP)}
-    return tuple(sorted((key, value) for key, value in found.items() if key.startswith(KEPT_SETTINGS)))
+    return Remote(words.rstrip("/"), _known["options"])
 
 
 @lru_cache(maxsize=32)

@@ -174,7 +174,8 @@ class _Rounds:
 
 def growing(blocks: int) -> list[tuple[int, ...]]:
     """Waves in which blocks join: each as many as are there already, so that everybody joins a crowd but the first."""
-    waves, there = [(0,)], 1
+    waves: list[tuple[int, ...]] = [(0,)]
+    there = 1
     while there < blocks:
         waves.append(tuple(range(there, min(2 * there, blocks))))
         there *= 2
