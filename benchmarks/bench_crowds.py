@@ -72,7 +72,7 @@ def generate(folder: Path, users: int, topics: int) -> None:
 
 
 class Watch:
-    """Peaks of the driver (this process and the JVM it started) and of everything together; processor seconds in all."""
+    """Peaks of the driver (this process and its JVM) and of everything together; processor seconds in all."""
 
     def __init__(self) -> None:
         self.driver = self.java = self.all = 0
