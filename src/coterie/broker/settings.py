@@ -20,12 +20,14 @@ class PeerEntry(ConfigTable, frozen=True, kw_only=True):
     host: str
     port: int
     server: str = ""
+    zone: str = ""
 
 
 class NetworkSection(ConfigTable, frozen=True, kw_only=True):
     name: str = "coterie"
     system: str = "flooding"
     seed: int = 0
+    zone: str = ""
     slice: str = ""
     settings: dict[str, Any] = {}
     peers: list[PeerEntry] = []

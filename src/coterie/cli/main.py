@@ -46,6 +46,7 @@ COMMANDS = {
     "export": CommandEntry("exporting:export_command", "Turn a plan into configuration for them.", FLEET),
     "loop": CommandEntry("looping:loop_command", "Observe, plan and apply, again and again.", FLEET),
     "up": CommandEntry("up:up_command", "Start a network of nodes on this machine.", NETWORK),
+    "init": CommandEntry("founding:init_command", "Make a network: a folder for each host.", NETWORK),
     "node": CommandEntry("node:node_command", "Run one node.", NETWORK),
     "apply": CommandEntry("applying:apply_command", "Switch a running network to a plan.", NETWORK),
     "pub": CommandEntry("pubsub:pub_command", "Publish messages.", NETWORK),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 import sys
 import threading
 import time
@@ -29,6 +30,10 @@ Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="0: at most 
 Identifier = Annotated[str, typer.Option("--id", "-i", help="Client identifier; the server gives one if empty.")]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Name of the user, if the server asks.")]
 Password = Annotated[str | None, typer.Option("--password", envvar="COTERIE_PASSWORD", help="Better in the variable.")]
+Tls = Annotated[bool, typer.Option("--tls", help="Over TLS; --authority if the server's is not a public one.")]
+Authority = Annotated[
+    Path | None, typer.Option("--authority", help="PEM file of the authority that signed the server's.")
+]
 Version = Annotated[str, typer.Option("--mqtt", help="5 or 3.1.1; only 5 can be sent to another server.")]
 Follow = Annotated[bool, typer.Option("--follow/--stay", help="Go where the server says the topics live.")]
 Allow = Annotated[list[str] | None, typer.Option("--allow", help="Another host that may be followed to; repeatable.")]
@@ -45,6 +50,8 @@ def pub_command(
     identifier: Identifier = "",
     user: User = None,
     password: Password = None,
+    tls: Tls = False,
+    authority: Authority = None,
     mqtt: Version = "5",
     follow: Follow = True,
     allow: Allow = None,
@@ -59,7 +66,8 @@ def pub_command(
     _checked(check_topic_name, "topic", topic)
     given = _given(message, file)
     packet = connect_packet(identifier, version=_version(mqtt), username=user, password=password)
-    client = MqttClient(host, port, packet, follow=follow, allowed_hosts=allow or (), give_up_s=10)
+    context = _tls(tls, authority)
+    client = MqttClient(host, port, packet, follow=follow, allowed_hosts=allow or (), give_up_s=10, tls=context)
 
     async def main() -> None:
         async with client:
@@ -74,6 +82,16 @@ def pub_command(
             await client.drain()
 
     asyncio.run(main())
+
+
+def _tls(is_wanted: bool, authority: Path | None) -> ssl.SSLContext | None:
+    """How the server's certificate is checked; None: no TLS."""
+    if not is_wanted and authority is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=None if authority is None else str(authority))
+    except (OSError, ssl.SSLError) as error:
+        raise InputError(str(authority), f"is no PEM file of an authority: {error}") from None
 
 
 def _given(message: str | None, file: Path | None) -> bytes | None:
@@ -129,6 +147,8 @@ def sub_command(
     identifier: Identifier = "",
     user: User = None,
     password: Password = None,
+    tls: Tls = False,
+    authority: Authority = None,
     mqtt: Version = "5",
     follow: Follow = True,
     allow: Allow = None,
@@ -159,8 +179,9 @@ def sub_command(
             finished.set()
 
     client = MqttClient(
-        host, port, packet, show, follow=follow, allowed_hosts=allow or (), give_up_s=60, on_trouble=_Teller()
-    )
+        host, port, packet, show, follow=follow, allowed_hosts=allow or (), give_up_s=60, on_trouble=_Teller(),
+        tls=_tls(tls, authority),
+    )  # fmt: skip
 
     async def main() -> None:
         async with client:

@@ -7,6 +7,7 @@ most `hops_max` times in a row, so that two servers cannot play ping-pong with a
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -38,7 +39,7 @@ class MqttClient:
     def __init__(
         self, host: str, port: int, connect: Connect, on_message: Callable[[Publish], None] = lambda message: None,
         *, follow: bool = True, allowed_hosts: Iterable[str] = (), hops_max: int = 3, give_up_s: float = 30.0,
-        on_trouble: Callable[[str], None] = lambda reason: None,
+        on_trouble: Callable[[str], None] = lambda reason: None, tls: ssl.SSLContext | None = None,
     ) -> None:  # fmt: skip
         if follow and connect.version >= MQTT_5:
             connect = msgspec.structs.replace(connect, properties=redirect_accepted(connect.properties))
@@ -47,6 +48,7 @@ class MqttClient:
         self.on_message, self._on_trouble = on_message, on_trouble
         self.subscriptions: dict[str, Subscription] = {}
         self._client = Client(connect)
+        self._tls = tls
         self._follow = follow and connect.version >= MQTT_5
         self._allowed = {host, *allowed_hosts}
         self._hops_max, self._hops, self._give_up_s = hops_max, 0, give_up_s
@@ -172,7 +174,7 @@ class MqttClient:
     async def _converse(self) -> None:
         """One connection from CONNECT to its end."""
         loop = asyncio.get_running_loop()
-        reader, self._writer = await asyncio.open_connection(*self.server)
+        reader, self._writer = await asyncio.open_connection(*self.server, ssl=self._tls)
         try:
             self._client.start(loop.time(), resume=self._was_connected)
             self._flush()

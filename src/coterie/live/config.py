@@ -25,6 +25,7 @@ from coterie.errors import ConfigError, InputError
 from coterie.live.tokens import TOKEN_FILE
 from coterie.mqtt.options import ServerOptions
 
+OFF = -1  # mqtt.port: no plain TCP
 NODE_MAX = 4095  # identifiers of events hold the node in 12 bits
 
 
@@ -69,6 +70,13 @@ class NodeConfig(ConfigTable, frozen=True, kw_only=True):
     @property
     def data(self) -> Path:
         return self.path(self.node.data)
+
+    @property
+    def link_section(self) -> LinkSection:
+        """`links` with its paths as they are from here."""
+        named = {key: getattr(self.links, key) for key in ("certificate", "certificate_key", "authority")}
+        placed = {key: str(self.path(name)) for key, name in named.items() if name}
+        return msgspec.structs.replace(self.links, **placed)
 
     @property
     def token_path(self) -> Path:
@@ -174,8 +182,10 @@ def _check(config: NodeConfig) -> None:
         _within("network.peers.id", peer, 0, NODE_MAX)
     if len(set(ids)) != len(ids):
         raise ConfigError("network.peers", sorted(ids), "every node once")
+    if config.mqtt.port == OFF and not (config.mqtt.tls_port or config.mqtt.websocket_port):
+        raise ConfigError("mqtt.port", OFF, "a port, or tls_port or websocket_port set: nobody could connect")
+    _within("mqtt.port", config.mqtt.port, OFF, 65_535)
     for key, port in (
-        ("mqtt.port", config.mqtt.port),
         ("mqtt.tls_port", config.mqtt.tls_port),
         ("mqtt.websocket_port", config.mqtt.websocket_port),
         ("links.port", config.links.port),
@@ -197,6 +207,9 @@ def _check(config: NodeConfig) -> None:
     others = [peer for peer in config.network.peers if peer.id != config.node.id]
     if others and not (config.network.key or config.network.key_file or links.certificate):
         raise ConfigError("network.key", "", "a shared key (or links.certificate), because the network has peers")
+    if others and not config.network.slice:
+        told = "the JSON file with this node's slice of a plan, because the network has peers"
+        raise ConfigError("network.slice", "", told, do="`coterie init --hosts ...` makes folders that fit together")
     if not 0 < links.heartbeat_s < links.silence_s:
         raise ConfigError("links.silence_s", links.silence_s, f"more than links.heartbeat_s, {links.heartbeat_s:g}")
     for key in ("connections", "messages"):

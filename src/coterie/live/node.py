@@ -35,7 +35,7 @@ from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.live import figures
 from coterie.live.admin import AdminInterface
 from coterie.live.clients import ClientSocket, WebSocket, client_tls
-from coterie.live.config import NodeConfig, secrets_of
+from coterie.live.config import OFF, NodeConfig, secrets_of
 from coterie.live.driver import Driver
 from coterie.live.figures import in_short
 from coterie.live.guard import Guard
@@ -136,7 +136,13 @@ class LiveNode:
         self.peers: PeerSockets | None = None
         if not self.broker.is_alone:
             self.peers = self.driver.peers = PeerSockets(
-                network.name, network.system, config.node.id, config.keys(), network.peers, config.links, self.driver
+                network.name,
+                network.system,
+                config.node.id,
+                config.keys(),
+                network.peers,
+                config.link_section,
+                self.driver,
             )
         self.token, self.is_new_token = (
             (config.admin.token, False) if config.admin.token else kept_token(config.token_path)
@@ -178,7 +184,8 @@ class LiveNode:
     async def _listen(self) -> None:
         mqtt, admin = self.config.mqtt, self.config.admin
         new_socket = partial(ClientSocket, self.driver, mqtt.write_buffer_bytes_max)
-        await self._open("mqtt", new_socket, mqtt.host, mqtt.port)
+        if mqtt.port != OFF:
+            await self._open("mqtt", new_socket, mqtt.host, mqtt.port)
         if mqtt.tls_port:
             paths = [str(self.config.path(one)) if one else "" for one in
                      (mqtt.certificate, mqtt.certificate_key, mqtt.client_authority)]  # fmt: skip

@@ -1,0 +1,136 @@
+"""A new network on disk: a folder for each host, the authority, the passwords, and the page."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from coterie.errors import ConfigError, InputError
+from coterie.founding.authority import Identity, loaded_authority, new_authority, node_identity
+from coterie.founding.hosts import Host
+from coterie.founding.templates import UNIT, Founded, Ports, compose, node_toml, page
+from coterie.live.config import load_config
+from coterie.live.passwords import hash_password
+from coterie.live.tokens import TOKEN_FILE
+from coterie.model import Publications, Relation, Workload
+from coterie.model.plan import slices
+from coterie.protocol.system import System
+
+SECRET = 0o600
+PLAIN = 0o644
+
+
+@dataclass(frozen=True)
+class FoundingWish:
+    """What an operator asks for."""
+
+    hosts: Sequence[Host]
+    network: str = "coterie"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    ports: Ports = field(default_factory=Ports)
+    is_tls: bool = False
+    users: Sequence[str] = ()
+    authority: tuple[Path, Path] | None = None  # certificate and key of your own
+    seed: int = 0
+
+
+def found(wish: FoundingWish, system: System, out: Path, now: datetime | None = None) -> dict[str, str]:
+    """Write it all below `out`, which must be empty, and read every configuration back; the users' passwords."""
+    _check_users(wish.users)
+    parameters = system.configure(wish.settings)
+    if out.exists() and any(out.iterdir()):
+        raise ConfigError(
+            "--out", str(out), "a folder that is empty or not there", do="choose another, or move it away"
+        )
+    design = system.plan(_nobody(wish.hosts), parameters, wish.seed)
+    parts = {part.node: part for part in slices(design, version=1)}
+    founded = Founded(wish.network, system.name, tuple(wish.hosts), wish.ports, wish.is_tls, tuple(wish.users))
+    passwords = {name: secrets.token_urlsafe(12) for name in wish.users}
+    hashed = {name: hash_password(password) for name, password in passwords.items()}
+    shared = {"network.key": f"{secrets.token_hex(32)}\n", TOKEN_FILE: f"{secrets.token_hex(16)}\n"}
+    authority = _authority(wish, now or datetime.now(UTC)) if wish.is_tls else None
+    settings = "".join(f"{key} = {_toml(value)}\n" for key, value in wish.settings.items())
+    for host in wish.hosts:
+        folder = out / host.name
+        folder.mkdir(parents=True, mode=0o700)
+        for name, text in shared.items():
+            _write(folder / name, text, SECRET)
+        if authority is not None:
+            _write_identity(folder, authority, node_identity(authority, host, now or datetime.now(UTC)))
+        _write(folder / "slice.json", msgspec.json.encode(parts[host.node]), PLAIN)
+        _write(folder / "node.toml", node_toml(founded, host, hashed, settings), SECRET)
+        _write(folder / "coterie.service", UNIT, PLAIN)
+        load_config(folder / "node.toml")  # what cannot work is found here, not on the host
+    _write_rest(out, founded, authority if wish.authority is None else None, passwords)
+    return passwords
+
+
+def _write_rest(out: Path, founded: Founded, authority: Identity | None, passwords: Mapping[str, str]) -> None:
+    if authority is not None:
+        (out / "authority").mkdir(mode=0o700)
+        _write(out / "authority" / "authority.pem", authority.certificate_pem, PLAIN)
+        _write(out / "authority" / "authority.key", authority.key_pem, SECRET)
+    if passwords:
+        _write(out / "passwords.txt", "".join(f"{name} {word}\n" for name, word in passwords.items()), SECRET)
+    _write(out / "compose.yml", compose(founded), PLAIN)
+    _write(out / "README.md", page(founded), PLAIN)
+
+
+def _write_identity(folder: Path, authority: Identity, own: Identity) -> None:
+    _write(folder / "node.pem", own.certificate_pem, PLAIN)
+    _write(folder / "node.key", own.key_pem, SECRET)
+    _write(folder / "authority.pem", authority.certificate_pem, PLAIN)
+
+
+def _write(path: Path, content: str | bytes, mode: int) -> None:
+    path.touch(mode=mode)  # a secret is never readable, not even for a moment
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def _authority(wish: FoundingWish, now: datetime) -> Identity:
+    if wish.authority is None:
+        return new_authority(wish.network, now)
+    certificate, key = wish.authority
+    for path in wish.authority:
+        if not path.is_file():
+            raise InputError(str(path), "there is no such file")
+    try:
+        return loaded_authority(certificate.read_bytes(), key.read_bytes())
+    except (ValueError, TypeError) as error:
+        raise InputError(str(certificate), f"cannot be used as an authority with {key}: {error}") from None
+
+
+def _check_users(users: Sequence[str]) -> None:
+    for name in users:
+        if not name or any(letter in name for letter in "+#/:") or name.startswith("$"):
+            raise ConfigError("--users", name, "names without + # / : that do not begin with $")
+    if twice := next((name for name in users if list(users).count(name) > 1), ""):
+        raise ConfigError("--users", twice, "every name once")
+
+
+def _nobody(hosts: Sequence[Host]) -> Workload:
+    """At the start nobody has subscribed; where the hosts are is known."""
+    empty = np.zeros(0, np.int32)
+    zones = tuple(dict.fromkeys(host.zone for host in hosts if host.zone))
+    return Workload(
+        name="nobody yet",
+        interests=Relation.from_pairs(empty, empty, len(hosts), 1),
+        attachment=np.arange(len(hosts), dtype=np.int32),
+        node_count=len(hosts),
+        publications=Publications.of(empty, empty, np.zeros(0)),
+        zone_of=np.array([zones.index(host.zone) for host in hosts], np.int32) if zones else None,
+        zones=zones,
+    )
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else msgspec.json.encode(str(value)).decode()
