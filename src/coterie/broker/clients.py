@@ -14,6 +14,7 @@ from coterie.broker.admitting import Admitting
 from coterie.broker.cascades import Cascades
 from coterie.broker.counts import Counts
 from coterie.broker.credentials import Check
+from coterie.broker.detours import Detours
 from coterie.broker.following import Following
 from coterie.broker.limits import Bucket, Gate, address_of
 from coterie.broker.moving import Moving
@@ -28,6 +29,7 @@ from coterie.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.sessions import Sessions
+from coterie.mqtt.topics import split_shared
 
 PROOF_TIMER = "proof"
 WRONG = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
@@ -50,7 +52,7 @@ class Clients:
     def __init__(
         self, sessions: Sessions, access: Access, gate: Gate, stored: StoredSessions, publishing: Publishing,
         following: Following, cascades: Cascades, moving: Moving, placing: Placing, admitting: Admitting | None,
-        counts: Counts, is_alone: bool, connections_max: int, turn: Turn,
+        detours: Detours, counts: Counts, is_alone: bool, connections_max: int, turn: Turn,
     ) -> None:  # fmt: skip
         self.lines: dict[int, ClientLine] = {}
         self.connections_max = connections_max
@@ -60,7 +62,7 @@ class Clients:
         self._moving, self._placing, self._counts, self._is_alone, self._turn = (
             moving, placing, counts, is_alone, turn,
         )  # fmt: skip
-        self._admitting = admitting
+        self._admitting, self._detours = admitting, detours
         self._touched: dict[int, Connection] = {}
         self._ending: list[tuple[Connection, bool]] = []  # and whether it lingers
 
@@ -258,6 +260,12 @@ class Clients:
         session = connection.session
         results: tuple[tuple[int, bool], ...] = ()
 
+        def served() -> None:
+            """The messages it caused are over; what its system has not finished yet has a detour or gets one."""
+            granted = zip(packet.subscriptions, results, strict=True)
+            channels = [split_shared(one.filter)[1] for one, (reason, _) in granted if reason < 0x80]
+            self._detours.when_served(channels, confirm)
+
         def confirm() -> None:
             self._sessions.confirm(connection, packet, results, self._turn.now_s)
             if session is not None:
@@ -265,7 +273,7 @@ class Clients:
             if connection.output:
                 self._touched[connection.line] = connection
 
-        cascade = self._cascades.begin(confirm, self._turn.now_s)
+        cascade = self._cascades.begin(served, self._turn.now_s)
         results = self._sessions.subscribe(connection, packet)
         self._counts.subscriptions_refused += sum(reason >= 0x80 for reason, _ in results)
         self._following.follow()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from coterie.accounting.tally import Tally
 from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Carried, decode_carried, origin_of
 from coterie.broker.counts import Counts
+from coterie.broker.detours import Detours
 from coterie.broker.interest import InterestBook
 from coterie.broker.lastwords import RETAINED_LOG, LastWords
 from coterie.broker.recovery import SeenEvents
@@ -48,11 +49,11 @@ class Delivering:
 
     def __init__(
         self, sessions: Sessions, book: InterestBook, seen: SeenEvents, words: LastWords, recent: RecentEvents,
-        counts: Counts, is_alone: bool, turn: Turn,
+        detours: Detours, counts: Counts, is_alone: bool, turn: Turn,
     ) -> None:  # fmt: skip
         self.seen = seen
         self._sessions, self._book, self._words, self._recent = sessions, book, words, recent
-        self._counts, self._is_alone, self._turn = counts, is_alone, turn
+        self._detours, self._counts, self._is_alone, self._turn = detours, counts, is_alone, turn
         self._once = Seen(65_536)  # QoS 0 events that came on several channels
 
     def take_event(self, event: Event, hops: int, tally: Tally) -> None:
@@ -72,6 +73,16 @@ class Delivering:
             delay_us = self._turn.now_us - (carried.id & TIME_MASK)
             tally.add_delivery(hops, max(0, delay_us), delivered)
 
+    def take_detoured(self, body: bytes) -> None:
+        """A copy that came straight from where it was published."""
+        carried = decode_carried(body)
+        if origin_of(carried.id) == self._book.node:
+            return
+        if carried.retain:
+            self._words.hear(carried.id, carried.message())
+        if self._sessions.index.matches(carried.topic).is_wanted:
+            self._take(carried)
+
     def take_copy(self, body: bytes) -> None:
         """An event that was asked for, straight from its origin."""
         carried = decode_carried(body)
@@ -84,7 +95,7 @@ class Delivering:
         if carried.qos or carried.retain:
             if not self.seen.add(carried.id):
                 return 0
-        elif carried.channels > 1 and not self._once.add(carried.id):
+        elif (carried.channels > 1 or self._detours.is_guarding) and not self._once.add(carried.id):
             return 0
         message = carried.message()
         match = self.in_turn(self._sessions.index.matches(message.topic), carried.id)

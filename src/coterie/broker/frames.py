@@ -15,7 +15,7 @@ import msgspec
 from coterie.errors import RemoteProtocolError
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
-LINK_VERSION = 4
+LINK_VERSION = 5
 HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
 _HEAD = struct.Struct(">IB")
 _NUMBER = struct.Struct(">Q")
@@ -227,11 +227,25 @@ class Expected(Said, frozen=True):
     client: str
 
 
+class OpenDetours(Said, frozen=True):
+    """Who publishes on one of these channels sends that node a copy; the greatest version is the last word. Flooded."""
+
+    node: int
+    version: int
+    channels: tuple[str, ...]
+
+
+class Detoured(Said, frozen=True):
+    """Such a copy: a carried message."""
+
+    body: bytes
+
+
 Entering = Wanting | AskWanting | Sent | Expected
 Moves = SentOff | Seek | ClaimSession | Handed | Taken
 ControlMessage = (
     Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
-    | Retained
+    | Retained | OpenDetours | Detoured
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

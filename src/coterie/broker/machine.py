@@ -28,6 +28,7 @@ from coterie.broker.commands import (
 )
 from coterie.broker.counts import Counts
 from coterie.broker.delivering import Delivering, RecentEvents
+from coterie.broker.detours import DETOUR_TIMER, OVERLAP_TIMER, Detours
 from coterie.broker.facts import (
     Booted,
     Bytes,
@@ -96,17 +97,20 @@ class Broker:
         self.words = LastWords(self.sessions.retained, self.talk, turn)
         self.book = InterestBook(node)
         self.seen = SeenEvents(shelf, turn)
+        self.detours = Detours(node, self.talk, self.cascades, turn)
         recent = RecentEvents()
-        self.delivering = Delivering(self.sessions, self.book, self.seen, self.words, recent, counts, is_alone, turn)
-        self.planes = ControlPlanes(setup, self.links, self.cascades, self.delivering, counts, turn)
+        self.delivering = Delivering(
+            self.sessions, self.book, self.seen, self.words, recent, self.detours, counts, is_alone, turn
+        )
+        self.planes = ControlPlanes(setup, self.links, self.cascades, self.detours, self.delivering, counts, turn)
         self.interest = LocalInterest(self.book, is_alone, self.planes, self.talk, turn)
         self.recovery = Recovery(node, peers, setup.recovery, self.talk, self.delivering, shelf, turn)
         self.moving = Moving(
             self.sessions, self.delivering, self.recovery, self.book, recent, self.identifiers, self.talk, turn
         )  # fmt: skip
         self.publishing = Publishing(
-            self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent, self.identifiers,
-            self.journal, counts, is_alone, turn,
+            self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent,
+            self.detours, self.links, self.talk, self.identifiers, self.journal, counts, is_alone, turn,
         )  # fmt: skip
         servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
         self.placing = Placing(node, servers, turn)
@@ -120,11 +124,11 @@ class Broker:
         self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
         self.clients = Clients(
             self.sessions, self.access, self.gate, self.stored, self.publishing, self.following, self.cascades,
-            self.moving, self.placing, self.admitting, counts, is_alone, setup.mqtt.connections_max, turn,
+            self.moving, self.placing, self.admitting, self.detours, counts, is_alone, setup.mqtt.connections_max, turn,
         )  # fmt: skip
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
-            self.moving, self.admitting, turn,
+            self.moving, self.admitting, self.detours, self.delivering, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
             node, peers, setup.store, self.stored, self.words, counts, shelf, turn
@@ -171,6 +175,8 @@ class Broker:
             PLANE_TIMER: lambda generation, *name: planes.on_timer(generation, name),
             LOSE_TIMER: planes.on_unreachable,
             RETIRE_TIMER: planes.on_retire,
+            DETOUR_TIMER: self.detours.on_late,
+            OVERLAP_TIMER: self.detours.on_overlap_over,
             ROUND_TIMER: lambda: recovery.on_timer(ROUND_TIMER),
             AUDIT_TIMER: lambda: recovery.on_timer(AUDIT_TIMER),
             ASK_TIMER: lambda: recovery.on_timer(ASK_TIMER),
@@ -259,6 +265,7 @@ class Broker:
         if self.admitting is not None:
             self.admitting.start(fact.life)
         self.interest.start(fact.life, is_first=not self.housekeeping.alive_us)
+        self.detours.start(fact.life, is_first=not self.housekeeping.alive_us)
         for session in self.stored.load(saved, self.sessions.options):
             if session.expires_at_s is None and session.will_due_s is None:  # its client was connected then
                 session.detach(turn.now_s, with_will=True)
@@ -268,6 +275,7 @@ class Broker:
         turn.set_timer((MOVE_TIMER,), MOVE_S)
 
     def _start_network(self) -> None:
+        self.planes.in_use.enter_use()
         self.planes.in_use.start()
         if not self.is_alone:
             self.links.start()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from coterie.broker.admitting import Admitting
 from coterie.broker.cascades import Cascades
+from coterie.broker.delivering import Delivering
+from coterie.broker.detours import Detours
 from coterie.broker.frames import (
     CONTROL,
     DONE,
@@ -15,11 +17,13 @@ from coterie.broker.frames import (
     AskWanting,
     ClaimSession,
     ControlMessage,
+    Detoured,
     Digest,
     Disturbed,
     Expected,
     Handed,
     LogCopies,
+    OpenDetours,
     PlanInForce,
     Retained,
     Seek,
@@ -55,11 +59,12 @@ class Neighbourhood:
     def __init__(
         self, node: int, links: PeerLinks, cascades: Cascades, talk: Talk, planes: ControlPlanes,
         interest: LocalInterest, words: LastWords, recovery: Recovery, moving: Moving,
-        admitting: Admitting | None, turn: Turn,
+        admitting: Admitting | None, detours: Detours, delivering: Delivering, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
         self._interest, self._words, self._recovery, self._moving = interest, words, recovery, moving
+        self._detours, self._delivering = detours, delivering
         self._admitting, self._turn = admitting, turn
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
@@ -91,6 +96,7 @@ class Neighbourhood:
         self._interest.tell_all(peer)
         if self._admitting is not None:
             self._admitting.reached(peer)
+        self._detours.tell_all(peer)
         self._words.greet(peer)
         since_us = self._lost_us.pop(peer, None)
         if since_us is not None:
@@ -166,6 +172,10 @@ class Neighbourhood:
             case Wanting() | AskWanting() | Sent() | Expected():
                 if self._admitting is not None:
                     self._admitting.hear(peer, said)
+            case OpenDetours():
+                self._detours.hear(peer, said)
+            case Detoured():
+                self._delivering.take_detoured(said.body)
             case PlanInForce():
                 self._on_plan(peer, said)
             case WantedFilters():

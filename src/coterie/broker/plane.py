@@ -10,6 +10,7 @@ from typing import Protocol
 
 from coterie.accounting.tally import Tally
 from coterie.broker.cascades import Cascades
+from coterie.broker.detours import Detours
 from coterie.broker.frames import MESSAGE, TRACKED_MESSAGE, frame
 from coterie.broker.links import PeerLinks
 from coterie.broker.turn import Turn
@@ -18,10 +19,12 @@ from coterie.protocol.events import (
     Deliver,
     Discard,
     Effect,
+    Effective,
     Event,
     EventMessage,
     Input,
     PeerLost,
+    Pending,
     Published,
     Received,
     Send,
@@ -69,6 +72,7 @@ class Plane:
         generation: int,
         links: PeerLinks,
         cascades: Cascades,
+        detours: Detours,
         receiver: Receiver,
         turn: Turn,
     ) -> None:
@@ -83,7 +87,10 @@ class Plane:
         self.sent_bytes: Counter[Traffic] = Counter()
         self.wanting: dict[Topic, None] = {}
         self._codec = system.codec()
-        self._links, self._cascades, self._receiver, self._turn = links, cascades, receiver, turn
+        self.pending: dict[Topic, None] = {}  # wanted, and not effective yet
+        self.is_in_use = False
+        self._links, self._cascades, self._detours = links, cascades, detours
+        self._receiver, self._turn = receiver, turn
         self._origin_s = turn.now_s
         self._timers: dict[Timer, None] = {}
         self._had = Seen(HAD_CAPACITY)
@@ -113,6 +120,7 @@ class Plane:
     def unsubscribe(self, topic: Topic) -> None:
         if self.wanting.pop(topic, 0) is None:
             self.step(Unsubscribed(topic))
+            self._settle(topic)
 
     def publish(self, event: Event) -> None:
         self.step(Published(event))
@@ -146,6 +154,16 @@ class Plane:
         for effect in self._node.step(event, self._turn.now_s - self._origin_s):
             self._apply(effect)
 
+    def enter_use(self) -> None:
+        """Events are published by this plane from now on; what is not effective in it needs a detour."""
+        self.is_in_use = True
+        for topic in self.pending:
+            self._detours.pend(str(topic))
+
+    def _settle(self, topic: Topic) -> None:
+        if self.pending.pop(topic, 0) is None and self.is_in_use:
+            self._detours.settle(str(topic))
+
     # --- orders ---
 
     def _apply(self, effect: Effect) -> None:
@@ -156,6 +174,12 @@ class Plane:
             self._receiver.take_event(effect.event, effect.hops, self.tally)
         elif isinstance(effect, Discard):
             self._had.add(effect.event.id)
+        elif isinstance(effect, Pending):
+            self.pending[effect.topic] = None
+            if self.is_in_use:
+                self._detours.pend(str(effect.topic))
+        elif isinstance(effect, Effective):
+            self._settle(effect.topic)
         elif isinstance(effect, SetTimer):
             self._timers[effect.timer] = None
             self._turn.set_timer(self._named(effect.timer), effect.delay_s)

@@ -22,6 +22,7 @@ from coterie.accounting.tally import COPIES
 from coterie.broker.cascades import Cascades
 from coterie.broker.commands import Setup
 from coterie.broker.counts import Counts
+from coterie.broker.detours import Detours
 from coterie.broker.links import PeerLinks
 from coterie.broker.plane import Plane, Receiver
 from coterie.broker.turn import Turn
@@ -49,10 +50,12 @@ class ControlPlanes:
     """See the module. `in_use` is the one by which this node publishes."""
 
     def __init__(
-        self, setup: Setup, links: PeerLinks, cascades: Cascades, receiver: Receiver, counts: Counts, turn: Turn
+        self, setup: Setup, links: PeerLinks, cascades: Cascades, detours: Detours, receiver: Receiver, counts: Counts,
+        turn: Turn,
     ) -> None:  # fmt: skip
         self._counts = counts
-        self._setup, self._links, self._cascades, self._receiver, self._turn = setup, links, cascades, receiver, turn
+        self._setup, self._links, self._cascades, self._detours = setup, links, cascades, detours
+        self._receiver, self._turn = receiver, turn
         self.part = PlanPart(generation=0, slice=setup.slice, settings=setup.network.settings)
         self._base = sha256(msgspec.json.encode(self.part)).hexdigest()
         self.in_use = self._make(self.part)
@@ -87,7 +90,7 @@ class ControlPlanes:
         chosen = part.settings | {key: value for key, value in network.settings.items() if key in names}
         return Plane(
             system, system.configure(chosen), slice_, network.seed, part.generation, self._links, self._cascades,
-            self._receiver, self._turn,
+            self._detours, self._receiver, self._turn,
         )  # fmt: skip
 
     @property
@@ -179,7 +182,7 @@ class ControlPlanes:
         plane = self.next
         if plane is None or not plane.is_started or not self._is_entered:
             return False
-        return self._turn.now_s - plane.built_s >= QUIET_S
+        return not plane.pending and self._turn.now_s - plane.built_s >= QUIET_S
 
     def switch(self, generation: int) -> bool:
         """Publish by the next plan from now on; False if it is in force already."""
@@ -191,6 +194,10 @@ class ControlPlanes:
         self._begin()
         old = self.in_use
         self.part, self.in_use, self.next_part, self.next = self.next_part, self.next, None, None
+        old.is_in_use = False
+        for topic in old.pending:
+            self._detours.settle(str(topic))
+        self.in_use.enter_use()
         self._since_s = self._turn.now_s
         self.outdated_by = 0
         self._keep()

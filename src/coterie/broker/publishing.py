@@ -10,10 +10,14 @@ from coterie.broker.access import Access
 from coterie.broker.carried import RETAINED_CHANNEL, Identifiers, encode_carried
 from coterie.broker.counts import Counts
 from coterie.broker.delivering import Delivering, RecentEvents
+from coterie.broker.detours import Detours
+from coterie.broker.frames import Detoured
 from coterie.broker.interest import InterestBook, is_local
 from coterie.broker.journal import Journal
 from coterie.broker.lastwords import RETAINED_LOG, LastWords
+from coterie.broker.links import PeerLinks
 from coterie.broker.planes import ControlPlanes
+from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LOG, MESSAGES
 from coterie.mqtt.connection import Connection
@@ -43,12 +47,13 @@ class Publishing:
 
     def __init__(
         self, sessions: Sessions, access: Access, delivering: Delivering, planes: ControlPlanes, book: InterestBook,
-        words: LastWords, recent: RecentEvents, identifiers: Identifiers, journal: Journal | None, counts: Counts,
-        is_alone: bool, turn: Turn,
+        words: LastWords, recent: RecentEvents, detours: Detours, links: PeerLinks, talk: Talk,
+        identifiers: Identifiers, journal: Journal | None, counts: Counts, is_alone: bool, turn: Turn,
     ) -> None:  # fmt: skip
         self._sessions, self._index, self._access = sessions, sessions.index, access
         self._delivering, self._planes, self._book, self._words = delivering, planes, book, words
         self._recent, self._identifiers, self._journal, self._counts = recent, identifiers, journal, counts
+        self._detours, self._links, self._talk = detours, links, talk
         self._is_alone, self._turn = is_alone, turn
 
     def route(self, connection: Connection, session: Session, topic: str) -> Route:
@@ -162,9 +167,17 @@ class Publishing:
             topic = RETAINED_LOG + message.topic if message.retain else message.topic
             self._turn.writes.append((LOG, message.id, topic.encode()))
             self._turn.writes.append((MESSAGES, message.id, body))
+        self._send_detoured((*channels, RETAINED_CHANNEL) if message.retain else channels, body)
         publish = self._planes.in_use.publish
         publish(Event(message.id, channels[0], body))
         for channel in channels[1:]:
             publish(Event(self._identifiers.next(self._turn.now_us), channel, body))
         if message.retain:
             publish(Event(self._identifiers.next(self._turn.now_us), RETAINED_CHANNEL, body))
+
+    def _send_detoured(self, channels: tuple[str, ...], body: bytes) -> None:
+        """One copy to each node that has no tree yet."""
+        nodes = dict.fromkeys(node for channel in channels for node in self._detours.to(channel))
+        for node in nodes:
+            if not self._talk.tell(node, Detoured(body)):
+                self._links.shed[node] = None

@@ -34,7 +34,7 @@ class Waiter:
 
 
 @dataclass
-class Pending:
+class WaitingCheck:
     check: Check
     address: str
     waiters: list[Waiter] = field(default_factory=list)
@@ -47,7 +47,7 @@ class LoginBook:
         self._settings = settings
         self._secret = secret
         self._known: OrderedDict[bytes, tuple[Ruling, float]] = OrderedDict()
-        self._pending: dict[bytes, Pending] = {}
+        self._pending: dict[bytes, WaitingCheck] = {}
         self._turns: OrderedDict[str, deque[bytes]] = OrderedDict()  # address -> what waits; the first is next
         self._waiting = 0
 
@@ -74,7 +74,7 @@ class LoginBook:
                 return False
             if turns is not None and len(turns) >= self._settings.queue_address_max:
                 return False
-            pending = self._pending[key] = Pending(check, address)
+            pending = self._pending[key] = WaitingCheck(check, address)
             self._turns.setdefault(address, deque()).append(key)
             self._waiting += 1
         pending.waiters.append(waiter)

@@ -67,6 +67,10 @@ class Match(Generic[R]):
         self.receivers = receivers
         self.groups = groups
 
+    @property
+    def is_wanted(self) -> bool:
+        return bool(self.receivers or self.groups)
+
 
 class _Leaf(Generic[R]):
     """All subscriptions with one filter."""

@@ -118,4 +118,19 @@ class Discard(msgspec.Struct, frozen=True):
     event: Event
 
 
-Effect = Send | SetTimer | CancelTimer | Deliver | Discard
+class Pending(msgspec.Struct, frozen=True, gc=False):
+    """A topic that was subscribed to does not reach this node from everywhere yet; `Effective` will say when it does.
+
+    A system whose subscription is over when all messages that it caused have been dealt with says neither.
+    """
+
+    topic: Topic
+
+
+class Effective(msgspec.Struct, frozen=True, gc=False):
+    """From now on whatever anybody publishes on this topic reaches this node."""
+
+    topic: Topic
+
+
+Effect = Send | SetTimer | CancelTimer | Deliver | Discard | Pending | Effective

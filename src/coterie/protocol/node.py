@@ -19,9 +19,11 @@ from coterie.protocol.events import (
     Deliver,
     Discard,
     Effect,
+    Effective,
     Event,
     Input,
     PeerLost,
+    Pending,
     Planned,
     Published,
     Received,
@@ -99,6 +101,12 @@ class OverlayNode:
 
     def discard(self, event: Event) -> None:
         self._effects.append(Discard(event))
+
+    def pend(self, topic: Topic) -> None:
+        self._effects.append(Pending(topic))
+
+    def settle(self, topic: Topic) -> None:
+        self._effects.append(Effective(topic))
 
     def set_timer(self, timer: Timer, delay_s: float) -> None:
         self._effects.append(SetTimer(timer, delay_s))

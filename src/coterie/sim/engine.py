@@ -16,6 +16,7 @@ from coterie.errors import RunError
 from coterie.model.latency import MICROSECONDS, Latency
 from coterie.model.plan import Slice, Topic
 from coterie.protocol.events import (
+    CancelTimer,
     Deliver,
     Discard,
     Effect,
@@ -235,7 +236,7 @@ class Simulation:
             timer_id = next(self._timer_ids)
             self._timers[node][effect.timer] = timer_id
             self._push(self.now_us + round(effect.delay_s * MICROSECONDS), TIMER, node, effect.timer, timer_id)
-        else:
+        elif isinstance(effect, CancelTimer):
             self._timers[node].pop(effect.timer, None)
 
     def _send(self, source: int, targets: tuple[int, ...], message: Message) -> None:

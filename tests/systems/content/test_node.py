@@ -17,13 +17,13 @@ from coterie.model.latency import Latency
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.model.plan import slices
 from coterie.model.store import load_design, save_design
-from coterie.protocol.events import Received
+from coterie.protocol.events import Received, Send
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash, FaultPlan, Restart
 from coterie.sim.run import simulate
 from coterie.systems.content import SYSTEM, ContentNode, ContentParameters
 from coterie.systems.content.coordinator import link_costs
-from coterie.systems.content.messages import Amend, Entry, Install, Ready, UseVersion
+from coterie.systems.content.messages import Amend, BrokerHere, Entry, Install, Ready, UseVersion
 from coterie.systems.content.plan import learn
 from coterie.systems.content.routing import Outlook
 from coterie.trace import Traffic
@@ -41,7 +41,7 @@ def content_topics(seed: int, **more: object) -> Workload:
 @given(st.integers(0, 10_000), st.sampled_from(["keyword", "node"]), st.integers(0, 25))
 @settings(max_examples=25)
 def test_simulated_and_priced_bill_agree(seed: int, unit: str, nodes: int) -> None:
-    """A broker away from the coordinator needs two messages to be known and three to be switched to the first version.
+    """A broker away from the coordinator needs two messages to be known and four to be switched to the first version.
 
     Brokers report what their links cost, so the trees they get are those of the bulk form there too.
     """
@@ -54,7 +54,7 @@ def test_simulated_and_priced_bill_agree(seed: int, unit: str, nodes: int) -> No
     priced = price(design, workload, latency)
     outcome = simulate(SYSTEM, parameters, design, workload, seed, latency)
     assert not outcome.missing
-    assert outcome.ledger.setup.messages == 5 * others
+    assert outcome.ledger.setup.messages == 6 * others
     assert differing(outcome.ledger, priced, ("setup",)) == {}
 
 
@@ -250,7 +250,9 @@ def test_old_orders_do_not_undo_new_ones() -> None:
     node = ContentNode(5, ContentParameters(), Random(1))
 
     def told(message: object) -> list[object]:
-        return [effect.message for effect in node.step(Received(0, message), 1.0) if hasattr(effect, "message")]  # type: ignore[arg-type]
+        done = node.step(Received(0, message), 1.0)  # type: ignore[arg-type]
+        said = [effect.message for effect in done if isinstance(effect, Send)]
+        return [one for one in said if not isinstance(one, BrokerHere)]  # by which it says which version it uses
 
     fresh = Install(3, 4, (), (Entry(0, "a", (7,), False),))
     assert told(fresh) == [Ready(3, 4)]

@@ -61,6 +61,8 @@ class Member:
     is_up: bool = True
     version: int = -1  # applied
     revision: int = 0  # applied, of that version
+    used: int = -1  # the version it publishes by
+    asked: int = -1  # the report that waits for an answer
     unsent: dict[tuple[int, Topic], tuple[int, Entry]] = field(default_factory=dict)  # with its revision
 
 
@@ -102,10 +104,11 @@ class Coordinator:
             self._samples.append((now_s, (source, message.topic, message.attributes, message.size_bytes)))
 
     def _report(self, source: int, report: BrokerReport, now_s: float) -> None:
-        self._send(source, Known(report.number))
         known = self.brokers.get(source)
         if known is not None and known.life == report.life and report.number <= known.number and known.is_up:
             known.heard_s = now_s
+            known.asked = known.number
+            self._answer()
             return
         self._newest = max(self._newest, report.version)
         topics = dict.fromkeys(topic_order(report.topics))
@@ -117,9 +120,28 @@ class Coordinator:
             self._install_on(source)
         else:
             fresh.version, fresh.revision, fresh.unsent = known.version, known.revision, known.unsent
+            fresh.used = known.used
+        fresh.asked = report.number
         if known is not None:
             changed = [topic for topic in {**known.topics, **topics} if (topic in known.topics) != (topic in topics)]
             self._amend(topic_order(changed), now_s)
+        self._answer()
+
+    def _answer(self) -> None:
+        """Tell those who reported that everybody routes by it, once that is so.
+
+        While a version is being computed or installed it is not: the one in force may lack what was asked for.
+        """
+        if self.active is None or self.candidate is not None or self._is_rebuilding:
+            return
+        version = self.active.version
+        if any(one.is_up and (one.used != version or one.unsent) for one in self.brokers.values()):
+            return
+        for address in sorted(self.brokers):
+            broker = self.brokers[address]
+            if broker.asked >= 0:
+                number, broker.asked = broker.asked, -1
+                self._send(address, Known(number))
 
     def _here(self, source: int, here: BrokerHere, now_s: float) -> None:
         known = self.brokers.get(source)
@@ -127,6 +149,8 @@ class Coordinator:
             self._send(source, AskReport())
             return
         known.heard_s = now_s
+        known.used = here.version
+        self._answer()
         if self.active is not None and here.version != self.active.version and known.version >= self.active.version:
             self._send(source, UseVersion(self.active.version))
 
@@ -138,6 +162,7 @@ class Coordinator:
         known.unsent = {key: entry for key, entry in known.unsent.items() if entry[0] > ready.revision}
         if self.candidate is not None and ready.version == self.candidate.version:
             self._switch_if_ready()
+        self._answer()
 
     def lose(self, peer: int) -> None:
         """The broker is out of reach: the next version does without it."""

@@ -58,7 +58,7 @@ class BrokerReport(Message, frozen=True, tag="Report"):
 
 
 class Known(Message, frozen=True):
-    """The coordinator has this report."""
+    """Every broker that is up routes by this report."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
     number: int

@@ -33,7 +33,7 @@ from coterie.systems.content.messages import (
 )
 from coterie.systems.content.parameters import ContentParameters
 
-REPORT_S = 0.5  # subscriptions that arrive together make one report
+REPORT_S = 0.02  # subscriptions that arrive together make one report
 WAITING_MAX = 256  # documents published before the first tables came
 
 
@@ -91,6 +91,7 @@ class ContentNode(OverlayNode):
         self._neighbours: tuple[int, ...] = ()
         self._costs: tuple[float, ...] = ()  # of the links to them, where they are not all 1
         self._topics: dict[Topic, None] = {}
+        self._pending: dict[Topic, int] = {}  # the report that is the first to name it
         self._filters: dict[Topic, Filter] = {}  # those of the topics that are filters
         self._tables: dict[int, RoutingTables] = {}  # the version in force, the one before, the one to come
         self._active = -1
@@ -121,10 +122,13 @@ class ContentNode(OverlayNode):
         wanted = filter_of(topic)
         if wanted is not None:
             self._filters[topic] = wanted
+        self._pending[topic] = self._number + 1
+        self.pend(topic)
         self.set_timer("report", REPORT_S)
 
     def on_unsubscribe(self, topic: Topic) -> None:
         self._topics.pop(topic, None)
+        self._pending.pop(topic, None)
         self._filters.pop(topic, None)
         self.set_timer("report", REPORT_S)
 
@@ -188,6 +192,9 @@ class ContentNode(OverlayNode):
         if isinstance(message, Known):
             if message.number == self._number:
                 self.cancel_timer("report again")
+            for topic in [topic for topic, number in self._pending.items() if number <= message.number]:
+                del self._pending[topic]
+                self.settle(topic)
         elif isinstance(message, AskReport):
             self._number += 1
             self._report()
@@ -203,6 +210,7 @@ class ContentNode(OverlayNode):
         elif isinstance(message, UseVersion) and message.version in self._tables and message.version > self._active:
             previous, self._active = self._active, message.version
             self._tables = {version: kept for version, kept in self._tables.items() if version >= previous}
+            self._tell_coordinator(BrokerHere(self._life, self._active))
             while self._waiting:
                 self._publish(self._waiting.popleft())
 

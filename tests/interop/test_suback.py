@@ -1,0 +1,47 @@
+"""SUBACK is true, whatever the system: what is published anywhere after it arrives, once and in order."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from coterie.systems import SYSTEMS as REGISTERED
+from tests.interop.fleet import Network, run, until
+
+pytestmark = pytest.mark.interop
+NODES, COUNT, GAP_S = 4, 20, 0.03
+
+
+@pytest.mark.parametrize("system", sorted(REGISTERED))
+@pytest.mark.parametrize("topic_filter", ["news", "news/#"])
+def test_nothing_is_missed_from_the_suback_on(system: str, topic_filter: str, tmp_path: Path) -> None:
+    topic = topic_filter.replace("#", "now")
+
+    async def main() -> None:
+        async with Network(tmp_path, system, NODES) as network:
+            writers = [await network.client(node, f"writer{node}") for node in range(NODES)]
+            got: list[Any] = []
+            for node in (2, 1):  # one right after the start, one when structures are there
+                reader = await network.client(node, f"reader{node}", taken := [])
+                await reader.subscribe(topic_filter, qos=1)
+                for number in range(COUNT):
+                    for at, writer in enumerate(writers):
+                        await writer.publish(topic, b"%d %d %d" % (node, at, number), qos=number % 2)
+                    await asyncio.sleep(GAP_S)
+                await until(lambda: len(taken) >= COUNT * NODES, 5.0)
+                got.append(taken)
+                await reader.stop()
+            await asyncio.sleep(0.2)
+            for node, taken in zip((2, 1), got, strict=True):
+                streams: dict[bytes, list[int]] = {}
+                for one in taken:
+                    _, at, number = one.payload.split()
+                    streams.setdefault(at, []).append(int(number))
+                assert streams == {b"%d" % at: list(range(COUNT)) for at in range(NODES)}, node
+            for writer in writers:
+                await writer.stop()
+
+    run(main)
