@@ -168,9 +168,17 @@ class World:
         site.fall(with_power)
         for key in [key for key in self.lines if key[0] == node]:
             self.lines.pop(key).node_fell()
-        for ends, link in self.links.items():
-            if node in ends:
+        for ends, link in list(self.links.items()):
+            if node not in ends:
+                continue
+            if link.is_dialling:
+                del self.links[ends]
+                self.at(self.now_us + self._delay_us, self._failer(link, tuple(self._dialled[ends])))
+            else:
                 link.node_fell(node, with_power)
+
+    def _failer(self, link: Link, dialled: tuple[int, ...]) -> Callable[[], None]:
+        return lambda: link.failed(dialled)
 
     def raise_node(self, node: int) -> None:
         """Whoever still believes in a connection with its last life learns better."""
@@ -235,6 +243,8 @@ class World:
         self._dialled[ends] = [node]
 
         def answer() -> None:
+            if self.links.get(ends) is not link:  # one of the two fell meanwhile
+                return
             is_cut = self._is_cut(node, peer) or self._is_cut(peer, node)
             if self.sites[peer].broker is None or self.sites[node].broker is None or is_cut:
                 link.failed(tuple(self._dialled[ends]))
@@ -264,7 +274,7 @@ class World:
 
     def _sever(self, name: str, nodes: frozenset[int], is_one_way: bool) -> None:
         self._cuts[name] = (nodes, is_one_way)
-        for link in self.links.values():
+        for link in list(self.links.values()):
             self._hold(link, name, nodes, is_one_way)
 
     def _hold(self, link: Link, name: str, nodes: frozenset[int], is_one_way: bool) -> None:
@@ -278,7 +288,7 @@ class World:
 
     def _mend(self, name: str) -> None:
         if self._cuts.pop(name, None) is not None:
-            for link in self.links.values():
+            for link in list(self.links.values()):
                 for stream in link.streams:
                     stream.release(name)
 
