@@ -21,7 +21,7 @@ from coterie.workloads import make_workload
 
 Values = dict[str, float]
 Setting = float | int | str | bool
-OWN_KEYS = ("row",)
+COVERED = 3  # neighbours per interest that SpiderCast asks for
 PATHS_MAX = 2e9  # steps of exact shortest paths inside all topics
 
 
@@ -31,22 +31,22 @@ class MatrixRow:
 
     system: str
     metric: str
-    unit: str
     settings: Mapping[str, Setting] = field(default_factory=dict)
     held_to: Mapping[str, Setting] = field(default_factory=dict)
 
 
 ROWS = {
-    "spidercast": MatrixRow("spidercast", "degree", "links per node", {"k_greedy": 3, "k_random": 0}, {"coverage": 3}),
-    "tamara": MatrixRow("tamara", "overall", "messages per second"),
-    "magnet": MatrixRow("magnet", "unwanted", "unwanted copies per second"),
-    "dynatops": MatrixRow("dynatops", "messages", "copies per event"),
-    "content": MatrixRow("content", "link_cost", "cost of links used per second", {}, {"placement": "given"}),
+    "spidercast": MatrixRow("spidercast", "degree", {"k_greedy": 3, "k_random": 0}, {"links": "lean", "coverage": 3}),
+    "tamara": MatrixRow("tamara", "overall"),
+    "magnet": MatrixRow("magnet", "unwanted"),
+    "dynatops": MatrixRow("dynatops", "messages", {}, {"imbalance": 0.03}),
+    "content": MatrixRow("content", "link_cost", {}, {"placement": "given"}),
+    "content-placed": MatrixRow("content", "link_cost"),
 }
 
 
 def workload_of(point: Point, seed: int) -> Workload:
-    settings = {key: value for key, value in point.items() if key not in (*OWN_KEYS, "workload")}
+    settings = {key: value for key, value in point.items() if key not in ("row", "workload")}
     if str(point.get("network", "")).startswith("flat-"):
         settings |= {"network": "flat", "degree": str(point["network"]).partition("-")[2]}
     return make_workload(str(point["workload"]), settings, seed)
@@ -96,7 +96,7 @@ def sturdiness(links: Relation, interests: Relation) -> Values:
     The diameter is the longest way inside a topic, where that is affordable and topics are connected.
     """
     pieces = float(measures.connectivity(links, interests).partitioned_count)
-    values = {"partitioned": pieces, "redundancy": redundancy(links, interests)}
+    values = {"partitioned": pieces, **redundancy(links, interests)}
     by_topic = interests.transposed
     if not pieces and float((by_topic.lengths.astype(np.float64) ** 2).sum()) * links.lengths.mean() <= PATHS_MAX:
         values["diameter"] = float(measures.topic_diameter(links, interests))
@@ -104,12 +104,20 @@ def sturdiness(links: Relation, interests: Relation) -> Values:
     return values
 
 
-def redundancy(links: Relation, interests: Relation) -> float:
-    """How many neighbours that want it too a node has for one of its topics, on average."""
+def redundancy(links: Relation, interests: Relation) -> Values:
+    """How many neighbours that want it too a node has for one of its topics, on average; interests with too few.
+
+    Too few is less than three, or than all others where a topic has fewer.
+    """
     if not interests.pair_count:
-        return 0.0
+        return {"redundancy": 0.0, "bare": 0.0}
     wanted, near = _matrix(interests), _matrix(links)
-    return float((near @ wanted).multiply(wanted).sum() / interests.pair_count)
+    shared = (near @ wanted).multiply(wanted).tocsr()
+    needed = np.minimum(COVERED, interests.transposed.lengths - 1)
+    enough = np.count_nonzero(shared.data >= needed[shared.indices])
+    alone = int(np.count_nonzero(needed[interests.columns] == 0))
+    count = interests.pair_count
+    return {"redundancy": float(shared.sum() / count), "bare": float(count - alone - enough) / count}
 
 
 def _matrix(relation: Relation) -> csr_matrix:
