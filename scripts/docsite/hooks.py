@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from mkdocs.structure.files import File, Files  # noqa: E402
+
 from scripts.docsite import notebooks, reference  # noqa: E402
 
 GENERATED = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ def run(path: Path) -> Any:
     from nbclient import NotebookClient
 
     notebook = nbformat.read(path, as_version=4)
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(EXAMPLES.parent / "src"), os.environ.get("PYTHONPATH", "")])
     NotebookClient(
         notebook, timeout=SECONDS_MAX, kernel_name="python3", resources={"metadata": {"path": str(EXAMPLES)}}
     ).execute()
@@ -81,6 +83,6 @@ def shown(output: Any, name: str, files: dict[str, str | bytes]) -> str:
 if __name__ == "__main__":
     import nbformat
 
-    for one in [Path(name) for name in sys.argv[1:]] or all_notebooks():
+    for one in [EXAMPLES / Path(name).name for name in sys.argv[1:]] or all_notebooks():
         nbformat.write(run(one), one)
         sys.stdout.write(f"{one.name}: run and kept\n")

@@ -129,12 +129,19 @@ def is_dense(design: Design) -> bool:
 def draw_copies(axes: Axes, shown: Shown, at: np.ndarray) -> None:
     for source, target, became in shown.copies:
         axes.annotate(
-            "", at[target], at[source], zorder=3,
+            "",
+            at[target],
+            at[source],
+            zorder=3,
             arrowprops={
-                "arrowstyle": "-|>", "color": COPIES[became], "linewidth": 1.6, "shrinkA": 6, "shrinkB": 6,
+                "arrowstyle": "-|>",
+                "color": COPIES[became],
+                "linewidth": 1.6,
+                "shrinkA": 6,
+                "shrinkB": 6,
                 "connectionstyle": "arc3,rad=0.08",
             },
-        )  # fmt: skip
+        )
 
 
 def draw_nodes(axes: Axes, shown: Shown, at: np.ndarray) -> None:

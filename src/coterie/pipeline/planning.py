@@ -87,7 +87,7 @@ class Ways:
     limits: DesignLimits = NO_LIMITS
 
 
-class Keeper(Protocol):
+class OutcomeKeeper(Protocol):
     """Keeps what each system came to, and what several of them share, for later runs on the same workloads."""
 
     def keep(self, candidate: Candidate, priced: Priced, out: Path) -> None: ...
@@ -123,7 +123,7 @@ def price_all(
     candidates: Sequence[Candidate],
     out: Path,
     ways: Ways,
-    keeper: Keeper | None = None,
+    keeper: OutcomeKeeper | None = None,
 ) -> list[Priced]:
     """Write a design per candidate into `out` and return the bills, in the order of the candidates.
 
@@ -153,7 +153,7 @@ def _placed(
     candidates: Sequence[Candidate],
     out: Path,
     ways: Ways,
-    keeper: Keeper | None,
+    keeper: OutcomeKeeper | None,
 ) -> Path | None:
     """The file that says where everybody goes, for all systems that do not place by themselves."""
     if ways.placer is None or not any(one.placement == PLACED and not one.places for one in candidates):
@@ -202,7 +202,7 @@ def _place_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, 
 
 
 def _pricer(
-    workloads: Path, out: Path, ways: Ways, keeper: Keeper | None
+    workloads: Path, out: Path, ways: Ways, keeper: OutcomeKeeper | None
 ) -> Callable[[tuple[Candidate, Prepared]], pa.Table]:
     source, target = str(workloads), str(out)
 
