@@ -227,7 +227,29 @@ def test_the_state_survives_being_saved(tmp_path):
         assert again.sample.equals(state.sample)
         assert again.pending.equals(state.pending)
         assert again.nodes == state.nodes
-    assert len(list(tmp_path.iterdir())) == checkpoints.KEPT
+    assert len([path for path in tmp_path.iterdir() if path.name.isdigit()]) == checkpoints.KEPT
+
+
+def test_only_wishes_that_changed_are_written_and_files_nobody_needs_go(tmp_path):
+    state, kept = StreamState(WINDOW_S, 0.3, 0.0), Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0)
+    rows = []
+    for number, batch in enumerate(batches(lively(), [7])):
+        state.absorb(seen(batch))
+        for _ in state.close_windows():
+            pass
+        touched = len(state.touched)
+        kept.save(number, state)
+        newest = list((tmp_path / "interests").glob(f"changed-{number:09d}.parquet"))
+        rows += [(touched, pq.read_metadata(path).num_rows) for path in newest]
+        assert Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number).interests == state.interests
+        assert not state.touched
+        again = kept.before(number + 1)
+        assert again is state
+    assert rows
+    assert all(touched == written for touched, written in rows)
+    listed = json.loads((kept._folder(number) / "about.json").read_text())["interests"]
+    assert {*listed} <= {path.name for path in (tmp_path / "interests").iterdir()}
+    assert len(list((tmp_path / "interests").iterdir())) < 20
     with pytest.raises(ConfigError, match=r"alpha: expected 0\.3 as this stream began with.*, got 0\.5"):
         Checkpoints(tmp_path, WINDOW_S, 0.5, 0.0).load(number)
     with pytest.raises(InputError, match="missing or damaged"):
