@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 
 import pytest
 
@@ -77,3 +78,17 @@ def test_a_node_with_peers_and_without_a_slice_does_not_start(tmp_path):
     path.write_text(path.read_text().replace('slice = "slice.json"', 'slice = ""'))
     with pytest.raises(ConfigError, match=r"network\.slice: expected the JSON file.*coterie init"):
         load_config(path)
+
+
+def test_every_host_may_make_its_own_folder_from_the_same_secrets(tmp_path):
+    """As the pods of a StatefulSet do: one after the other, on disks of their own."""
+    both = FoundingWish(HOSTS, key="k" * 32, token="t" * 32, data="/data")
+    found(both, system_named("mesh"), tmp_path / "all")
+    for host in HOSTS:
+        found(replace(both, only=host.name), system_named("mesh"), tmp_path / f"at-{host.name}")
+        assert [path.name for path in (tmp_path / f"at-{host.name}").iterdir()] == [host.name]
+        for name in ("node.toml", "slice.json", "network.key", "admin.token"):
+            own, given = tmp_path / f"at-{host.name}" / host.name / name, tmp_path / "all" / host.name / name
+            assert own.read_bytes() == given.read_bytes()
+    with pytest.raises(ConfigError, match="--only: expected one of the hosts: a, b, c"):
+        found(replace(both, only="d"), system_named("mesh"), tmp_path / "at-d")

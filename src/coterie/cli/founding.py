@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json
-from coterie.errors import ConfigError
+from coterie.errors import ConfigError, InputError
 from coterie.founding.folders import FoundingWish, found
 from coterie.founding.hosts import read_hosts
 from coterie.founding.templates import Ports
@@ -17,6 +17,7 @@ from coterie.model.parameters import settings_of
 from coterie.systems import system_named
 
 OWN = Ports()
+SECRET_LETTERS_MIN = 16
 
 
 def init_command(
@@ -37,6 +38,14 @@ def init_command(
     users: Annotated[
         list[str] | None, typer.Option("--users", help="ann,bob: each gets a password; nobody else may in.")
     ] = None,
+    key_file: Annotated[
+        Path | None, typer.Option("--key-file", help="The network's key, instead of a new one.")
+    ] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="The admin token, instead of a new one.")
+    ] = None,
+    data: Annotated[str, typer.Option("--data", help="Where a node keeps its own, on its host.")] = "data",
+    only: Annotated[str, typer.Option("--only", help="One host's folder: where every host makes its own.")] = "",
     mqtt_port: Annotated[int, typer.Option(min=1, max=65_535, help="For clients without TLS.")] = OWN.mqtt,
     tls_port: Annotated[int, typer.Option(min=1, max=65_535, help="For clients with --tls.")] = OWN.tls,
     link_port: Annotated[int, typer.Option(min=1, max=65_535, help="Between the nodes.")] = OWN.links,
@@ -62,12 +71,31 @@ def init_command(
         is_tls=tls or own is not None,
         users=[word.strip() for text in users or () for word in text.split(",") if word.strip()],
         authority=own,
+        key=_secret(key_file),
+        token=_secret(token_file),
+        data=data,
+        only=only,
     )
     passwords = found(wish, system_named(system), folder)
     names = [host.name for host in wish.hosts]
     if as_json:
         print_json({"folder": str(folder), "hosts": names, "users": list(passwords)})
         return
+    if only:
+        out.print(f"{folder / only}: all that the node on {only} needs")
+        return
     out.print(f"{folder}: a folder for each of {', '.join(names)}; {folder / 'README.md'} says what to do with them")
     if passwords:
         out.print(f"passwords are in {folder / 'passwords.txt'}: hand them out, then delete the file")
+
+
+def _secret(path: Path | None) -> str:
+    if path is None:
+        return ""
+    try:
+        found = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(str(path), f"cannot be read: {error}") from None
+    if len(found) < SECRET_LETTERS_MIN:
+        raise InputError(str(path), f"expected a secret of at least {SECRET_LETTERS_MIN} letters")
+    return found

@@ -38,12 +38,18 @@ class FoundingWish:
     is_tls: bool = False
     users: Sequence[str] = ()
     authority: tuple[Path, Path] | None = None  # certificate and key of your own
+    key: str = ""  # the network's; a new one if there is none
+    token: str = ""  # of the admin interfaces; likewise
+    data: str = "data"  # where a node keeps its own, on its host
+    only: str = ""  # a single host's folder, where each host makes its own
     seed: int = 0
 
 
 def found(wish: FoundingWish, system: System, out: Path, now: datetime | None = None) -> dict[str, str]:
     """Write it all below `out`, which must be empty, and read every configuration back; the users' passwords."""
     _check_users(wish.users)
+    if wish.only and wish.only not in (names := [host.name for host in wish.hosts]):
+        raise ConfigError("--only", wish.only, f"one of the hosts: {', '.join(names)}")
     parameters = system.configure(wish.settings)
     if out.exists() and any(out.iterdir()):
         raise ConfigError(
@@ -54,10 +60,13 @@ def found(wish: FoundingWish, system: System, out: Path, now: datetime | None = 
     founded = Founded(wish.network, system.name, tuple(wish.hosts), wish.ports, wish.is_tls, tuple(wish.users))
     passwords = {name: secrets.token_urlsafe(12) for name in wish.users}
     hashed = {name: hash_password(password) for name, password in passwords.items()}
-    shared = {"network.key": f"{secrets.token_hex(32)}\n", TOKEN_FILE: f"{secrets.token_hex(16)}\n"}
+    key, token = wish.key or secrets.token_hex(32), wish.token or secrets.token_hex(16)
+    shared = {"network.key": f"{key}\n", TOKEN_FILE: f"{token}\n"}
     authority = _authority(wish, now or datetime.now(UTC)) if wish.is_tls else None
     settings = "".join(f"{key} = {_toml(value)}\n" for key, value in wish.settings.items())
     for host in wish.hosts:
+        if wish.only and host.name != wish.only:
+            continue
         folder = out / host.name
         folder.mkdir(parents=True, mode=0o700)
         for name, text in shared.items():
@@ -68,7 +77,8 @@ def found(wish: FoundingWish, system: System, out: Path, now: datetime | None = 
         _write(folder / "node.toml", node_toml(founded, host, hashed, settings), SECRET)
         _write(folder / "coterie.service", UNIT, PLAIN)
         load_config(folder / "node.toml")  # what cannot work is found here, not on the host
-    _write_rest(out, founded, authority if wish.authority is None else None, passwords)
+    if not wish.only:
+        _write_rest(out, founded, authority if wish.authority is None else None, passwords)
     return passwords
 
 

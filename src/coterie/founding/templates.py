@@ -30,6 +30,7 @@ class Founded:
     ports: Ports
     is_tls: bool
     users: Sequence[str]
+    data: str = "data"
 
     @property
     def client_port(self) -> int:
@@ -61,7 +62,7 @@ def node_toml(founded: Founded, host: Host, hashes: dict[str, str], settings: st
 [node]
 id = {host.node}
 name = {quoted(host.name)}
-data = "data"
+data = {quoted(founded.data)}
 
 [mqtt]
 host = {where}
