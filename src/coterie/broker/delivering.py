@@ -121,7 +121,7 @@ class Delivering:
             return False
         if topic.startswith(RETAINED_LOG):
             topic = topic[len(RETAINED_LOG) :]
-            if self._words.stamp(topic) < identifier:
+            if self._words.is_news(topic, identifier):
                 return True
         time_us = identifier & TIME_MASK
         return self._is_wanted(topic) and identifier not in self.seen and self._book.was_wanted(topic, time_us)

@@ -1,14 +1,15 @@
-"""Retained messages of a network: the last word on a topic is the one with the greatest stamp, everywhere.
+"""Retained messages of a network: the last word on a topic is the one that was published last, everywhere.
 
-The stamp is the publication's identifier. A removal is a word too: it is kept for a while as one without a message, so
-that an older message does not come back from elsewhere.
+The stamp is the publication's identifier; of two that were published at the same time the greater node's counts. A
+removal is a word too: it is kept for a while as one without a message, so that an older message does not come back from
+elsewhere.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, decode_carried, encode_carried
+from coterie.broker.carried import RETAINED_CHANNEL, TIME_BITS, TIME_MASK, decode_carried, encode_carried
 from coterie.broker.frames import AskRetained, Retained
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -48,9 +49,16 @@ class LastWords:
         self._stamps[message.topic] = message.id
         self._set(message.id, message)
 
+    def after_us(self, topic: str) -> int:
+        """A time that is later than what is known of a topic: a node's clock may be ahead of ours."""
+        return (self._stamps.get(topic, 0) & TIME_MASK) + 1
+
+    def is_news(self, topic: str, stamp: int) -> bool:
+        return _age(stamp) > _age(self._stamps.get(topic, 0))
+
     def hear(self, stamp: int, message: Message) -> None:
         """Another node's."""
-        if stamp > self._stamps.get(message.topic, 0):
+        if self.is_news(message.topic, stamp):
             self._stamps[message.topic] = stamp
             self._set(stamp, message)
 
@@ -106,3 +114,7 @@ class LastWords:
     def on_retained(self, said: Retained) -> None:
         for stamp, body in said.messages:
             self.hear(stamp, decode_carried(body).message())
+
+
+def _age(stamp: int) -> tuple[int, int]:
+    return stamp & TIME_MASK, stamp >> TIME_BITS

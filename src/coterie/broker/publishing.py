@@ -114,9 +114,12 @@ class Publishing:
         while sessions.wills:
             wills, sessions.wills = sessions.wills, []
             for will in wills:
+                now_us = self._turn.now_us
+                if will.retain:
+                    now_us = max(now_us, self._words.after_us(will.topic))
                 message = Message(
                     will.topic, will.payload, will.qos, will.retain, will.properties, will.expires_at_s,
-                    will.publisher, self._identifiers.next(self._turn.now_us),
+                    will.publisher, self._identifiers.next(now_us),
                 )  # fmt: skip
                 self._spread(message, None, self._index.matches(will.topic))
 
@@ -128,7 +131,10 @@ class Publishing:
         fan_out(SharedPublish(message, match.encoded), match, None, self._sessions.dirty, self._turn.now_s)
 
     def _named(self, packet: Publish, session: Session) -> Message:
-        identifier = self._identifiers.next(self._turn.now_us)
+        now_us = self._turn.now_us
+        if packet.retain:
+            now_us = max(now_us, self._words.after_us(packet.topic))
+        identifier = self._identifiers.next(now_us)
         return message_of(packet, self._turn.now_s, session.client_id, identifier)
 
     def _room(self, packet: Publish, session: Session) -> Reason:
