@@ -1,6 +1,8 @@
 """Which links are right for the case: all that can be had are priced, and the cheapest that keep to the limits chosen.
 
-Lean links take longest to find. For a placement nobody sends fewer copies than a mesh and nobody keeps fewer links than
+What is cheapest today need not be tomorrow: links made for who wants what now fit later wishes less well than links
+that lead everywhere. So lean links are judged by what they cost when a part of the wishes was not known to them.
+They also take longest to find. For a placement nobody sends fewer copies than a mesh and nobody keeps fewer links than
 a tree, so where even that would hardly be cheaper than what was found already, they are not looked for.
 """
 
@@ -9,13 +11,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 import msgspec
+import numpy as np
 
 from coterie.accounting.burden import burden
 from coterie.accounting.price import price
 from coterie.accounting.sturdiness import Sturdiness, sturdiness
 from coterie.accounting.tally import upkeep_bytes
 from coterie.errors import ConfigError
-from coterie.model import Design, Ledger, Placement, Workload
+from coterie.model import Design, Ledger, Placement, Relation, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import Maintenance
 from coterie.model.relation import Index
@@ -25,6 +28,7 @@ from coterie.systems.coterie.links import KINDS, coordinator_of, first_links, ki
 from coterie.systems.coterie.parameters import AUTO, LEAN, SPARSE, CoterieParameters
 
 COVERAGES = (0, 2, 3)  # of lean links: what connects; twice, which mostly leaves no cut; and once more
+DRIFT, DRIFT_MAX = 0.33, 0.5  # of the wishes, at least and at most, that a plan should expect to be others soon
 WORTH = 0.005  # a difference below that is none: the shorter way is taken, and lean links are not looked for
 
 
@@ -36,6 +40,7 @@ class Point:
     design: Design
     bill: Ledger
     sturdy: Sturdiness = field(default_factory=Sturdiness)
+    drifted: Ledger | None = None  # the bill, had a part of the wishes come after it was planned
 
     @property
     def name(self) -> str:
@@ -45,6 +50,10 @@ class Point:
 
     def burden(self) -> float:
         return burden(self.bill, self.parameters.across)
+
+    def expected(self) -> float:
+        """What it will cost, as far as that can be told: links made for wishes fit the next ones less well."""
+        return burden(self.drifted or self.bill, self.parameters.across)
 
     def excess(self) -> float:
         return self.parameters.limits.excess(self.bill, self.sturdy.node, self.sturdy.zone)
@@ -75,9 +84,9 @@ class Chooser:
         kept = [point for point in points if not point.broken(self.clients)]
         if not kept:
             raise unmet(points, self.workload)
-        least = min(point.burden() for point in kept)
-        alike = [point for point in kept if point.burden() <= (1 + WORTH) * least]
-        return min(alike, key=lambda point: (round(point.bill.delay.hops.mean, 2), point.burden())).parameters
+        least = min(point.expected() for point in kept)
+        alike = [point for point in kept if point.expected() <= (1 + WORTH) * least]
+        return min(alike, key=lambda point: (round(point.bill.delay.hops.mean, 2), point.expected())).parameters
 
     def points(self, is_hasty: bool = False) -> list[Point]:
         """All that can be had; hasty: without lean links that cannot be worth their while."""
@@ -93,7 +102,7 @@ class Chooser:
         is_free = self.parameters.limits.is_empty
         more = COVERAGES if SPARSE in kinds and not (is_hasty and is_free) else ()
         for coverage in sorted({self.parameters.coverage, *more}):
-            found.append(self.point(LEAN, coverage))
+            found.append(self.point(LEAN, coverage, is_foreseen=is_hasty and bool(found)))
             if is_hasty and coverage >= self.parameters.coverage and not found[-1].broken(self.clients):
                 return found  # more links cost more
         return [*found, self.point(SPARSE)] if more else found
@@ -102,7 +111,7 @@ class Chooser:
     def clients(self) -> int:
         return self.workload.subscriber_count
 
-    def point(self, kind: str, coverage: int = 0) -> Point:
+    def point(self, kind: str, coverage: int = 0, is_foreseen: bool = False) -> Point:
         settled = msgspec.structs.replace(self.parameters, links=kind, coverage=coverage)
         if settled.survive != "none" and kind not in KINDS:  # one tree has ends, where its coordinator cuts nothing
             settled = msgspec.structs.replace(settled, algorithm="single")
@@ -110,7 +119,24 @@ class Chooser:
         latency = Latency.by_zone(self.workload.zone_of, settled.hop_ms, settled.zone_ms)
         bill = price(design, self.workload, latency)
         sturdy = Sturdiness() if settled.limits.survive == "none" else sturdiness(design, self.workload)
-        return Point(settled, design, bill, sturdy)
+        return Point(settled, design, bill, sturdy, self._drifted(settled, latency) if is_foreseen else None)
+
+    def _drifted(self, settled: CoterieParameters, latency: Latency) -> Ledger:
+        """Planned without the newest wishes, or as many others where nobody knows which are new; priced with all."""
+        interests, stays = self.workload.interests, self.workload.stays
+        key = interests.rows.astype(np.int64) * interests.column_count + interests.columns
+        share = DRIFT
+        if stays is not None and self.workload.wishes is None:
+            fresh = stays.begin_s > 0
+            new = np.isin(key, stays.client[fresh].astype(np.int64) * interests.column_count + stays.filter[fresh])
+            share = float(np.clip(new.mean(), DRIFT, DRIFT_MAX))
+        kept = np.random.default_rng([self.seed, 5]).random(len(key)) >= share
+        known = Relation.from_pairs(
+            interests.rows[kept], interests.columns[kept], interests.row_count, interests.column_count
+        )
+        before = replace(self.workload, interests=known, weights=None, wishes=None, stays=None)
+        design = self.stages.made(self.system, before, settled, self.seed, self.placement.node_of)
+        return price(self.stages.adopt(design, self.workload, settled, self.seed), self.workload, latency)
 
     def _least(self, found: list[Point]) -> float:
         """What no lean links can be cheaper than; 0 if nothing is known."""
