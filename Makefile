@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run setup dev test slow check lint lock bench reproduce seeds peers jars clean
+.PHONY: help run setup dev test slow check lint lock bench reproduce seeds peers jars docs notebooks pictures clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,16 @@ bench: dev  ## every benchmark, as ratios against a named baseline
 reproduce: setup  ## every claim of the papers in full
 	$(BIN)/coterie reproduce --full
 
+docs: dev  ## the documentation as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+notebooks: dev  ## run the notebooks of examples/ and keep what they say
+	$(BIN)/python -m scripts.docsite.notebooks
+
+pictures: dev  ## draw docs/pictures again, from runs
+	$(BIN)/python -m scripts.docsite.pictures
+
 peers:  ## mosquitto and HAProxy for tests against them, where that may be (Debian packages, root)
 	@sh scripts/peers
 
@@ -56,7 +66,7 @@ lock: dev  ## renew the pins (needs uv)
 	sh scripts/lock
 
 clean:  ## forget the environment and all results
-	rm -rf $(VENV) out
+	rm -rf $(VENV) out site
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
