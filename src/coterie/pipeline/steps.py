@@ -8,7 +8,6 @@ needs no renaming, so it works in any store.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -21,6 +20,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError, RunError
+from coterie.locking import lock
 from coterie.pipeline.polling import polled
 from coterie.pipeline.storage import Folder, Remote, files_below, open_bytes, remove_all, write_whole
 from coterie.pipeline.tasks import disk_failures
@@ -204,7 +204,7 @@ def _locked(root: Folder) -> Iterator[None]:
         return
     with open(root / ".lock", "w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(file)
         except OSError:
             raise ConfigError("output folder", str(root), "one run at a time: another process is using it") from None
         yield

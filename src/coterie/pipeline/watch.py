@@ -8,7 +8,6 @@ the same lines, and finds the plans it had already published under the same keys
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
+from coterie.locking import lock
 from coterie.pipeline.checkpoints import Checkpoints
 from coterie.pipeline.features import ALPHA, events_by_window, window_index
 from coterie.pipeline.filters import NO_FILTER_PATTERN, NO_TOPIC_PATTERN, SHARED
@@ -173,7 +173,7 @@ class WatchLock:
         self.watch.out.mkdir(parents=True, exist_ok=True)
         with open(self.watch.out / ".watching", "w") as file:
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(file)
             except OSError:
                 raise ConfigError("out", str(self.watch.out), "one watcher at a time: another one uses it") from None
             yield

@@ -8,7 +8,6 @@ takes up, or an unfinished folder, which it sweeps away.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 import msgspec
 
 from coterie.errors import InputError
+from coterie.locking import lock
 from coterie.plans.plan import DESIGN, FORMAT, FORMAT_VERSION, PartsInFolder, Plan, PlanFacts, digest_of
 from coterie.writing import folder_replacing, sweep, write_whole
 
@@ -151,5 +151,5 @@ class PlanStore:
     @contextmanager
     def _locked(self) -> Iterator[None]:
         with open(self._plans / ".lock", "w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file, waits=True)
             yield

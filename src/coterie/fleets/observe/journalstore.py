@@ -6,7 +6,6 @@ crash finishes what the state names and throws away the rest. Nothing is lost an
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ import msgspec
 from coterie.errors import ConfigError, InputError
 from coterie.fleets.observe.gathering import Carried
 from coterie.fleets.observe.mosquitto import LogMemory
+from coterie.locking import lock
 from coterie.pipeline.histories import SessionRecord
 from coterie.pipeline.logfiles import Reached
 
@@ -82,7 +82,7 @@ class JournalStore:
 
     def _take_lock(self) -> None:
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._lock)
         except OSError:
             raise ConfigError("--out", str(self.folder), "a journal that no other 'coterie observe' writes") from None
 
