@@ -22,6 +22,13 @@ Handler = Callable[[dict[str, str], bytes], Any]
 JSON = "application/json"
 
 
+class NotNow:
+    """An answer that says no for the moment: 503."""
+
+    def __init__(self, document: Any) -> None:
+        self.document = document
+
+
 class AdminInterface:
     """Routes by method and path; a handler gets the query and the body and returns a document or text.
 
@@ -57,6 +64,8 @@ class AdminInterface:
             found = handler(query, body)
         except (CoterieError, msgspec.MsgspecError, ValueError, KeyError) as error:
             return self.error(400, str(error))
+        if isinstance(found, NotNow):
+            return 503, JSON, msgspec.json.encode(found.document)
         if isinstance(found, str):
             return 200, "text/plain; version=0.0.4; charset=utf-8", found.encode()
         return 200, JSON, msgspec.json.encode(found)

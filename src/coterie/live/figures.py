@@ -7,6 +7,7 @@ import resource
 from typing import TYPE_CHECKING, Any
 
 from coterie.broker import views
+from coterie.live.metrics import exposition
 
 if TYPE_CHECKING:
     from coterie.live.node import LiveNode
@@ -47,12 +48,7 @@ def totals(node: LiveNode) -> dict[str, float]:
 
 
 def prometheus(node: LiveNode) -> str:
-    lines = []
-    label = f'{{node="{node.config.name}"}}'
-    for name, value in totals(node).items():
-        kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# TYPE coterie_{name} {kind}", f"coterie_{name}{label} {value:.10g}"]
-    return "\n".join(lines) + "\n"
+    return exposition(totals(node), node.config.name)
 
 
 def system_topics(node: LiveNode, version: str) -> dict[str, str]:

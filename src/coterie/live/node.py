@@ -33,7 +33,7 @@ from coterie.broker.machine import Broker
 from coterie.broker.writes import META
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.live import figures
-from coterie.live.admin import AdminInterface
+from coterie.live.admin import AdminInterface, NotNow
 from coterie.live.clients import ClientSocket, WebSocket, client_tls
 from coterie.live.config import OFF, NodeConfig, secrets_of
 from coterie.live.driver import Driver
@@ -210,6 +210,7 @@ class LiveNode:
     def _admin(self) -> AdminInterface:
         broker, interface = self.broker, AdminInterface(Guard(self.token, self.config.admin.hosts))
         interface.add("GET", "/health", lambda query, body: figures.health(self), lambda query, body: in_short(self))
+        interface.add("GET", "/ready", lambda query, body: self._ready(), lambda query, body: self._ready())
         interface.add("GET", "/metrics", lambda query, body: figures.prometheus(self))
         interface.add("GET", "/topology", lambda query, body: views.topology(broker))
         interface.add("GET", "/channels", lambda query, body: views.channels(broker))
@@ -222,6 +223,11 @@ class LiveNode:
         interface.add("POST", "/block", lambda query, body: self._block(query))
         interface.add("POST", "/reload", lambda query, body: self.reload())
         return interface
+
+    def _ready(self) -> dict[str, Any] | NotNow:
+        """For load balancers and orchestrators, who look at the status alone: 200, or 503."""
+        found = in_short(self)
+        return found if found["ready"] else NotNow(found)
 
     def reload(self) -> dict[str, list[str]]:
         """Take the configuration as it is now; errors leave everything as it was."""

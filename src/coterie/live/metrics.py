@@ -1,0 +1,87 @@
+"""What Prometheus (or any OpenMetrics reader) scrapes: every total of a node with what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+MEANING = {
+    "admitted_here_total": "New clients let in where they came, by interest or because they do not follow",
+    "admitted_sent_total": "New clients sent to where what they ask for is wanted already",
+    "admitted_unmoved_total": "New clients that belong elsewhere and do not follow a server reference",
+    "behind": "Other nodes whose events this node is still catching up with",
+    "bytes_in_total": "Payload bytes from clients",
+    "bytes_out_total": "Payload bytes to clients",
+    "clients": "Clients that are connected now",
+    "clients_moved_total": "Clients that were sent to another node by a placement",
+    "commits_total": "Batches written to the store",
+    "connections_refused_total": "Connections turned away: too many, not allowed, or no MQTT",
+    "connections_taken_total": "Connections accepted",
+    "connects_limited_total": "CONNECTs refused by a limit on connects or failed logins",
+    "copies_duplicate_total": "Copies between nodes of events that the receiver had already",
+    "copies_filtered_total": "Copies between nodes that the receiver's local filter threw away",
+    "copies_inbound_total": "Copies between nodes on their way to where spreading starts",
+    "copies_relayed_total": "Copies between nodes that the receiver only passed on",
+    "copies_wanted_total": "Copies between nodes that somebody at the receiver wanted",
+    "cpu_seconds_total": "Processor time of the node",
+    "disturbances_total": "Times that links or nodes were lost and logs had to be compared",
+    "driver_bytes_total": "Bytes that nodes tell each other besides events: interests, logs, moves",
+    "driver_messages_total": "Messages that nodes tell each other besides events: interests, logs, moves",
+    "events_in_total": "Events from other nodes handed to local subscribers",
+    "events_out_total": "Local publications handed to the network",
+    "link_bytes_in_total": "Bytes from other nodes",
+    "link_bytes_out_total": "Bytes to other nodes",
+    "link_queue_bytes": "Bytes that wait for slow links",
+    "link_shed_total": "Events given up for a link that is too slow; QoS 1 and 2 are recovered later",
+    "links": "Other nodes that are connected now",
+    "links_lost_total": "Links that broke",
+    "links_refused_total": "Links refused: wrong key, version or node",
+    "log_dropped_total": "Own events that the log had no room for any more",
+    "logins_busy_total": "Logins refused because too many were waiting to be checked",
+    "logins_failed_total": "Logins with a wrong name or password",
+    "memory_bytes_max": "The most memory that the node has had",
+    "messages_in_total": "PUBLISH packets from clients",
+    "messages_out_total": "PUBLISH packets to clients",
+    "protocol_errors_total": "Connections ended because of what the client sent",
+    "published_refused_total": "PUBLISH packets that the client had no right to",
+    "publishes_limited_total": "Connections ended for publishing too fast",
+    "queued_messages": "Messages that wait for clients",
+    "recovered_total": "Events that were missed at first and fetched from their origin's log",
+    "retained": "Retained messages",
+    "retained_refused_total": "Retained messages refused by a limit",
+    "sessions": "Sessions, of clients that are connected and of those that are away",
+    "shed_messages": "Messages given up for clients whose queue was full",
+    "stored_refused_total": "Publications refused because too much is stored already",
+    "subscriptions": "Subscriptions of all sessions",
+    "subscriptions_refused_total": "Subscriptions refused by a limit or for want of a right",
+    "uptime_seconds": "Time since the node started",
+}
+SENT = "Messages to other nodes, by what they are for"
+
+
+class NodeCollector(Collector):
+    """The totals of one node at this moment."""
+
+    def __init__(self, totals: Mapping[str, float], name: str) -> None:
+        self._totals, self._name = totals, name
+
+    def collect(self) -> Iterator[Metric]:
+        sent = CounterMetricFamily("coterie_sent", SENT, labels=["node", "traffic"])
+        for name, value in sorted(self._totals.items()):
+            if name.startswith("sent_"):
+                sent.add_metric([self._name, name.removeprefix("sent_").removesuffix("_total")], value)
+                continue
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            one = kind(f"coterie_{name.removesuffix('_total')}", MEANING.get(name, name), labels=["node"])
+            one.add_metric([self._name], value)
+            yield one
+        yield sent
+
+
+def exposition(totals: Mapping[str, float], name: str) -> str:
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(NodeCollector(totals, name))
+    return generate_latest(registry).decode()
