@@ -1,0 +1,92 @@
+"""Brokers with one planted bug each: what the simulator is for is to find them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from coterie.broker.facts import Booted, Fact
+from coterie.broker.machine import Broker
+from coterie.broker.orders import Order, Persist
+from coterie.broker.writes import DELIVERIES, INCOMING, SESSIONS, Saved, SessionRow, Shelf
+from coterie.protocol.system import System
+from coterie.sim.world.scenario import Scenario
+from coterie.sim.world.site import Machine
+from coterie.sim.world.torture import Making, setups
+
+Bug = Callable[[list[Order]], list[Order]]
+
+
+class Saboteur:
+    """A broker whose orders, or what it is given at its start, are tampered with."""
+
+    def __init__(
+        self, broker: Machine, on_orders: Bug, on_start: Callable[[Saved], Saved] = lambda saved: saved
+    ) -> None:
+        self._broker, self._on_orders, self._on_start = broker, on_orders, on_start
+
+    def step(self, fact: Fact, now_s: float) -> list[Order]:
+        if isinstance(fact, Booted):
+            fact = Booted(fact.life, self._on_start(fact.saved))
+        return self._on_orders(self._broker.step(fact, now_s))
+
+    def end_turn(self, now_s: float) -> list[Order]:
+        return self._on_orders(self._broker.end_turn(now_s))
+
+
+def _rewritten(orders: list[Order], change: Callable[[Persist], list[Order]]) -> list[Order]:
+    found: list[Order] = []
+    for order in orders:
+        found += change(order) if isinstance(order, Persist) else [order]
+    return found
+
+
+def drops_a_persist(orders: list[Order]) -> list[Order]:
+    """Deliveries are not written."""
+
+    def change(order: Persist) -> list[Order]:
+        return [Persist(order.batch, [one for one in order.writes if one[0] != DELIVERIES], order.then)]
+
+    return _rewritten(orders, change)
+
+
+def skips_a_dedupe(orders: list[Order]) -> list[Order]:
+    """That a QoS 2 message was taken is not written: after a restart its client's resend is a new one."""
+
+    def change(order: Persist) -> list[Order]:
+        return [Persist(order.batch, [one for one in order.writes if one[0] != INCOMING], order.then)]
+
+    return _rewritten(orders, change)
+
+
+def acknowledges_early(orders: list[Order]) -> list[Order]:
+    """What has to wait for the disk leaves at once."""
+    return _rewritten(orders, lambda order: [*order.then, Persist(order.batch, order.writes, [])])
+
+
+def without_owners(saved: Saved) -> Saved:
+    tables = dict(saved.tables)
+    rows = []
+    for client, value in saved.rows(SESSIONS):
+        row = msgspec.msgpack.decode(value, type=SessionRow)
+        rows.append((client, msgspec.msgpack.encode(msgspec.structs.replace(row, owner=None))))
+    tables[SESSIONS] = rows
+    return Saved(tables)
+
+
+BUGS: dict[str, Callable[[Machine], Machine]] = {
+    "drops a persist": lambda broker: Saboteur(broker, drops_a_persist),
+    "skips a dedupe": lambda broker: Saboteur(broker, skips_a_dedupe),
+    "acknowledges early": lambda broker: Saboteur(broker, acknowledges_early),
+    "forgets an owner": lambda broker: Saboteur(broker, lambda orders: orders, without_owners),
+}
+
+
+def sabotaged(scenario: Scenario, system_named: Callable[[str], System], bug: str) -> Making:
+    made = setups(scenario, system_named)
+
+    def make(node: int, shelf: Shelf) -> Machine:
+        return BUGS[bug](Broker(made[node], shelf))
+
+    return make
