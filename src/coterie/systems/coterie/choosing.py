@@ -1,7 +1,8 @@
 """Which links are right for the case: all that can be had are priced, and the cheapest that keep to the limits chosen.
 
 What is cheapest today need not be tomorrow: links made for who wants what now fit later wishes less well than links
-that lead everywhere. So lean links are judged by what they cost when a part of the wishes was not known to them.
+that lead everywhere. So where lean links are among the candidates, all are judged by what they cost when a part of the
+wishes has changed.
 They also take longest to find. For a placement nobody sends fewer copies than a mesh and nobody keeps fewer links than
 a tree, so where even that would hardly be cheaper than what was found already, they are not looked for.
 """
@@ -9,6 +10,7 @@ a tree, so where even that would hardly be cheaper than what was found already, 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -28,7 +30,7 @@ from coterie.systems.coterie.links import KINDS, coordinator_of, first_links, ki
 from coterie.systems.coterie.parameters import AUTO, LEAN, SPARSE, CoterieParameters
 
 COVERAGES = (0, 2, 3)  # of lean links: what connects; twice, which mostly leaves no cut; and once more
-DRIFT, DRIFT_MAX = 0.33, 0.5  # of the wishes, at least and at most, that a plan should expect to be others soon
+DRIFT, DRIFT_MAX = 1 / 3, 1 / 2  # of the wishes, at least and at most, that a plan should expect to be others soon
 WORTH = 0.005  # a difference below that is none: the shorter way is taken, and lean links are not looked for
 
 
@@ -40,7 +42,7 @@ class Point:
     design: Design
     bill: Ledger
     sturdy: Sturdiness = field(default_factory=Sturdiness)
-    drifted: Ledger | None = None  # the bill, had a part of the wishes come after it was planned
+    drifted: Ledger | None = None  # the bill when a part of the wishes has changed
 
     @property
     def name(self) -> str:
@@ -62,7 +64,7 @@ class Point:
         return self.parameters.limits.broken(self.bill, self.sturdy.node, self.sturdy.zone, clients)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chooser:
     """Designs of one workload and placement, made with `stages` one kind of links after the other."""
 
@@ -84,6 +86,8 @@ class Chooser:
         kept = [point for point in points if not point.broken(self.clients)]
         if not kept:
             raise unmet(points, self.workload)
+        if len(kept) > 1 and any(point.parameters.links not in KINDS for point in kept):
+            kept = [self._foreseen(point) for point in kept]
         least = min(point.expected() for point in kept)
         alike = [point for point in kept if point.expected() <= (1 + WORTH) * least]
         return min(alike, key=lambda point: (round(point.bill.delay.hops.mean, 2), point.expected())).parameters
@@ -102,7 +106,7 @@ class Chooser:
         is_free = self.parameters.limits.is_empty
         more = COVERAGES if SPARSE in kinds and not (is_hasty and is_free) else ()
         for coverage in sorted({self.parameters.coverage, *more}):
-            found.append(self.point(LEAN, coverage, is_foreseen=is_hasty and bool(found)))
+            found.append(self.point(LEAN, coverage))
             if is_hasty and coverage >= self.parameters.coverage and not found[-1].broken(self.clients):
                 return found  # more links cost more
         return [*found, self.point(SPARSE)] if more else found
@@ -111,7 +115,7 @@ class Chooser:
     def clients(self) -> int:
         return self.workload.subscriber_count
 
-    def point(self, kind: str, coverage: int = 0, is_foreseen: bool = False) -> Point:
+    def point(self, kind: str, coverage: int = 0) -> Point:
         settled = msgspec.structs.replace(self.parameters, links=kind, coverage=coverage)
         if settled.survive != "none" and kind not in KINDS:  # one tree has ends, where its coordinator cuts nothing
             settled = msgspec.structs.replace(settled, algorithm="single")
@@ -119,24 +123,26 @@ class Chooser:
         latency = Latency.by_zone(self.workload.zone_of, settled.hop_ms, settled.zone_ms)
         bill = price(design, self.workload, latency)
         sturdy = Sturdiness() if settled.limits.survive == "none" else sturdiness(design, self.workload)
-        return Point(settled, design, bill, sturdy, self._drifted(settled, latency) if is_foreseen else None)
+        return Point(settled, design, bill, sturdy)
 
-    def _drifted(self, settled: CoterieParameters, latency: Latency) -> Ledger:
-        """Planned without the newest wishes, or as many others where nobody knows which are new; priced with all."""
+    def _foreseen(self, point: Point) -> Point:
+        later = self._later
+        design = self.stages.adopt(point.design, later, point.parameters, self.seed)
+        return replace(point, drifted=price(design, later))
+
+    @cached_property
+    def _later(self) -> Workload:
+        """The same demand when a part of the wishes has changed: each of these goes to another client's topic."""
         interests, stays = self.workload.interests, self.workload.stays
-        key = interests.rows.astype(np.int64) * interests.column_count + interests.columns
         share = DRIFT
         if stays is not None and self.workload.wishes is None:
-            fresh = stays.begin_s > 0
-            new = np.isin(key, stays.client[fresh].astype(np.int64) * interests.column_count + stays.filter[fresh])
-            share = float(np.clip(new.mean(), DRIFT, DRIFT_MAX))
-        kept = np.random.default_rng([self.seed, 5]).random(len(key)) >= share
-        known = Relation.from_pairs(
-            interests.rows[kept], interests.columns[kept], interests.row_count, interests.column_count
-        )
-        before = replace(self.workload, interests=known, weights=None, wishes=None, stays=None)
-        design = self.stages.made(self.system, before, settled, self.seed, self.placement.node_of)
-        return price(self.stages.adopt(design, self.workload, settled, self.seed), self.workload, latency)
+            share = float(np.clip(np.count_nonzero(stays.begin_s > 0) / interests.pair_count, DRIFT, DRIFT_MAX))
+        draw = np.random.default_rng([self.seed, 5])
+        changed = np.flatnonzero(draw.random(interests.pair_count) < share)
+        topics = interests.columns.copy()
+        topics[changed] = topics[draw.permutation(changed)]
+        wanted = Relation.from_pairs(interests.rows, topics, interests.row_count, interests.column_count)
+        return replace(self.workload, interests=wanted, weights=None, wishes=None, stays=None)
 
     def _least(self, found: list[Point]) -> float:
         """What no lean links can be cheaper than; 0 if nothing is known."""
