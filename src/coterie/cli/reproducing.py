@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
 import typer
 
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, progress, table
-from coterie.lab.experiment import Experiment
+from coterie.lab.experiment import Experiment, Row
 from coterie.lab.judging import Verdict
 from coterie.lab.registry import experiments
 from coterie.lab.reproduce import (
@@ -66,6 +67,9 @@ def reproduce_command(
         if finding.judgements:
             out.print(_table(finding))
             out.print()
+        if finding.experiment.shown:
+            out.print(_values(finding))
+            out.print()
     out.print(table("Verdicts", TOTALS_HEADER, totals_rows(findings)))
     if any(judgement.is_small for finding in findings for judgement in finding.judgements):
         out.print(SMALL_NOTE)
@@ -83,6 +87,27 @@ def _on_cluster(
         return reproduce(in_spark(session), picked, folder, full, seeds, tell)
     finally:
         session.stop()
+
+
+def _values(finding: Finding) -> object:
+    """One column a point, one row a value: means over seeds; what a point has not measured stays empty."""
+    points = list(dict.fromkeys(str(dict(row.point)) for row in finding.rows))
+    means = {
+        (name, point): fmean(found)
+        for name in finding.experiment.shown
+        for point in points
+        if (found := [row.values[name] for row in finding.rows if str(dict(row.point)) == point and name in row.values])
+    }
+    rows = [
+        [name, *(f"{means[name, point]:.4g}" if (name, point) in means else "" for point in points)]
+        for name in finding.experiment.shown
+    ]
+    names = [" ".join(str(it) for it in dict(row.point).values()) for row in _first_of_each(finding, points)]
+    return table(f"{finding.experiment.id}: what was measured", ["", *names], rows)
+
+
+def _first_of_each(finding: Finding, points: Sequence[str]) -> list[Row]:
+    return [next(row for row in finding.rows if str(dict(row.point)) == point) for point in points]
 
 
 def _table(finding: Finding) -> object:

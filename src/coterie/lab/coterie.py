@@ -54,8 +54,9 @@ def small(point: Point) -> Point:
     return by_kind[str(point["row"])](point)
 
 
-def where(name: str) -> dict[str, Setting]:
-    return dict(MATRIX[name])
+def of_row(rows: Sequence[Row], value: str, name: str) -> list[float]:
+    """One number per seed, of this row alone: what another row sets besides makes it another."""
+    return per_seed([row for row in rows if dict(row.point) == dict(MATRIX[name])], value)
 
 
 def ahead(name: str) -> Claim:
@@ -66,14 +67,14 @@ def ahead(name: str) -> Claim:
         f"{name}, {SAYS[kind]}: ours over theirs",
         1.0,
         0.0,
-        lambda rows: per_seed(rows, "metric_ratio", **where(name)),
+        lambda rows: of_row(rows, "metric_ratio", name),
         sense=Sense.AT_MOST,
     )
 
 
 def no_more(rows: Sequence[Row], value: str, name: str, slack: float = 0.0) -> list[float]:
     """1 for every seed where our value is not above theirs."""
-    ours, theirs = (per_seed(rows, f"{whose}_{value}", **where(name)) for whose in ("our", "their"))
+    ours, theirs = (of_row(rows, f"{whose}_{value}", name) for whose in ("our", "their"))
     return [float(one <= other + slack) for one, other in zip(ours, theirs, strict=True)]
 
 
@@ -87,6 +88,18 @@ def guaranteed(name: str, value: str, statement: str, because: str = "", slack: 
     )
 
 
+SHOWN = (
+    "degree",
+    "degree_max",
+    "hops",
+    "hops_max",
+    "diameter",
+    "redundancy",
+    "cut_vertices",
+    "clients_max",
+    "hottest",
+    "moves",
+)
 SPIDERS = [name for name in MATRIX if name.startswith("spidercast")]
 DYNAMIC = [name for name in MATRIX if name.startswith("dynatops")]
 TREES_ARE_LONGER = "an event follows one tree instead of every link: longer ways, a tenth of the copies"
@@ -113,6 +126,7 @@ MATRIX_EXPERIMENT = Experiment(
     quick_seeds=1,
     full_seeds=3,
     small=small,
+    shown=tuple(f"{whose}_{name}" for name in SHOWN for whose in ("their", "our")),
 )
 
 # --- the ablation ---
@@ -157,6 +171,7 @@ OVER_TIME_EXPERIMENT = Experiment(
     run=run_over_time,
     quick=[DRAWN],
     full=[DRAWN, WIKI],
+    shown=tuple(f"{name}_{value}" for name in OVER_TIME for value in ("gross", "net", "hottest", "moves")),
     claims=[
         worth(idea, IDEAS[idea], events, 0.0, THEY_SUBSCRIBE if idea == "publishers" else "")
         for events in ("drawn", "wiki")
@@ -195,6 +210,11 @@ AT_ONCE_EXPERIMENT = Experiment(
     run=run_fleet,
     quick=[FLEET, ROOMY],
     full=[FLEET, ROOMY, QUIET],
+    shown=tuple(
+        f"{name}_{value}"
+        for name in ("whole", "placement", "publishers", "zones", "wildcards", "mesh", "star", "lean")
+        for value in ("burden", "hottest", "hops", "crossing")
+    ),
     claims=[
         *(
             dearer(idea, says, at, name, APART if name == "even" and idea in ("wildcards", "placement") else "")

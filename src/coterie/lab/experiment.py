@@ -136,6 +136,7 @@ class Experiment:
     quick_seeds: int = 3
     full_seeds: int = 5
     small: Callable[[Point], Point] = as_it_is
+    shown: Sequence[str] = ()  # values that are printed for every point, besides the claims
 
     @property
     def short(self) -> str:
