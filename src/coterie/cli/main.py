@@ -54,6 +54,8 @@ COMMANDS = {
     "top": CommandEntry("top:top_command", "A live table of the nodes.", NETWORK),
     "dashboard": CommandEntry("dashboard:dashboard_command", "The web page of a running network.", NETWORK),
     "reload": CommandEntry("reloading:reload_command", "Have nodes read their configuration again.", NETWORK),
+    "backup": CommandEntry("keeping:backup_command", "Copy a node's store into one file, while it runs.", NETWORK),
+    "restore": CommandEntry("keeping:restore_command", "Put a backup back.", NETWORK),
     "bench": CommandEntry("bench:bench_command", "Load a broker and measure it.", NETWORK),
     "simulate": CommandEntry("simulating:simulate_command", "Run a system's protocol in virtual time.", LAB),
     "torture": CommandEntry(

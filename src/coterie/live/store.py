@@ -36,6 +36,7 @@ from coterie.live.oldstore import migrate
 from coterie.live.wal import Batches, boot_of_machine
 
 FORMAT = 3
+STORE_FILE = "node.sqlite"
 FOLD_BYTES = 4 << 20
 BRIEF = (DELIVERIES, MESSAGES, INCOMING)  # most rows of these go again before they are folded
 Folded = dict[str, set[Any]]
@@ -100,7 +101,7 @@ class Store:
 
     def __init__(self, folder: Path, sync: str = "normal", boot: bytes | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._path = folder / "node.sqlite"
+        self._path = folder / STORE_FILE
         self.is_full = sync == "full"
         try:
             self._db = self._open()
