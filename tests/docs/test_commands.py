@@ -343,7 +343,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 RUN_HERE = ("simulate", "price", "prices", "systems", "workloads")
-SPARK = ("compare", "plan", "backtest", "reproduce")
+SPARK = ("compare", "plan", "frontier", "backtest", "reproduce")
 LIVE = ("pub", "apply", "top", "reload", "bench")
 ELSEWHERE = {
     "up": "tests/interop/test_up.py",
@@ -355,6 +355,10 @@ ELSEWHERE = {
     "export": "tests/fleets/test_howtos.py",
     "loop": "tests/fleets/test_howtos.py",
     "doctor": "tests/cli/test_commands.py",
+    "init": "tests/interop/test_founding.py",
+    "backup": "tests/interop/test_founding.py",
+    "restore": "tests/interop/test_founding.py",
+    "torture": "tests/sim",
 }
 
 

@@ -184,8 +184,8 @@ def _check(config: NodeConfig) -> None:
         raise ConfigError("network.peers", sorted(ids), "every node once")
     if config.mqtt.port == OFF and not (config.mqtt.tls_port or config.mqtt.websocket_port):
         raise ConfigError("mqtt.port", OFF, "a port, or tls_port or websocket_port set: nobody could connect")
-    _within("mqtt.port", config.mqtt.port, OFF, 65_535)
     for key, port in (
+        ("mqtt.port", 0 if config.mqtt.port == OFF else config.mqtt.port),
         ("mqtt.tls_port", config.mqtt.tls_port),
         ("mqtt.websocket_port", config.mqtt.websocket_port),
         ("links.port", config.links.port),
