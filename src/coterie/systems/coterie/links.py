@@ -20,7 +20,7 @@ from coterie.protocol.system import Parameters, System
 from coterie.systems import content, homes, mesh, star
 from coterie.systems.content.plan import given_network, group_subscriptions, network_of, route_documents
 from coterie.systems.coterie.parameters import AUTO, LEAN, LINKS, SPARSE, CoterieParameters
-from coterie.systems.spidercast.greedy import greedy_merge, lean
+from coterie.systems.spidercast.greedy import greedy_merge, lean, uncut
 from coterie.systems.spidercast.system import with_contacts
 from coterie.systems.zones import ZONED, has_zones, zoned
 
@@ -69,6 +69,8 @@ def interest_graph(workload: Workload, placement: Placement, parameters: Coterie
     if parameters.links == SPARSE:
         return sparse_graph(workload.node_count, parameters.links_max or parameters.degree, seed)
     links = lean(interests, parameters.coverage, seed) if parameters.coverage else greedy_merge(interests, seed)
+    if parameters.coverage > 1:
+        links = uncut(interests, links, seed)
     whole = with_contacts(links, seed)
     return BrokerGraph.of(workload.node_count, whole.rows, whole.columns)
 

@@ -36,20 +36,25 @@ def lean(interests: Relation, coverage: int, seed: int, bare_share: float = 1.0,
 
 def two_connected(interests: Relation, seed: int) -> Relation:
     """Every topic stays connected after the crash of any one node: covered twice first, then leaf blocks tied twice."""
-    builder = _Builder(interests, seed).serve(wanted=2)
-    for _ in range(ROUNDS_MAX):
-        if not builder.serve_leaf_blocks():
-            break
-    return builder.links()
+    return _Builder(interests, seed).serve(wanted=2).tie_blocks().links()
+
+
+def uncut(interests: Relation, links: Relation, seed: int) -> Relation:
+    """These links and a few more, so that no crash of one member cuts a topic; coverage alone leaves a cut now and then."""
+    return _Builder(interests, seed, _once(links)).tie_blocks().links()
 
 
 def joined(interests: Relation, links: Relation, seed: int) -> Relation:
     """These links and the fewest that greedy merging finds to connect every topic that is in pieces."""
     if connectivity(links, interests).partitioned_count == 0:
         return links
+    return _Builder(interests, seed, _once(links)).serve(wanted=0).links()
+
+
+def _once(links: Relation) -> NDArray[np.int32]:
+    """Both ends of every link, the lower one first."""
     once = links.rows < links.columns
-    ends = np.stack([links.rows[once], links.columns[once]], axis=1).astype(np.int32)
-    return _Builder(interests, seed, ends).serve(wanted=0).links()
+    return np.stack([links.rows[once], links.columns[once]], axis=1).astype(np.int32)
 
 
 def is_dense(interests: Relation) -> bool:
@@ -111,6 +116,13 @@ class _Builder:
             spidercast_dense.serve_dense(needs, self._web, self._interests.rows, enough, self._draw)
         else:
             spidercast_greedy.serve(needs, self._web, self._board, enough, self._draw)
+        return self
+
+    def tie_blocks(self) -> _Builder:
+        """Leaf blocks of topics get a second way out, until there are none."""
+        for _ in range(ROUNDS_MAX):
+            if not self.serve_leaf_blocks():
+                break
         return self
 
     def serve_leaf_blocks(self) -> bool:
