@@ -83,8 +83,9 @@ def backtest_command(
 
     The fleet begins empty; a policy knows what happened before a window, never what happens in it.
 
-    Examples: 'coterie backtest', 'coterie backtest wiki-month -b 8 -b 32 -b 128', 'coterie backtest
-    subscriptions=subs.csv publications=pubs.csv --traffic 10'
+    Examples:
+      coterie backtest
+      coterie backtest subscriptions=subs.csv publications=pubs.csv --map subscriber=user -b 4 -b 8 --windows 4
     """
     asked = BacktestChoices(windows, tuple(brokers or [0]), traffic, zones, seed)
     request = replace(

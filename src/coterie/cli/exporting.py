@@ -50,7 +50,9 @@ def export_command(
     Files are written to OUT. With --apply they are put in place in the order that loses least, clients move paced
     (limits.moves_per_s), and everything is taken back when brokers or deliveries fail; --rollback does so later.
 
-    Example: coterie export out/journal --to mosquitto-acl --fleet fleet.toml --dry-run
+    Examples:
+      coterie export --example-fleet
+      coterie export out/journal --to mosquitto-acl --fleet fleet.toml --dry-run
     """
     if example:
         typer.echo(example_fleet(), nl=False)

@@ -50,7 +50,8 @@ def loop_command(
     Nothing is moved beyond limits.moves_per_hour. The journal is kept up to date by `coterie observe --follow` beside
     it, or with --observe from the logs that the fleet file names.
 
-    Example: coterie loop --fleet fleet.toml --to mosquitto-acl --observe --dry
+    Examples:
+      coterie loop --fleet fleet.toml --to mosquitto-acl --observe --dry
     """
     if fleet is None:
         raise ConfigError("--fleet", None, "a fleet file; `coterie export --example-fleet` prints one")
