@@ -83,9 +83,14 @@ def main() -> None:
     arguments.add_argument("--limit", type=float, default=300.0, help="seconds for one mutant's tests")
     arguments.add_argument("--minutes", type=float, default=60.0, help="stop after so long, and say what is left")
     arguments.add_argument("--share", type=float, default=0.95, help="how many must be killed")
+    arguments.add_argument("--check", action="store_true", help="only say which texts are not there any more")
     chosen = arguments.parse_args()
     table = tomllib.loads((ROOT / "scripts" / "mutants.toml").read_text())["mutant"]
     mutants = [one for one in table if not chosen.names or any(part in one["name"] for part in chosen.names)]
+    if chosen.check:
+        gone = [one["name"] for one in mutants if (ROOT / one["file"]).read_text().count(one["old"]) != 1]
+        print("\n".join(gone) or f"all {len(mutants)} texts are there")
+        sys.exit(bool(gone))
     end_s = time.monotonic() + 60 * chosen.minutes
     found: dict[str, list[str]] = {}
     healthy: dict[tuple[str, ...], bool] = {}

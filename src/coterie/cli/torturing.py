@@ -121,7 +121,9 @@ def _keep(trial: Ordeal, limits: Swarm, folder: Path, shrinks: bool) -> str:
     scenario = draw_scenario(trial.seed, trial.system, limits)
     rule = trial.violations[0].rule
     if shrinks:
-        scenario = shrink(scenario, lambda one: rule in run_scenario(one, brokers_of(one, system_named)).rules)
+        scenario = shrink(
+            scenario, lambda one: rule in run_scenario(one, brokers_of(one, system_named), system_named).rules
+        )
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{trial.system}-{trial.seed}-{rule}.json"
     write_scenario(scenario, path)
@@ -147,7 +149,7 @@ def _tell(score: Score, commands: dict[tuple[str, int], str]) -> None:
 
 
 def _replay(scenario: Scenario, as_json: bool) -> None:
-    trial = run_scenario(scenario, brokers_of(scenario, system_named))
+    trial = run_scenario(scenario, brokers_of(scenario, system_named), system_named)
     if as_json:
         print_json(trial)
     else:

@@ -21,7 +21,7 @@ RULES = {
 def seeds_until_found(bug: str) -> tuple[int, tuple[str, ...]]:
     for seed in range(SEEDS_MAX):
         scenario = draw_scenario(seed)
-        if rules := run_scenario(scenario, sabotaged(scenario, system_named, bug)).rules:
+        if rules := run_scenario(scenario, sabotaged(scenario, system_named, bug), system_named).rules:
             return seed + 1, rules
     return SEEDS_MAX, ()
 

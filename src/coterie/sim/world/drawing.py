@@ -18,6 +18,7 @@ from coterie.sim.world.scenario import (
     Fell,
     Listen,
     Raise,
+    Replan,
     Resident,
     Scenario,
     Sever,
@@ -31,7 +32,7 @@ from coterie.sim.world.scenario import (
 
 STORM_S = 20.0
 ALONE = ("kill", "power", "slow", "full", "tear", "leave", "doze", "clocks", "rights")
-TOGETHER = ("sever", "one way", "snap", "roam")
+TOGETHER = ("sever", "one way", "snap", "replan", "roam")
 FAULTS = (*ALONE, *TOGETHER, "gone")
 # Names and patterns that have been used against brokers before.
 ACCOUNTS = (
@@ -156,6 +157,8 @@ def _troubles(draw: Random, nodes: int, residents: int, faults: tuple[str, ...])
                 case "sever" | "one way":
                     cut = tuple(sorted(draw.sample(range(nodes), draw.randint(1, nodes - 1)))) if nodes > 1 else ()
                     found.append(Sever(at_s, cut, for_s, fault == "one way"))
+                case "replan":
+                    found.append(Replan(at_s, draw.choice(("flooding", "mesh", "scribe", "star"))))
                 case "snap":
                     found.append(Snap(at_s, node, (node + 1 + draw.randrange(max(1, nodes - 1))) % nodes))
     if "gone" in faults and nodes > 1:

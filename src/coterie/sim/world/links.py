@@ -43,7 +43,7 @@ class Roads(Protocol):
     def at(self, time_us: int, action: Callable[[], None]) -> None: ...
 
 
-class ClientLine:
+class ClientCall:
     """A client's connection. The node hears of it with its first bytes, and belongs to the life it has then."""
 
     def __init__(self, world: Roads, site: Site, person: Person, number: int, name: str, delay_us: int) -> None:

@@ -119,7 +119,13 @@ class Snap(Deed, frozen=True, omit_defaults=True, tag="snap"):
     peer: int
 
 
-Action = Arrive | Depart | Listen | Unlisten | Utter | Doze | Tear | Fell | Raise | Spoil | Sever | Snap
+class Replan(Deed, frozen=True, omit_defaults=True, tag="replan"):
+    """An operator changes the network over to another plan, of this system, while it runs."""
+
+    system: str
+
+
+Action = Arrive | Depart | Listen | Unlisten | Utter | Doze | Tear | Fell | Raise | Spoil | Sever | Snap | Replan
 
 
 class Clockwork(msgspec.Struct, frozen=True, omit_defaults=True):

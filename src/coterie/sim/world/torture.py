@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from coterie.broker.commands import Setup
+from coterie.broker.commands import PlanPart, Setup
 from coterie.broker.credentials import NO_ONE
 from coterie.broker.machine import Broker
 from coterie.broker.settings import AccessSection, JournalSection, NetworkSection, PeerEntry, StoreSection, User
@@ -23,7 +23,7 @@ from coterie.sim.world.judge import Judge
 from coterie.sim.world.record import Violation
 from coterie.sim.world.scenario import Resident, Scenario
 from coterie.sim.world.site import Machine
-from coterie.sim.world.world import World
+from coterie.sim.world.world import Plans, World
 
 LOOKS_S = (2.0, 5.0, 10.0, 20.0, 45.0, 90.0, 150.0)  # after the storm: when to see whether all is well
 CALM_S = 3.0  # and what is waited then, for what comes once too often
@@ -93,9 +93,19 @@ def brokers_of(scenario: Scenario, system_named: Callable[[str], System]) -> Mak
     return lambda node, shelf: Broker(made[node], shelf)
 
 
-def run_scenario(scenario: Scenario, make: Making) -> Ordeal:
-    """Until the verdict; the same scenario gives the same trial anywhere."""
-    world = World(scenario, make)
+def plans_of(scenario: Scenario, system_named: Callable[[str], System]) -> Plans:
+    def plans(system: str, generation: int) -> list[PlanPart]:
+        chosen = system_named(system)
+        design = chosen.plan(nobody(scenario.nodes), chosen.parameters(), generation)
+        parts = slices(design, version=generation + 1)
+        return [PlanPart(generation=generation, slice=part) for part in parts]
+
+    return plans
+
+
+def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str], System]) -> Ordeal:
+    """Until the verdict; the same scenario gives the same run anywhere."""
+    world = World(scenario, make, plans_of(scenario, system_named))
     world.start()
     world.run_until(scenario.storm_s)
     world.heal()
@@ -172,7 +182,7 @@ def run_job(job: Job, system_named: Callable[[str], System]) -> Score:
     score = Score()
     for seed in range(job.first, job.first + job.count):
         scenario = draw_scenario(seed, job.system, job.limits)
-        trial = run_scenario(scenario, brokers_of(scenario, system_named))
+        trial = run_scenario(scenario, brokers_of(scenario, system_named), system_named)
         broken = [trial] if trial.violations else []
         score.add(Score(1, trial.facts, trial.simulated_s, 0.0, trial.injected, trial.checked, broken))
     return score

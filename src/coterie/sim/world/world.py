@@ -5,13 +5,16 @@ from __future__ import annotations
 import heapq
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 
+from coterie.broker.commands import Command, LoadPlan, PlanPart, StartPlan, SwitchPlan
+from coterie.broker.facts import Commanded
 from coterie.broker.writes import Shelf
-from coterie.errors import CoterieError
+from coterie.errors import ConfigError, CoterieError
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
-from coterie.sim.world.links import DIAL_US, ClientLine, Link
+from coterie.sim.world.links import DIAL_US, ClientCall, Link
 from coterie.sim.world.people import ClientEnd, Person
 from coterie.sim.world.record import Chronicle, Diary
 from coterie.sim.world.scenario import (
@@ -23,6 +26,7 @@ from coterie.sim.world.scenario import (
     Fell,
     Listen,
     Raise,
+    Replan,
     Resident,
     Scenario,
     Sever,
@@ -34,14 +38,17 @@ from coterie.sim.world.scenario import (
 )
 from coterie.sim.world.site import SLOW, Machine, Site
 
+Plans = Callable[[str, int], list[PlanPart]]  # the parts of a plan of this system and generation, one for each node
+START_US, SWITCH_US = 500_000, 4_000_000  # after a plan was handed out
 REPAIR_US = 1_000_000  # how long an operator takes to start a node that failed
 
 
 class World:
     """A scenario at work; `run_until`, then `heal`, and look at `record`."""
 
-    def __init__(self, scenario: Scenario, make: Callable[[int, Shelf], Machine]) -> None:
-        self.scenario = scenario
+    def __init__(self, scenario: Scenario, make: Callable[[int, Shelf], Machine], plans: Plans = lambda *_: []) -> None:
+        self.scenario, self._plans = scenario, plans
+        self._generation = 0
         self.now_us = 0
         self.fact_count = 0
         self.record = Chronicle(len(scenario.residents))
@@ -63,7 +70,7 @@ class World:
             Person(self, who, one, Chance(seed, f"person {one.name}")) for who, one in enumerate(scenario.residents)
         ]
         self.gone: set[int] = set()  # nodes that never come back
-        self.lines: dict[tuple[int, int], ClientLine] = {}  # (node, number)
+        self.lines: dict[tuple[int, int], ClientCall] = {}  # (node, number)
         self.links: dict[tuple[int, int], Link] = {}
         self._dialled: dict[tuple[int, int], list[int]] = {}
         self._link_counts: dict[tuple[int, int], int] = {}
@@ -127,7 +134,7 @@ class World:
                 self.at(self.now_us + round(action.for_s * 1e6), lambda: person.doze(False))
             case Tear():
                 wire = self.people[action.who].wire
-                if isinstance(wire, ClientLine):
+                if isinstance(wire, ClientCall):
                     wire.cut()
             case Fell():
                 if action.how == "gone":
@@ -142,6 +149,8 @@ class World:
                 name = f"sever {action.at_s}"
                 self._sever(name, frozenset(action.nodes), action.is_one_way)
                 self.at(self.now_us + round(action.for_s * 1e6), lambda: self._mend(name))
+            case Replan():
+                self._replan(action.system)
             case Snap():
                 link = self.links.get(pair(action.node, action.peer))
                 if link is not None and not link.is_dialling:
@@ -158,6 +167,23 @@ class World:
             disk.slowness, disk.is_full = 1.0, False
 
         self.at(self.now_us + round(action.for_s * 1e6), good)
+
+    def _replan(self, system: str) -> None:
+        """As `coterie apply` does it: hand out the parts, start them everywhere, then one node spreads the switch."""
+        self._generation += 1
+        generation = self._generation
+        for part in self._plans(system, generation):
+            self._command(part.slice.node, LoadPlan(part))
+        for site in self.sites:
+            self.at(self.now_us + START_US, self._commander(site.node, StartPlan(generation)))
+        self.at(self.now_us + SWITCH_US, self._commander(0, SwitchPlan(generation)))
+
+    def _commander(self, node: int, command: Command) -> Callable[[], None]:
+        return lambda: self._command(node, command)
+
+    def _command(self, node: int, command: Command) -> None:
+        with suppress(ConfigError):  # it was down when the plan was handed out, or has a newer one: an operator is told
+            self.sites[node].step(Commanded(command))
 
     # --- nodes ---
 
@@ -213,7 +239,7 @@ class World:
     def connect(self, person: Person, node: int, attempt: int) -> ClientEnd:
         number = next(self._line_numbers)
         name = f"line {person.resident.name} {attempt}"
-        line = ClientLine(self, self.sites[node], person, number, name, self._delay_us)
+        line = ClientCall(self, self.sites[node], person, number, name, self._delay_us)
         self.lines[node, number] = line
         return line
 
