@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from coterie.plans.tables import NamedWorkload
 
 LEARN, LATER = "learn", "later"
+AGAINST = "mesh"  # what the user runs, unless told: the shape of NATS, EMQX and VerneMQ clusters
 ASSUMED_ZONES = 3  # where nothing is known of the brokers
 WHOLE_SHARE = 1e-9  # to learn from so little leaves all of the log to the later window
 Report = Callable[[str, float], None]

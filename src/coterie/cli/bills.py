@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from rich.table import Table
-
+from coterie.api.answers import Answer, ShownTable
+from coterie.api.comparing import Comparison
 from coterie.cli.console import number, short
 from coterie.errors import ConfigError
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
 from coterie.pipeline.verdict import bytes_saved, usable
 
-__all__ = ["Unit", "bill_tables", "lost", "short"]
+__all__ = ["Unit", "answer_of", "bill_tables", "lost", "short"]
 
 UNITS = {1.0: "second", 60.0: "minute", 3600.0: "hour", 86400.0: "day", 2629800.0: "month"}
 TITLES = {
@@ -47,38 +49,27 @@ class Unit:
 HEADER = ("system", "copies", "upkeep", "control", "bytes", "saved", "bound", "hops", "links", "hottest")
 
 
-def bill_tables(outcome: Outcome, unit: Unit) -> list[Table]:
+def bill_tables(outcome: Outcome, unit: Unit) -> list[ShownTable]:
     """A table for each thing that may become of clients."""
     rows = usable(outcome)
     ways = [way for way in (STAY, PLACED, OWN) if any(one.placement == way for one in rows)]
     return [_table(outcome, [one for one in rows if one.placement == way], way, unit) for way in ways]
 
 
-def _table(outcome: Outcome, rows: Sequence[Priced], way: str, unit: Unit) -> Table:
+def _table(outcome: Outcome, rows: Sequence[Priced], way: str, unit: Unit) -> ShownTable:
     kind = "peers" if outcome.facts["is_peers"] else TITLES[way]
     rests = " (rates ASSUMED)" if outcome.facts["is_rate_assumed"] else ""
-    table = Table(
-        title=f"{kind}: between nodes per {unit.name}{rests}",
-        title_justify="left",
-        title_style="bold",
-        header_style="bold",
-        box=None,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
     moves = way == PLACED or any(one.later and one.later.setup.moves for one in rows)
-    header = (*HEADER, "moves") if moves else HEADER
-    for index, name in enumerate(header):
-        table.add_column(name, justify="right" if index else "left", no_wrap=True)
+    cells, marks = [], []
     for entry in rows:
-        cells = _cells(entry, outcome.against, unit)
         assert entry.later is not None
-        if moves:
-            cells.append(short(entry.later.setup.moves))
+        more = [short(entry.later.setup.moves)] if moves else []
+        cells.append((*_cells(entry, outcome.against, unit), *more))
         chosen = outcome.chosen is not None and entry.name == outcome.chosen.name
         now = outcome.against is not None and entry.name == outcome.against.name
-        table.add_row(*cells, style="bold" if chosen else "cyan" if now else None)
-    return table
+        marks.append("bold" if chosen else "cyan" if now else "")
+    header = (*HEADER, "moves") if moves else HEADER
+    return ShownTable(f"{kind}: between nodes per {unit.name}{rests}", header, tuple(cells), tuple(marks))
 
 
 def _cells(entry: Priced, against: Priced | None, unit: Unit) -> list[str]:
@@ -114,3 +105,28 @@ def lost(outcome: Outcome) -> list[str]:
         for one in usable(outcome)
         if one.later is not None and one.later.loss.lost > 0
     ]
+
+
+def answer_of(found: Comparison, unit: Unit, page: Path) -> Answer:
+    """A comparison as it is told."""
+    outcome, facts = found.outcome, found.outcome.facts
+    sizes = f"{facts['clients']:,} clients, {facts['topics']:,} topics, {facts['subscriptions']:,} subscriptions"
+    nodes = f"{facts['nodes']:,} {'peers' if facts['is_peers'] else 'brokers'}"
+    problems = [
+        f"{one.system} has no bill: {one.problem}" for one in outcome.priced if one.problem and one.placement != PLACED
+    ]
+    return Answer(
+        found.document(),
+        f"[bold]{outcome.name}[/]: {sizes}, {nodes}",
+        tuple(_set_aside(name, account) for name, account in outcome.accounts.items() if account["quarantined"]),
+        tuple(found.sentences),
+        tuple(bill_tables(outcome, unit)),
+        (*(f"[yellow]{told}[/]" for told in [*([outcome.unmet] if outcome.unmet else []), *lost(outcome)]), *problems),
+        str(page),
+    )
+
+
+def _set_aside(name: str, account: Mapping[str, Any]) -> str:
+    common = sorted(account["reasons"].items(), key=lambda told: -told[1])
+    reasons = "; ".join(f"{reason}: {count:,}" for reason, count in common)
+    return f"[yellow]{name}: {account['quarantined']:,} of {account['rows_in']:,} rows set aside[/] ({reasons})"

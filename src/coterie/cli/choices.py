@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from coterie.errors import ConfigError
-from coterie.model import Workload
-from coterie.model.latency import Latency
-from coterie.model.parameters import settings_of
-from coterie.model.store import load_workload
-from coterie.workloads import make_workload
-from coterie.workloads.traces import latency_ms
+
+if TYPE_CHECKING:
+    from coterie.model import Workload
+    from coterie.model.latency import Latency
 
 WORKLOAD = "Workload"
 
@@ -57,6 +55,10 @@ def chosen_workload(
     seed: int,
 ) -> Workload:
     """A generated or loaded workload; sizes that were not given keep the generator's defaults."""
+    from coterie.model.parameters import settings_of
+    from coterie.model.store import load_workload
+    from coterie.workloads import make_workload
+
     if file is not None:
         return load_workload(file)
     settings: dict[str, object] = {key: value for key, value in sizes.items() if value is not None}
@@ -65,6 +67,9 @@ def chosen_workload(
 
 
 def chosen_latency(model: str, workload: Workload) -> Latency:
+    from coterie.model.latency import Latency
+    from coterie.workloads.traces import latency_ms
+
     kind, _, value = model.partition(":")
     try:
         if kind == "planetlab":

@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.api.choosing import candidates_of
-from coterie.api.comparing import Comparison, compare
-from coterie.api.logs import ASSUMED_ZONES, Log, read_log, request_of
+from coterie.api.answers import Answer, keep_answer, kept_answer, question
+from coterie.api.logs import AGAINST, ASSUMED_ZONES, Log, read_log, request_of
 from coterie.cli import choices
-from coterie.cli.bills import Unit, bill_tables, lost
 from coterie.cli.console import LOG_STAGES, out, print_json, progress
-from coterie.pipeline.job import AGAINST
-from coterie.pipeline.planning import PLACED
-from coterie.pipeline.shapes import Choices
+from coterie.cli.shown import show
 
 if TYPE_CHECKING:
+    from coterie.pipeline.shapes import Choices
     from coterie.plans.plan import Plan
 
-__all__ = ["candidates_of", "compare_command", "plan_command", "request_of"]
+__all__ = ["compare_command", "plan_command", "request_of"]
 
 INPUT, WINDOWS = "Input", "Windows and network"
 
@@ -161,23 +158,36 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         spark: Spark = "local[*]",
         as_json: choices.Json = False,
     ) -> None:
+        asked = dict(locals())
+        words = {name: value for name, value in asked.items() if name not in ("as_json", "inputs")}
+        kept = out_folder / ".answers"
+        name = None if publishes or mapping is not None else question(words, inputs or [])
+        answer = kept_answer(kept, name)
+        if answer is not None:
+            _print(answer, None, as_json)
+            return
+        from coterie.cli.bills import Unit, answer_of
+        from coterie.pipeline.shapes import Choices
+
         unit = Unit(interval)
         readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
         log = log_of_words(inputs, columns, mapping, time_unit, zone, peers, strict, readers, spark)
         folder = out_folder / (f"{log.name}-peers" if peers else log.name)
         learn = replace(log, folder=folder, brokers=brokers).split(learn_share)[0]
         with progress(log.name, as_json, LOG_STAGES) as report:
+            from coterie.api.comparing import compare
+
             found = compare(
                 learn, systems=systems, against=against, prices=prices, zones=zones, target=target, fleet=fleet,
                 limits=limit, seed=seed, progress=report,
             )  # fmt: skip
         page = found.report(unit.seconds, unit.name).write(folder / "report.html")
+        answer = answer_of(found, unit, page)
+        keep_answer(kept, name, answer)
         published = found.publish() if publishes else None
-        if as_json:
-            print_json(found.document() | {"plan": published and published.version, "report": str(page)})
-            return
-        _show(found, unit)
-        _show_files(found, page, published, target, fleet)
+        _print(answer, published, as_json)
+        if published is not None and not as_json:
+            _show_next(folder, target, fleet)
 
     command.__doc__ = says
     return command
@@ -230,39 +240,17 @@ plan_command = planning_command(
 )
 
 
-def _show(found: Comparison, unit: Unit) -> None:
-    outcome = found.outcome
-    facts = outcome.facts
-    sizes = f"{facts['clients']:,} clients, {facts['topics']:,} topics, {facts['subscriptions']:,} subscriptions"
-    out.print(f"[bold]{outcome.name}[/]: {sizes}, {facts['nodes']:,} {'peers' if facts['is_peers'] else 'brokers'}")
-    for name, account in outcome.accounts.items():
-        if account["quarantined"]:
-            common = sorted(account["reasons"].items(), key=lambda told: -told[1])
-            reasons = "; ".join(f"{reason}: {count:,}" for reason, count in common)
-            out.print(
-                f"[yellow]{name}: {account['quarantined']:,} of {account['rows_in']:,} rows set aside[/] ({reasons})"
-            )
-    for sentence in found.sentences:
-        out.print(f"- {sentence}", soft_wrap=False)
-    for table in bill_tables(outcome, unit):
-        out.print()
-        out.print(table)
-    if outcome.unmet:
-        out.print(f"[yellow]{outcome.unmet}[/]")
-    for told in lost(outcome):
-        out.print(f"[yellow]{told}[/]")
-    for entry in outcome.priced:
-        if entry.problem and entry.placement != PLACED:
-            out.print(f"{entry.system} has no bill: {entry.problem}")
-
-
-def _show_files(found: Comparison, page: Path, published: Plan | None, target: str | None, fleet: Path | None) -> None:
-    folder = found.outcome.folder
-    if published is not None:
-        out.print(f"\nplan {published.version} is current in {folder / 'plans'}", soft_wrap=True)
-    out.print(f"\nreport: {page}", soft_wrap=True)
-    if published is None:
+def _print(answer: Answer, published: Plan | None, as_json: bool) -> None:
+    if as_json:
+        print_json(answer.document | {"plan": published and published.version, "report": answer.page})
         return
+    show(answer)
+    if published is not None:
+        out.print(f"\nplan {published.version} is current in {Path(published.source).parent}", soft_wrap=True)
+    out.print(f"\nreport: {answer.page}", soft_wrap=True)
+
+
+def _show_next(folder: Path, target: str | None, fleet: Path | None) -> None:
     if target is None:
         said = (
             f"coterie apply {folder} --dry-run (our nodes), or coterie export {folder} --to ... (the brokers you have)"

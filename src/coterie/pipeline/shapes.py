@@ -19,7 +19,6 @@ from coterie.model.relation import Relation
 from coterie.pipeline.deriving import from_positions
 from coterie.pipeline.files import look_into
 from coterie.pipeline.ingest import Account, ingest, write_table
-from coterie.pipeline.journal import attachments_of, publications_of, read_journal, subscriptions_of
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import map_array, run_tasks, save_array
@@ -239,6 +238,9 @@ def _bags_of_words(path: Path, words: list[str]) -> pa.Table:
 
 
 def _read_live_journal(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:
+    # Loads pyspark, which who plans what is in memory does without.
+    from coterie.pipeline.journal import attachments_of, publications_of, read_journal, subscriptions_of
+
     events = read_journal(spark, path)
     nodes = pa.table({"node": sorted(entry.name for entry in path.iterdir() if any(entry.glob("*.jsonl")))})
     for column in table_schema("nodes").arrow:
