@@ -99,11 +99,11 @@ def run_job(
     spark: SparkSession,
     request: Request,
     candidates: Sequence[Candidate],
-    out: Path,
+    out: Any,
     progress: Progress | None = None,
     placer: Candidate | None = None,
 ) -> Outcome:
-    """Ingest, build both workloads, plan and price; everything lands below `out`.
+    """Ingest, build both workloads, plan and price; everything lands below `out`, a Path or a folder of a store.
 
     With a `placer`, a fleet's clients are planned both ways: where they are, and where the placer puts them.
     """
@@ -152,10 +152,10 @@ def run_job(
     )
 
 
-def _is_crowd(spark: SparkSession, request: Request, out: Path, progress: Progress | None) -> bool:
-    """Whether clients are too many for one machine; what was read says so."""
-    if request.is_crowd is not None or request.windows.is_peers:
-        return bool(request.is_crowd)
+def _is_crowd(spark: SparkSession, request: Request, out: Folder, progress: Progress | None) -> bool:
+    """Whether clients are too many for one machine, as what was read says, or no disk of this machine is to be used."""
+    if request.is_crowd is not None or request.windows.is_peers or isinstance(out, Remote):
+        return bool(request.is_crowd) or isinstance(out, Remote)
     from coterie.pipeline.crowds.steps import is_crowd
 
     done = run_steps([tables_step(spark, request)], out / "work", progress=progress, spark=spark)

@@ -39,7 +39,7 @@ def run_crowd(
     spark: SparkSession,
     request: Request,
     candidates: Sequence[Candidate],
-    out: Path,
+    out: Any,
     progress: Progress | None = None,
     placer: Candidate | None = None,
 ) -> Outcome:

@@ -1,0 +1,162 @@
+"""A store instead of a disk: logs in and everything out by s3a, from a cluster whose executors share nothing else.
+
+Needs `make jars` and moto's S3 server (`pip install 'moto[s3,server]'`; COTERIE_MOTO names the command where it is not
+on the path).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from coterie.errors import ConfigError, InputError
+from coterie.pipeline import storage
+from coterie.pipeline.storage import Remote, folder_of
+
+ROOT = Path(__file__).parents[2]
+JARS = ROOT / ".jars" / "spark"
+MOTO = os.environ.get("COTERIE_MOTO") or shutil.which("moto_server")
+WAIT_S = 280.0
+
+
+def test_a_path_is_a_path_and_a_uri_is_none(tmp_path, monkeypatch):
+    monkeypatch.setitem(storage._known, "options", ())
+    assert folder_of(str(tmp_path)) == tmp_path
+    assert folder_of(f"file://{tmp_path}") == tmp_path
+    storage.use_settings({"spark.hadoop.fs.s3a.endpoint": "http://here:1", "spark.app.name": "x"})
+    place = folder_of("s3a://bucket/logs/")
+    assert place == Remote("s3a://bucket/logs", (("fs.s3a.endpoint", "http://here:1"),))
+    assert str(place / "part-00001.parquet") == "s3a://bucket/logs/part-00001.parquet"
+    assert ((place / "a.b").name, (place / "a.b").stem, (place / "a").parent) == ("a.b", "a", place)
+    assert (place / "a").key == "bucket/logs/a"
+    assert Remote("abfss://box@account.dfs.core.windows.net/a").key == "box/a"
+    with pytest.raises(ConfigError, match="s3a, s3, gs, abfs"):
+        folder_of("ftp://somewhere/a")
+
+
+def test_a_store_that_does_not_answer_is_told(monkeypatch):
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        options = {"fs.s3a.endpoint": f"http://127.0.0.1:{nobody.getsockname()[1]}", "fs.s3a.endpoint.region": "x"}
+        options |= {"fs.s3a.access.key": "a", "fs.s3a.secret.key": "b"}
+        with pytest.raises(InputError, match="does not answer as it should"):
+            _impatient(Remote("s3a://bucket/a", tuple(sorted(options.items()))), monkeypatch).read_bytes()
+
+
+def _impatient(place: Remote, monkeypatch) -> Remote:
+    from pyarrow import fs
+
+    once = {"connect_timeout": 1, "request_timeout": 1, "retry_strategy": fs.AwsStandardS3RetryStrategy(1)}
+    made = fs.S3FileSystem(**storage._s3(dict(place.options)), **once)
+    monkeypatch.setattr(storage, "_file_system", lambda *which: made)
+    return place
+
+
+SCRIPT = """
+import glob, json, sys
+from dataclasses import replace
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_job as tests
+from coterie.pipeline import job
+from coterie.pipeline.session import open_session
+from coterie.pipeline.storage import folder_of
+endpoint, jars, folder, master = sys.argv[2:]
+s3a = {"endpoint": endpoint, "access.key": "a", "secret.key": "b", "path.style.access": "true", "endpoint.region": "x"}
+conf = {"spark.jars": ",".join(glob.glob(jars + "/*.jar")), "spark.task.maxFailures": "8",
+        **{"spark.hadoop.fs.s3a." + key: value for key, value in s3a.items()}}
+spark = open_session(master, profile="test", conf=conf)
+spark.range(2).count()
+print("ready", flush=True)
+request = tests.request(Path(folder))
+moved = tuple(replace(one, paths=("s3a://logs/in/" + Path(one.paths[0]).name,)) for one in request.sources)
+placer = job.Candidate(tests.SYSTEMS["coterie"], tests.SYSTEMS["coterie"].parameters())
+for _ in range(2):
+    outcome = job.run_job(spark, replace(request, sources=moved), tests.candidates(), folder_of("s3a://logs/out"),
+                          placer=placer)
+print(json.dumps({one.name: one.later.columns() for one in outcome.priced}))
+"""
+
+
+@pytest.mark.interop
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("spark")
+@pytest.mark.skipif(not JARS.is_dir(), reason="no hadoop-aws here: make jars brings it (needs Maven)")
+@pytest.mark.skipif(MOTO is None, reason="no S3 server here: pip install 'moto[s3,server]'")
+def test_a_cluster_that_shares_nothing_but_a_store_and_loses_a_worker(spark, tmp_path):
+    sys.path.insert(0, str(Path(__file__).parent))
+    import test_job as tests
+
+    from coterie.pipeline import job
+
+    tests.write_files(tmp_path)
+    few = job.run_job(spark, tests.request(tmp_path), tests.candidates(), tmp_path / "few")
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    endpoint = f"http://127.0.0.1:{port}"
+    store = subprocess.Popen(
+        [MOTO, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    running = None
+    try:
+        _put(f"{endpoint}/logs")
+        for name in ("subs.csv", "pubs.jsonl"):
+            _put(f"{endpoint}/logs/in/{name}", (tmp_path / name).read_bytes())
+        command = [sys.executable, "-c", SCRIPT, str(Path(__file__).parent), endpoint, str(JARS), str(tmp_path)]
+        running = subprocess.Popen(
+            [*command, "local-cluster[2,1,1024]"],
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,
+        )
+        assert running.stdout.readline().strip() == "ready"
+        time.sleep(3)
+        os.kill(_executors(running.pid)[0], signal.SIGKILL)
+        bills = json.loads(running.stdout.read().strip().splitlines()[-1])
+    finally:
+        if running is not None and running.poll() is None:
+            os.killpg(running.pid, signal.SIGKILL)
+        store.kill()
+    for one in few.priced:
+        assert bills[f"{one.system} (stay)"] == pytest.approx(one.later.columns(), rel=1e-9)
+
+
+def _put(url: str, data: bytes = b"") -> None:
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, data=data, method="PUT")):
+                return
+        except OSError:
+            assert time.monotonic() < end, "the S3 server does not answer"
+            time.sleep(0.3)
+
+
+def _executors(root: int) -> list[int]:
+    """The executors' JVMs below a process."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                command = (entry / "cmdline").read_bytes()
+                group = os.getpgid(int(entry.name))
+            except OSError:
+                continue
+            if group == root and b"CoarseGrainedExecutorBackend" in command:
+                found.append(int(entry.name))
+    return sorted(found)
