@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.errors import ConfigError, InputError
+from coterie.model.prices import EXAMPLE
 from coterie.pipeline import job
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.report import comparison
 from coterie.pipeline.windows import WindowChoices
 from coterie.plans.store import PlanStore
 from coterie.systems import SYSTEMS
@@ -177,12 +179,24 @@ def test_one_more_system_plans_only_that_one(spark, finished, monkeypatch):
 
 def test_a_crowd_has_the_bills_of_the_few(spark, finished, tmp_path):
     folder, outcome = finished
-    crowd = job.run_job(spark, replace(request(folder), is_crowd=True), candidates(), tmp_path)
-    for ours, theirs in zip(crowd.priced, outcome.priced, strict=True):
+    asked = replace(request(folder), is_crowd=True)
+    placer = job.Candidate(SYSTEMS["coterie"], SYSTEMS["coterie"].parameters())
+    crowd = job.run_job(spark, asked, candidates(), tmp_path, placer=placer)
+    staying = [one for one in crowd.priced if one.placement == job.STAY]
+    for ours, theirs in zip(staying, outcome.priced, strict=True):
         assert ours.later.columns() == pytest.approx(theirs.later.columns(), rel=1e-9)
     for name, value in outcome.facts.items():
         told = crowd.facts[name]
         assert name == "least_copies" or told == (pytest.approx(value) if isinstance(value, float) else value), name
+    store = PlanStore(tmp_path)
+    placed = replace(crowd, chosen=next(one for one in crowd.priced if one.placement == job.PLACED))
+    assert [job.publish_plan(placed, store) for _ in range(2)] == [1, 1]
+    seats = pq.read_table(store.folder(1) / "placement").to_pylist()
+    assert sorted(row["client"] for row in seats) == sorted(f"u{number}" for number in range(30))
+    assert len(pq.read_table(store.folder(1) / "topics.parquet")) == crowd.facts["topics"]
+    assert store.facts(1).later.columns() == placed.chosen.later.columns()
+    page = comparison(crowd, EXAMPLE, 3600.0, "hour").write(tmp_path / "report.html")
+    assert "mesh" in page.read_text() or "scribe" in page.read_text()
 
 
 def test_a_system_twice_is_refused(spark, finished, tmp_path):

@@ -84,7 +84,7 @@ class Outcome:
     """What the job found; `accounts` says what became of every input row, per table."""
 
     name: str
-    folder: Path
+    folder: Any  # a Path, or a folder of a store
     priced: list[Priced]
     facts: Facts
     accounts: dict[str, Facts]
@@ -183,9 +183,16 @@ def publish_plan(outcome: Outcome, store: PlanStore, told: Sequence[str] = ()) -
         raise InputError(str(outcome.folder), f"{reason.rstrip('.')}; nothing to publish")
     chosen = outcome.chosen
     done = outcome.folder / "work"
-    designs, workloads = only(done / "designs"), only(done / "workloads")
+    is_crowd = bool(outcome.facts.get("is_crowd"))
+    designs = only(done / ("crowd-designs" if is_crowd else "designs"))
 
     def write(folder: Path) -> None:
+        if is_crowd:
+            from coterie.pipeline.crowds.job import write_crowd_plan
+
+            write_crowd_plan(outcome, folder)
+            return
+        workloads = only(done / "workloads")
         (folder / DESIGN).write_bytes(design_file(designs, chosen.system, chosen.placement).read_bytes())
         write_names(workloads / "interests", only(done / "tables"), folder)
         write_publishes(load_workload(workloads / LATER), folder)
@@ -201,7 +208,12 @@ def publish_plan(outcome: Outcome, store: PlanStore, told: Sequence[str] = ()) -
         told=tuple(told),
         because=f"fewest bytes between brokers on the later window, of {len(outcome.priced)} designs",
     )
-    return store.publish(f"{designs.name}/{chosen.name}", facts, write)
+    key = f"{designs.name}/{chosen.name}"
+    if isinstance(outcome.folder, Remote):
+        from coterie.pipeline.crowds.job import publish_in_store
+
+        return publish_in_store(outcome, key, facts)
+    return store.publish(key, facts, write)
 
 
 def write_ledgers(priced: Sequence[Priced], against: Priced | None, path: Folder) -> None:
@@ -364,7 +376,7 @@ def plain(choices: Any) -> Facts:
     return plain
 
 
-def only(home: Path) -> Path:
+def only(home: Any) -> Any:
     """The one finished output of a step."""
     found = [entry for entry in home.iterdir() if not entry.name.startswith(".")]
     assert len(found) == 1, f"{home} should hold one output"

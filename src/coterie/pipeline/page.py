@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
+from typing import TypeVar
 
 import jinja2
 
 import coterie
+from coterie.pipeline.storage import Remote, write_whole
+
+Where = TypeVar("Where", Path, Remote)
 
 
 def figure(value: float) -> str:
@@ -46,14 +50,11 @@ class Report:
     cards: Sequence[tuple[str, str]] = ()
     sections: Sequence[PageSection] = field(default_factory=list)
 
-    def write(self, path: Path) -> Path:
+    def write(self, path: Where) -> Where:
         page = jinja2.Environment(autoescape=True, trim_blocks=True).from_string(
             files("coterie.pipeline").joinpath("report.html").read_text()
         )
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_name(f".{path.name}")
         footer = f"Made by coterie {coterie.__version__}."
         parts = {name: getattr(self, name) for name in ("title", "subtitle", "lead", "cards", "sections")}
-        beside.write_text(page.render(footer=footer, **parts))
-        beside.replace(path)
+        write_whole(path, page.render(footer=footer, **parts).encode())
         return path

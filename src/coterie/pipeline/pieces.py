@@ -44,6 +44,7 @@ class Pieces:
             "parameters": msgspec.to_builtins(candidate.parameters),
             "wire": self.ways.wire,
             "seed": self.ways.seed,
+            "limits": msgspec.to_builtins(self.ways.limits),
             "placer": _described(placer) if placer is not None and candidate.placement == PLACED else None,
             "version": [VERSION, coterie.__version__],
         }

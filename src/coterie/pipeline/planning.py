@@ -251,7 +251,7 @@ def price_both(
         began = time.process_time()
         design = system.plan(learn, parameters, seed, order, node_of)
         planned = time.process_time()
-        latency = _latency(learn, ways.limits)
+        latency = latency_of(learn, ways.limits)
         first = price(design, learn, latency, wire)
         adopted = system.adopt(design, later, parameters, seed)
         second = price(adopted, later, latency, wire)
@@ -276,7 +276,7 @@ def price_both(
     return priced, design
 
 
-def _latency(workload: Workload, limits: DesignLimits) -> Latency | None:
+def latency_of(workload: Workload, limits: DesignLimits) -> Latency | None:
     """As limits in milliseconds assume it, where there are any."""
     if not limits.ms_mean and not limits.ms_p99:
         return None

@@ -54,7 +54,7 @@ def comparison(outcome: Outcome, prices: Prices = EXAMPLE, seconds: float = 3600
     ways = [way for way in WAYS if any(one.placement == way for one in rows)]
     sections = [_bills([one for one in rows if one.placement == way], way, outcome, shown) for way in ways]
     sections += [_money(rows, outcome, shown), _windows(rows, shown)]
-    if outcome.chosen is not None:
+    if outcome.chosen is not None and not outcome.facts.get("is_crowd"):  # who moves is a table there
         sections.append(plan_section(outcome, outcome.chosen))
     sections += [_input(outcome)]
     facts = outcome.facts

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,24 +12,24 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from coterie.errors import ConfigError
-from coterie.model.store import load_design
-from coterie.pipeline.crowds.pricing import from_local, with_local
-from coterie.pipeline.crowds.roster import STAYING
 from coterie.pipeline.crowds.steps import (
+    PLACEMENT,
     count_staying,
     ground_of,
     number_crowd,
     place_and_count,
     price_systems,
     roster_of,
-    write_placement,
 )
 from coterie.pipeline.interests import TOPICS_FILE
-from coterie.pipeline.job import BILLS, LEDGERS, Outcome, Request, described, plain, tables_step, write_ledgers
+from coterie.pipeline.job import BILLS, LEDGERS, Outcome, Request, described, only, plain, tables_step, write_ledgers
 from coterie.pipeline.pieces import Pieces
-from coterie.pipeline.planning import PLACED, STAY, Candidate, Priced, Ways, both_ways, cheapest, design_file
-from coterie.pipeline.steps import Facts, FinishedStep, Progress, Step, read_manifest, run_steps
-from coterie.pipeline.storage import Folder
+from coterie.pipeline.planning import PLACED, STAY, Candidate, Priced, Ways, both_ways, cheapest, closest, design_file
+from coterie.pipeline.steps import Facts, Progress, Step, read_manifest, run_steps
+from coterie.pipeline.storage import Folder, remove_all, write_whole
+from coterie.pipeline.tasks import part_files
+from coterie.plans.plan import DESIGN, PlanFacts
+from coterie.plans.store import CURRENT, MANIFEST
 from coterie.substrate.placing import Balance
 
 if TYPE_CHECKING:
@@ -50,12 +53,15 @@ def run_crowd(
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
     priced = [msgspec.convert(entry, Priced) for entry in done["crowd-designs"].facts["priced"]]
     against = next((one for one in priced if one.system == request.against and one.placement == STAY), None)
-    chosen = cheapest([one for one in priced if one.placement in request.allowed])
+    allowed = [one for one in priced if one.placement in request.allowed and request.only in ("", one.system)]
+    clients = int(done["crowd"].facts["about"]["clients"])
+    chosen = cheapest(allowed, request.limits, clients)
     facts = done["crowd"].facts["about"] | done["crowd-stay"].facts | {"least_copies": 0.0}
     write_ledgers(priced, against, out / LEDGERS)
     seconds = {name: step.seconds for name, step in done.items()}
     accounts = done["tables"].facts["accounts"]
-    return Outcome(request.name, out, priced, facts, accounts, chosen, seconds, against)
+    unmet = closest(allowed, request.limits, clients)
+    return Outcome(request.name, out, priced, facts, accounts, chosen, seconds, against, unmet=unmet)
 
 
 def crowd_steps(
@@ -63,7 +69,7 @@ def crowd_steps(
 ) -> list[Step]:
     """Each knows what the ones before it said by their manifests, so any of them may be kept."""
     asked = both_ways(candidates, placer is not None)
-    ways = Ways(placer, request.wire, request.seed)
+    ways = Ways(placer, request.wire, request.seed, request.limits)
     windows = plain(request.windows) | {"name": request.name}
     steps = [
         tables_step(spark, request),
@@ -134,18 +140,44 @@ def _facts(folder: Folder) -> Facts:
     return facts
 
 
-def write_crowd_plan(spark: SparkSession, outcome: Outcome, done: Mapping[str, FinishedStep], folder: Folder) -> None:
+def write_crowd_plan(outcome: Outcome, folder: Folder) -> None:
     """What a plan of a crowd holds: the design over brokers, topics, and everybody's node as a table."""
     assert outcome.chosen is not None
-    inputs = {name: step.path for name, step in done.items()}
-    roster, _ = _known(inputs)
-    is_placed = outcome.chosen.placement == PLACED and done["crowd-placed"].facts["is_placed"]
-    seats = inputs["crowd-placed"] / "placed" if is_placed else roster.folder / STAYING
-    design = from_local(
-        design_file(inputs["crowd-designs"], outcome.chosen.system, outcome.chosen.placement), load_design
-    )
-    from coterie.model.store import save_design
+    work = outcome.folder / "work"
+    crowd, designs = (only(work / name) for name in ("crowd", "crowd-designs"))
+    design = design_file(Path(), outcome.chosen.system, outcome.chosen.placement).name
+    _copied(designs / design, folder / DESIGN)
+    _copied(crowd / TOPICS_FILE, folder / TOPICS_FILE)
+    if outcome.chosen.placement == PLACED:
+        for part in part_files(only(work / "crowd-placed") / PLACEMENT):
+            _copied(part, folder / PLACEMENT / part.name)
 
-    with_local(folder / "design.npz", lambda path: save_design(design, path))
-    (folder / TOPICS_FILE).write_bytes((roster.folder / TOPICS_FILE).read_bytes())
-    write_placement(spark, roster, seats, folder)
+
+def _copied(source: Folder, target: Folder) -> None:
+    if isinstance(source, Path) and isinstance(target, Path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        return
+    write_whole(target, source.read_bytes())
+
+
+def publish_in_store(outcome: Outcome, key: str, facts: PlanFacts) -> int:
+    """As `PlanStore.publish`, where nothing can be renamed: the manifest is written last of a version, CURRENT of all.
+
+    One publisher at a time: stores have no locks.
+    """
+    plans = outcome.folder / "plans"
+    done = {int(one.name): one for one in plans.iterdir() if one.name.isdigit() and (one / MANIFEST).exists()}
+    for version, folder in done.items():
+        if json.loads((folder / MANIFEST).read_text())["key"] == key:
+            write_whole(plans / CURRENT, f"{version}\n".encode())
+            return version
+    version = max(done, default=0) + 1
+    folder = plans / f"{version:06d}"
+    remove_all(folder)
+    write_crowd_plan(outcome, folder)
+    digest = hashlib.blake2b((folder / DESIGN).read_bytes(), digest_size=16).hexdigest()
+    told = msgspec.structs.replace(facts, version=version, key=key, design_digest=digest)
+    write_whole(folder / MANIFEST, json.dumps(msgspec.to_builtins(told), indent=1, sort_keys=True).encode())
+    write_whole(plans / CURRENT, f"{version}\n".encode())
+    return version

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from coterie.accounting.bounds import lower_bounds
 from coterie.accounting.price import MOVE_COPIES, count_dissemination, mean_copy_bytes, structure
+from coterie.accounting.sturdiness import Sturdiness, sturdiness
 from coterie.errors import CoterieError
 from coterie.model import Design, Ledger, Workload
 from coterie.model.latency import Latency
@@ -21,7 +22,7 @@ from coterie.model.store import load_workload, save_design, save_workload
 from coterie.model.wires import Wire, wire_named
 from coterie.pipeline.crowds.condensing import Counted
 from coterie.pipeline.pieces import Pieces
-from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, Priced, Ways, design_file
+from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, Priced, Ways, design_file, latency_of
 from coterie.pipeline.storage import Folder, Remote, write_whole
 from coterie.pipeline.tasks import run_tasks
 
@@ -109,9 +110,11 @@ def price_condensed(candidate: Candidate, folder: Folder, out: Folder, ways: Way
         began = time.process_time()
         design = system.plan(learn, parameters, seed, node_of=learn.attachment)
         planned = time.process_time()
-        first = bill(design, learn, counted, 0, wire)
+        latency = latency_of(learn, ways.limits) or Latency.constant()
+        first = bill(design, learn, counted, 0, wire, latency)
         adopted = system.adopt(design, later, parameters, seed)
-        second = bill(adopted, later, counted, 1, wire)
+        second = bill(adopted, later, counted, 1, wire, latency)
+        cut = Sturdiness() if ways.limits.survive == "none" else sturdiness(adopted, later)
     except CoterieError as error:
         return failed(str(error))
     except Exception as error:  # a defect of one system must not take the others with it
@@ -128,12 +131,16 @@ def price_condensed(candidate: Candidate, folder: Folder, out: Folder, ways: Way
         lower_bounds(later, later.attachment, wire, design.upkeep),
         planned - began,
         finished - planned,
+        cut_by_node=cut.node,
+        cut_by_zone=cut.zone,
     )
 
 
-def bill(design: Design, condensed: Workload, counted: Counted, window: int, wire: Wire) -> Ledger:
+def bill(
+    design: Design, condensed: Workload, counted: Counted, window: int, wire: Wire, latency: Latency | None = None
+) -> Ledger:
     """What `accounting.price` says of everybody, from a workload of brokers and what was counted besides."""
-    tally = count_dissemination(design, condensed, Latency.constant(), wire)
+    tally = count_dissemination(design, condensed, latency or Latency.constant(), wire)
     standing = structure(design, condensed, wire)
     wishes = design.trees.members.pair_count if condensed.wishes is None else condensed.wishes.of.pair_count
     messages = standing.setup.messages

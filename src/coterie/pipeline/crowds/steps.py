@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 CROWD_ROWS_MIN = 40_000_000  # of subscriptions and publications; fewer are planned by one machine, with every system
 Facts = dict[str, Any]
-GROUND = "ground.npz"
+GROUND, PLACEMENT = "ground.npz", "placement"
 
 
 def is_crowd(accounts: Mapping[str, Facts], asked: bool | None) -> bool:
@@ -162,10 +162,12 @@ def place_and_count(
     told = {"copies_before": before, "copies_after": after, "hottest": placed.hottest.tolist()}
     if after < before and placed.is_within:
         save_condensed(workloads, moved, out)
+        write_placement(spark, roster, placed.folder, out)
         return told | {"is_placed": True}
     for name in (LEARN, LATER, COUNTED):
         target = out / name
         target.write_bytes((staying / name).read_bytes())
+    write_placement(spark, roster, roster.folder / STAYING, out)
     return told | {"is_placed": False}
 
 
@@ -198,12 +200,12 @@ def price_systems(
 
 
 def write_placement(spark: SparkSession, roster: Roster, seats: Folder, out: Folder) -> None:
-    """`out`/placement: every client by its name, the node it goes to and the one it is at; one part for each."""
+    """Every client by its name, the node it goes to and the one it is at; a table of as many parts as the roster."""
 
     def run(part: int) -> pa.Table:
         names = read_rows(roster.folder / NAMES / part_name(part), ["client"])["client"]
         node, was = seats_of(seats, part), seats_of(roster.folder / STAYING, part)
-        write_part(pa.table({"client": names, "node": pa.array(node), "was": pa.array(was)}), out / "placement", part)
+        write_part(pa.table({"client": names, "node": pa.array(node), "was": pa.array(was)}), out / PLACEMENT, part)
         return pa.table({"part": pa.array([part], pa.int32())})
 
     run_tasks(spark, list(range(roster.parts)), run, "part int")
