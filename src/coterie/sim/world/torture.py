@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from coterie.broker.commands import PlanPart, Setup
+from coterie.broker.commands import Setup
 from coterie.broker.credentials import NO_ONE
 from coterie.broker.machine import Broker
 from coterie.broker.settings import AccessSection, JournalSection, NetworkSection, PeerEntry, StoreSection, User
@@ -17,6 +17,7 @@ from coterie.model.plan import slices
 from coterie.model.relation import Relation
 from coterie.model.workload import Publications, Workload
 from coterie.mqtt.options import ServerOptions
+from coterie.plans.orders import PlanPart
 from coterie.protocol.system import System
 from coterie.sim.world.drawing import Swarm, draw_scenario
 from coterie.sim.world.judge import Judge

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
 
-from coterie.broker.commands import Command, LoadPlan, PlanPart, StartPlan, SwitchPlan
+from coterie.broker.commands import Command, LoadPlan, StartPlan, SwitchPlan
 from coterie.broker.facts import Commanded
 from coterie.broker.writes import Shelf
 from coterie.errors import ConfigError, CoterieError
+from coterie.plans.orders import PlanPart
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
 from coterie.sim.world.links import DIAL_US, ClientCall, Link

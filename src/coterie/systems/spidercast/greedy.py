@@ -40,7 +40,7 @@ def two_connected(interests: Relation, seed: int) -> Relation:
 
 
 def uncut(interests: Relation, links: Relation, seed: int) -> Relation:
-    """These links and a few more, so that no crash of one member cuts a topic; coverage alone leaves a cut now and then."""
+    """These links and a few more, so that no crash of one member cuts a topic; coverage alone may leave a cut."""
     return _Builder(interests, seed, _once(links)).tie_blocks().links()
 
 
