@@ -364,6 +364,7 @@ ELSEWHERE = {
     "export": "tests/fleets/test_howtos.py",
     "loop": "tests/fleets/test_howtos.py",
     "backup": "tests/interop/test_founding.py",
+    "inspect": "tests/interop/test_founding.py",
     "restore": "tests/interop/test_founding.py",
 }
 

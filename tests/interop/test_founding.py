@@ -126,6 +126,26 @@ def test_three_hosts_are_a_secured_network(net):
             )
 
 
+def test_anybody_s_whereabouts_can_be_asked(net):
+    admins = [word for address in HOSTS.values() for word in ("--admin", f"{address}:12883")]
+    token = ("--token", (net / "a" / "admin.token").read_text().strip())
+    told: dict[str, str] = {}
+
+    async def talk() -> None:
+        async with client(net, "b", "ann", identifier="ann-1") as reader:
+            await reader.subscribe("news/#", qos=1)
+            for subject, name in (("client", "ann-1"), ("topic", "news/vienna"), ("link", "0"), ("client", "nobody")):
+                told[name] = await asyncio.to_thread(coterie, "inspect", subject, name, *admins, *token)
+
+    with running(net, *HOSTS):
+        asyncio.run(talk())
+    assert "ann-1: connected at b (node 1), user ann" in told["ann-1"]
+    assert "subscribes to news/# (QoS 1)" in told["ann-1"]
+    assert "1 subscribers at 1 of 3 nodes" in told["news/vienna"]
+    assert told["0"].splitlines()[1:] == ["  b (node 1): connected", "  c (node 2): connected"]
+    assert "no node has a session" in told["nobody"]
+
+
 def test_a_node_that_misses_its_peers_is_not_ready(net):
     with open(net / "a.log", "ab") as log:
         alone = subprocess.Popen(

@@ -52,6 +52,9 @@ COMMANDS = {
     "pub": CommandEntry("pubsub:pub_command", "Publish messages.", NETWORK),
     "sub": CommandEntry("pubsub:sub_command", "Subscribe and print what comes.", NETWORK),
     "top": CommandEntry("top:top_command", "A live table of the nodes.", NETWORK),
+    "inspect": CommandEntry(
+        "inspecting:inspect_command", "Ask the whole network about a client, a topic or a link.", NETWORK
+    ),
     "dashboard": CommandEntry("dashboard:dashboard_command", "The web page of a running network.", NETWORK),
     "reload": CommandEntry("reloading:reload_command", "Have nodes read their configuration again.", NETWORK),
     "backup": CommandEntry("keeping:backup_command", "Copy a node's store into one file, while it runs.", NETWORK),

@@ -16,7 +16,7 @@ from typing import IO, Any
 import msgspec
 
 from coterie import __version__
-from coterie.broker import views
+from coterie.broker import inspection, views
 from coterie.broker.commands import (
     Block,
     Command,
@@ -216,6 +216,7 @@ class LiveNode:
         interface.add("GET", "/channels", lambda query, body: views.channels(broker))
         interface.add("GET", "/ledger", lambda query, body: figures.ledger_document(self))
         interface.add("GET", "/totals", lambda query, body: figures.totals(self))
+        interface.add("GET", "/inspect", lambda query, body: self._inspect(query))
         interface.add("GET", "/plan", lambda query, body: broker.planes.document())
         interface.add("POST", "/plan", lambda query, body: self._take_plan(body))
         interface.add("GET", "/placement", lambda query, body: self._placement())
@@ -223,6 +224,14 @@ class LiveNode:
         interface.add("POST", "/block", lambda query, body: self._block(query))
         interface.add("POST", "/reload", lambda query, body: self.reload())
         return interface
+
+    def _inspect(self, query: dict[str, str]) -> dict[str, Any]:
+        """`?client=NAME`, `?topic=NAME` or `?link=NODE`."""
+        if "client" in query:
+            return inspection.client(self.broker, query["client"])
+        if "topic" in query:
+            return inspection.topic(self.broker, query["topic"])
+        return inspection.link(self.broker, int(query["link"]))
 
     def _ready(self) -> dict[str, Any] | NotNow:
         """For load balancers and orchestrators, who look at the status alone: 200, or 503."""

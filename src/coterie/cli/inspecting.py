@@ -1,0 +1,58 @@
+"""`coterie inspect`: a client, a topic or a link, asked of the whole network."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from coterie.api.running import place_of, places_from
+from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
+from coterie.cli.choices import Json
+from coterie.cli.console import out, print_json
+from coterie.errors import ConfigError
+from coterie.live.tokens import TOKEN_FILE, read_token
+from coterie.plans.admin import LiveNetwork
+from coterie.plans.inspecting import client_told, inspect, link_told, topic_told
+
+
+class Subject(StrEnum):
+    CLIENT = "client"
+    TOPIC = "topic"
+    LINK = "link"
+
+
+def inspect_command(
+    subject: Annotated[Subject, typer.Argument(help="What the name is of.")],
+    name: Annotated[str, typer.Argument(help="A client identifier, a topic, or the number of a node.")],
+    nodes: NodeCount = 3,
+    base_port: BasePort = 1883,
+    admin: Admin = None,
+    token: Token = "",
+    data: DataFolder = DATA,
+    host: Host = "127.0.0.1",
+    as_json: Json = False,
+) -> None:
+    """Ask the whole network about a client, a topic or a link.
+
+    Where a client is, what it wants and what waits for it; who subscribes to a topic anywhere and which way its events
+    go; who is linked to a node.
+
+    Examples:
+      coterie inspect client ann
+      coterie inspect topic news/vienna
+      coterie inspect link 2
+    """
+    if subject is Subject.LINK and not name.isdigit():
+        raise ConfigError("NAME", name, "the number of a node")
+    places = [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
+    network = LiveNetwork(places, token or read_token(data / TOKEN_FILE))
+    found = inspect(network, subject.value, name)
+    if as_json:
+        print_json({subject.value: name, "nodes": found})
+        return
+    told = link_told(int(name), found) if subject is Subject.LINK else None
+    told = told or (client_told(name, found) if subject is Subject.CLIENT else topic_told(name, found))
+    for line in told:
+        out.print(line, soft_wrap=True, highlight=False, markup=False)
