@@ -191,7 +191,7 @@ def check_outputs(page: Path, said: str) -> None:
         before = block.language
 
 
-spark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(280)]
+spark = [pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(900)]
 
 
 def marked(test: Callable[..., None]) -> Callable[..., None]:
