@@ -16,10 +16,7 @@ from pathlib import Path
 from coterie.errors import ConfigError
 
 JAVA_MAJOR_MIN = 17
-ADVICE = (
-    "Spark needs Java 17 or newer: install one (Debian: openjdk-17-jre-headless) and set JAVA_HOME, "
-    "or run: pip install 'coterie[java]'"
-)
+ADVICE = "install one (Debian: openjdk-17-jre-headless) and set JAVA_HOME, or run: pip install 'coterie[java]'"
 # Spark's launcher always asks for the incubator module, which some runtimes lack and which makes the others
 # print a warning; only pyspark.ml would use it. The second flag is unknown to Java 25.
 DROPPED_FLAGS = ("--add-modules=jdk.incubator.vector", "--add-opens=java.base/sun.security.action=ALL-UNNAMED")
@@ -66,7 +63,9 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
         if java.major >= JAVA_MAJOR_MIN:
             return java
         refused.append(f"{origin} (version {version})")
-    raise ConfigError("JAVA_HOME", ", ".join(refused) or env.get("JAVA_HOME", ""), ADVICE)
+    raise ConfigError(
+        "JAVA_HOME", ", ".join(refused) or env.get("JAVA_HOME", ""), "Java 17 or newer, for Spark", do=ADVICE
+    )
 
 
 def java_home(java: Java, folder: Path | None = None) -> Path:

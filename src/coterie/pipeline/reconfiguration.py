@@ -217,7 +217,7 @@ class Reconfigurer:
             return f"the current plan is of system {plan.system}, which is not known here"
         moved = brought_over(plan, expected.named)
         if isinstance(moved, str):
-            return moved
+            return f"the current {moved.removeprefix('the ')}"
         try:
             adopted = system.adopt(moved, expected.workload, system.configure(plan.settings), self.rules.seed)
             bill = price(adopted, expected.workload)

@@ -223,7 +223,9 @@ def _start(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSess
     try:
         session = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError, RuntimeError) as error:
-        raise ConfigError("spark", master, f"the session does not start: {_first_line(error)}") from error
+        raise ConfigError(
+            "spark", master, "a master where a session starts", do=f"Spark says: {_first_line(error)}"
+        ) from error
     if master.startswith("local-cluster"):
         # Its workers keep their files inside the installed pyspark package, whatever they are told.
         litter = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
@@ -248,7 +250,7 @@ def _submitted(app_name: str, conf: Mapping[str, str]) -> SparkSession:
 def _connect(url: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
     missing = [name for name in ("grpc", "grpc_status", "google.rpc", "zstandard") if not _is_installed(name)]
     if missing:
-        raise ConfigError("spark", url, f"Spark Connect needs {', '.join(missing)}: pip install 'coterie[connect]'")
+        raise ConfigError("spark", url, f"{', '.join(missing)} for Spark Connect", do="pip install 'coterie[connect]'")
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.remote(url).appName(app_name)
@@ -259,7 +261,9 @@ def _connect(url: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
         session.addArtifacts(str(package_zip()), pyfile=True)
         use_settings(conf)
     except Exception as error:  # grpc has its own tree of errors, which may not be importable here
-        raise ConfigError("spark", url, f"no Spark Connect server answers: {_first_line(error)}") from error
+        raise ConfigError(
+            "spark", url, "a Spark Connect server that answers", do=f"Spark says: {_first_line(error)}"
+        ) from error
     return session
 
 
