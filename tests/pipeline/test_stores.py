@@ -120,17 +120,19 @@ def test_a_cluster_that_shares_nothing_but_a_store_and_loses_a_worker(spark, tmp
             [*command, "local-cluster[2,1,1024]"],
             env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=open(tmp_path / "err.log", "w"),  # noqa: SIM115
             text=True,
-            start_new_session=True,
         )
         assert running.stdout.readline().strip() == "ready"
         time.sleep(3)
         os.kill(_executors(running.pid)[0], signal.SIGKILL)
-        bills = json.loads(running.stdout.read().strip().splitlines()[-1])
+        told = running.stdout.read().strip().splitlines()
+        assert told, (tmp_path / "err.log").read_text()[-3000:]
+        bills = json.loads(told[-1])
     finally:
         if running is not None and running.poll() is None:
-            os.killpg(running.pid, signal.SIGKILL)
+            for one in [*_executors(running.pid), running.pid]:
+                os.kill(one, signal.SIGKILL)
         store.kill()
     for one in few.priced:
         assert bills[f"{one.system} (stay)"] == pytest.approx(one.later.columns(), rel=1e-9)
@@ -149,14 +151,15 @@ def _put(url: str, data: bytes = b"") -> None:
 
 def _executors(root: int) -> list[int]:
     """The executors' JVMs below a process."""
-    found = []
+    parent, command = {}, {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                command = (entry / "cmdline").read_bytes()
-                group = os.getpgid(int(entry.name))
+                parent[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                command[int(entry.name)] = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if group == root and b"CoarseGrainedExecutorBackend" in command:
-                found.append(int(entry.name))
-    return sorted(found)
+    below = {root}
+    while more := {one for one in command if parent[one] in below} - below:
+        below |= more
+    return sorted(one for one in below if b"CoarseGrainedExecutorBackend" in command.get(one, b""))

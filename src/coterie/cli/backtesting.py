@@ -77,6 +77,7 @@ def backtest_command(
     prices: PriceFile = None,
     seed: choices.Seed = 1,
     spark: Spark = "local[*]",
+    conf: choices.Conf = None,
     as_json: choices.Json = False,
 ) -> None:
     """Run through a log window by window: what would each way of attaching clients have cost, moves included?

@@ -33,6 +33,26 @@ With = Annotated[
     list[str] | None,
     typer.Option("--with", metavar="NAME=VALUE", help="Any other workload parameter.", rich_help_panel=WORKLOAD),
 ]
+
+
+def _use_conf(words: list[str] | None) -> list[str] | None:
+    """Settings count for whatever session the command opens; nothing of Spark is loaded for none."""
+    if words:
+        from coterie.pipeline.session import ask_for, parse_conf
+
+        ask_for(parse_conf(words))
+    return words
+
+
+Conf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--conf",
+        metavar="KEY=VALUE",
+        help="A setting of Spark, as spark-submit takes it; repeatable.",
+        callback=_use_conf,
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the system; 'coterie systems NAME' lists them."),

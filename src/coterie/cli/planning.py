@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from coterie.api.logs import AGAINST, ASSUMED_ZONES, Log, read_log, request_of
 from coterie.cli import choices
 from coterie.cli.console import LOG_STAGES, out, print_json, progress
 from coterie.cli.shown import show
+from coterie.pipeline.storage import folder_of
 
 if TYPE_CHECKING:
     from coterie.pipeline.shapes import Choices
@@ -31,7 +32,16 @@ Inputs = Annotated[
         show_default=False,
     ),
 ]
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for tables, designs, ledgers, plans and the report.")]
+Out = Annotated[
+    Any,
+    typer.Option(
+        "--out",
+        "-o",
+        metavar="PATH",
+        parser=folder_of,
+        help="Folder for tables, designs, ledgers, plans and the report; or a URI (s3a://..., gs://..., hdfs://...).",
+    ),
+]
 Spark = Annotated[str, typer.Option("--spark", help="Master: local[*], spark://..., or sc://... (Spark Connect).")]
 Systems = Annotated[
     list[str] | None,
@@ -156,6 +166,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         limit: Limit = None,
         seed: choices.Seed = 1,
         spark: Spark = "local[*]",
+        conf: choices.Conf = None,
         as_json: choices.Json = False,
     ) -> None:
         asked = dict(locals())

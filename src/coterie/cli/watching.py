@@ -11,20 +11,31 @@ import msgspec
 import typer
 
 from coterie.api.choosing import candidates_of
-from coterie.cli.choices import Seed
+from coterie.cli.choices import Conf, Seed
 from coterie.cli.console import err, number, out
 from coterie.cli.planning import Spark, Systems
 from coterie.errors import ConfigError
+from coterie.model.parameters import settings_of
 from coterie.pipeline.features import ALPHA
 from coterie.pipeline.reconfiguration import BETA, Decision, DecisionRules
 from coterie.pipeline.session import open_session
+from coterie.pipeline.streams import lines_of
 from coterie.pipeline.streamstate import StreamState
 from coterie.pipeline.watch import Watch, WatchLock
 from coterie.systems import SYSTEMS
 
 TIME, RULES = "Time", "Decision"
 
-Journal = Annotated[Path, typer.Argument(help="The journal folder of the nodes (docs/JOURNAL.md).")]
+Journal = Annotated[
+    str,
+    typer.Argument(
+        help="The journal folder of the nodes (docs/JOURNAL.md), kafka://host:port/topic, or table:catalog.schema.name."
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option("--map", metavar="NAME=COLUMN", help="For Kafka and tables: which column is time, kind, client ..."),
+]
 Out = Annotated[
     Path, typer.Option("--out", "-o", help="Folder for plans, state and checkpoint; keep it to go on later.")
 ]
@@ -73,6 +84,8 @@ def watch_command(
     until_idle: UntilIdle = False,
     seed: Seed = 1,
     spark: Spark = "local[*]",
+    conf: Conf = None,
+    columns: Columns = None,
     as_json: JsonLines = False,
 ) -> None:
     """Follow a journal; publish a new plan when it pays.
@@ -91,7 +104,8 @@ def watch_command(
     if window <= 0:
         raise ConfigError("--window", window, "a positive number of seconds")
     rules = DecisionRules(candidates_of(systems), SYSTEMS, beta, max(1, round(period / window)), seed)
-    wanted = Watch(journal, out_folder, rules, window, alpha, late, every)
+    source = lines_of(journal, settings_of(columns or [], "--map"))
+    wanted = Watch(Path(journal), out_folder, rules, window, alpha, late, every, source=source)
     err.print("starting Spark")
     session = open_session(spark)
     watcher = WatchLock(session, wanted, _tell_json if as_json else _tell)

@@ -89,16 +89,17 @@ def open_session(
     """
     if profile not in PROFILES:
         raise ConfigError("spark profile", profile, " or ".join(PROFILES))
+    conf = {**_asked, **(conf or {})}
     if master.startswith("sc://"):
-        return _connect(master, app_name, conf or {})
+        return _connect(master, app_name, conf)
     if is_submitted():
-        use_settings(conf or {})
-        return _submitted(app_name, conf or {})
+        use_settings(conf)
+        return _submitted(app_name, conf)
     if not KNOWN_MASTER.fullmatch(master):
         raise ConfigError("spark", master, MASTERS)
-    use_settings({**spark_defaults(), **(conf or {})})
+    use_settings({**spark_defaults(), **conf})
     java = find_java()
-    settings = _settings(master, profile, java, (work_dir or Path(tempfile.gettempdir())).resolve(), conf or {})
+    settings = _settings(master, profile, java, (work_dir or Path(tempfile.gettempdir())).resolve(), conf)
     with _environment(_launch_environment(master, java)):
         return _start(master, app_name, settings)
 
@@ -167,6 +168,15 @@ def spark_defaults() -> dict[str, str]:
     lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
     pairs = [re.split(r"\s*[=:]\s*|\s+", line, maxsplit=1) for line in lines if line and not line.startswith("#")]
     return {pair[0]: pair[1].strip() for pair in pairs if len(pair) == 2}
+
+
+_asked: dict[str, str] = {}
+
+
+def ask_for(conf: Mapping[str, str]) -> None:
+    """Settings for every session that this process opens from now on, as a user has said them."""
+    _asked.update(conf)
+    use_settings(conf)
 
 
 def parse_conf(words: Sequence[str]) -> dict[str, str]:
