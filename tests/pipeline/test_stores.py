@@ -111,6 +111,7 @@ def test_a_cluster_that_shares_nothing_but_a_store_and_loses_a_worker(spark, tmp
         [MOTO, "-H", "127.0.0.1", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     running = None
+    log = open(tmp_path / "err.log", "w")  # noqa: SIM115 - as long as the test
     try:
         _put(f"{endpoint}/logs")
         for name in ("subs.csv", "pubs.jsonl"):
@@ -120,7 +121,7 @@ def test_a_cluster_that_shares_nothing_but_a_store_and_loses_a_worker(spark, tmp
             [*command, "local-cluster[2,1,1024]"],
             env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
             stdout=subprocess.PIPE,
-            stderr=open(tmp_path / "err.log", "w"),  # noqa: SIM115
+            stderr=log,
             text=True,
         )
         assert running.stdout.readline().strip() == "ready"
@@ -133,7 +134,11 @@ def test_a_cluster_that_shares_nothing_but_a_store_and_loses_a_worker(spark, tmp
         if running is not None and running.poll() is None:
             for one in [*_executors(running.pid), running.pid]:
                 os.kill(one, signal.SIGKILL)
+        if running is not None:
+            running.communicate()
+        log.close()
         store.kill()
+        store.wait()
     for one in few.priced:
         assert bills[f"{one.system} (stay)"] == pytest.approx(one.later.columns(), rel=1e-9)
 
@@ -142,7 +147,8 @@ def _put(url: str, data: bytes = b"") -> None:
     end = time.monotonic() + WAIT_S
     while True:
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, data=data, method="PUT")):
+            kind = {"Content-Type": "application/octet-stream"}  # a form would be parsed and swallowed
+            with urllib.request.urlopen(urllib.request.Request(url, data=data, headers=kind, method="PUT")):
                 return
         except OSError:
             assert time.monotonic() < end, "the S3 server does not answer"

@@ -21,6 +21,7 @@ from coterie.model import Workload
 from coterie.model.limits import NO_LIMITS, DesignLimits
 from coterie.model.store import load_workload, save_workload
 from coterie.model.wires import COTERIE
+from coterie.pipeline.catalogs import read_tables, tables_of, versions_of
 from coterie.pipeline.deriving import derive
 from coterie.pipeline.files import InputFile, find_files
 from coterie.pipeline.ingest import Account, ingest
@@ -250,7 +251,10 @@ def write_ledgers(priced: Sequence[Priced], against: Priced | None, path: Folder
 
 def tables_step(spark: SparkSession, request: Request) -> Step:
     """What every job begins with: the input as canonical tables."""
-    return Step("tables", _tables(spark, request), params=_read_as(request), sources=_files_of(request), version=2)
+    params = _read_as(request)
+    if any(tables_of(source) for source in request.sources):
+        params |= {"tables": dict(versions_of(spark, request.sources))}
+    return Step("tables", _tables(spark, request), params=params, sources=_files_of(request), version=2)
 
 
 def workloads_step(spark: SparkSession, request: Request) -> Step:
@@ -270,14 +274,22 @@ def _tables(spark: SparkSession, request: Request) -> Run:
             by_table: dict[str, list[Source]] = {}
             for source in request.sources:
                 by_table.setdefault(source.table, []).append(source)
-            accounts = {
-                table: ingest(spark, sources, out, strict=request.strict) for table, sources in by_table.items()
-            }
+            accounts = {table: _read(spark, sources, out, request.strict) for table, sources in by_table.items()}
         _check_kept(request, accounts)
         accounts |= derive(spark, out, request.readers.cell_degrees)
         return {"accounts": {table: account.as_facts() for table, account in accounts.items()}}
 
     return run
+
+
+def _read(spark: SparkSession, sources: list[Source], out: Path, strict: bool) -> Account:
+    """Files, or tables of a catalog."""
+    named = [source for source in sources if tables_of(source)]
+    if not named:
+        return ingest(spark, sources, out, strict=strict)
+    if len(sources) > 1:
+        raise ConfigError("input", [source.paths for source in sources], "one source for a table that is a catalog's")
+    return read_tables(spark, named[0], out)
 
 
 def _check_kept(request: Request, accounts: Mapping[str, Account]) -> None:
@@ -356,7 +368,8 @@ def _source_of(file: InputFile) -> Folder:
 
 def _files_of(request: Request) -> tuple[Folder, ...]:
     if request.trace is None:
-        return tuple(_source_of(file) for source in request.sources for file in find_files(source))
+        of_files = [source for source in request.sources if not tables_of(source)]
+        return tuple(_source_of(file) for source in of_files for file in find_files(source))
     if request.trace.is_dir():
         return tuple(sorted(path for path in request.trace.rglob("*") if path.is_file()))
     shape = shape_of(request.trace)
