@@ -59,11 +59,8 @@ def test_bills_and_seats_are_tables_with_a_partition_a_run(spark, logs, tmp_path
     rows = pq.read_table(tmp_path / job.LEDGERS).num_rows
     found = spark.table("bills").groupBy("run").count().toArrow().to_pylist()
     assert sorted((row["run"], row["count"]) for row in found) == [("one", rows), ("two", rows)]
-    write_part(
-        pa.table({"client": ["a"], "node": pa.array([1], pa.int32()), "was": pa.array([0], pa.int32())}),
-        tmp_path / "p",
-        0,
-    )
+    seats = pa.table({"client": ["a"], "node": pa.array([1], pa.int32()), "was": pa.array([0], pa.int32())})
+    write_part(seats, tmp_path / "p", 0)
     catalogs.save_placement(spark, tmp_path / "p", "one", "seats")
     assert spark.table("seats").select("client", "node", "was").toArrow().to_pylist() == [
         {"client": "a", "node": 1, "was": 0}

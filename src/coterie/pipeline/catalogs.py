@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 TABLE = "table:"
-LEDGER_SCHEMA = "run string, system string, placement string, window string, column string, value double, bound double, saved double"
+LEDGER_SCHEMA = (
+    "run string, system string, placement string, window string, column string, "
+    "value double, bound double, saved double"
+)
 PLACEMENT_SCHEMA = "run string, client string, node int, was int"
 FORMATS = {"parquet": "", "delta": "io.delta.sql.DeltaSparkSessionExtension", "iceberg": "org.apache.iceberg.spark"}
 
@@ -64,7 +67,8 @@ def canonical_columns(frame: DataFrame, source: Source) -> DataFrame:
         theirs = source.column(field.name)
         if theirs not in kinds:
             if field.required:
-                told = f"has no column {theirs} for {field.name}; its columns are {', '.join(kinds)}: name yours with --map"
+                there = ", ".join(kinds)
+                told = f"has no column {theirs} for {field.name}; its columns are {there}: name yours with --map"
                 raise InputError(", ".join(source.paths), told)
             default = sf.lit(field.default) if field.default is not None else sf.lit(None)
             return default.cast(SPARK_TYPES[field.kind])
