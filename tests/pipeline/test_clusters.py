@@ -43,7 +43,13 @@ def where(task):
 folder, out, master = Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4]
 conf = {} if master.startswith("sc:") else {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 spark = open_session(master, profile="test", work_dir=out / "spark", conf=conf)
-tests.job.run_job(spark, tests.request(folder), tests.candidates(), out)
+few = tests.job.run_job(spark, tests.request(folder), tests.candidates(), out)
+if os.environ.get("WITH_A_CROWD"):
+    placer = tests.job.Candidate(tests.SYSTEMS["coterie"], tests.SYSTEMS["coterie"].parameters())
+    asked = tests.replace(tests.request(folder), is_crowd=True)
+    crowd = tests.job.run_job(spark, asked, tests.candidates(), out / "crowd", placer=placer)
+    for ours, theirs in zip([one for one in crowd.priced if one.placement == "stay"], few.priced, strict=True):
+        assert ours.later.columns() == tests.pytest.approx(theirs.later.columns(), rel=1e-9)
 found = run_tasks(spark, list(range(12)), where, "pid long, file string")
 told = {name: sorted(set(found[name].to_pylist())) for name in ("pid", "file")}
 sys.stdout.write("\\n" + json.dumps(told) + "\\n")
@@ -174,7 +180,7 @@ def test_standalone_master_and_two_workers(files, expected, tmp_path):
         told = run_on(url, files, tmp_path / "out", SPARK_LOCAL_IP=LOOPBACK)
     assert pq.read_table(tmp_path / "out" / job.LEDGERS).to_pylist() == expected
     assert len(told["pid"]) == 2, "both workers take part"
-    assert all(".zip" in file for file in told["file"]), "executors run the package that was shipped to them"
+    assert all("unpacked" in file for file in told["file"]), "executors run the package that was shipped to them"
 
 
 @pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs coterie[connect]")
@@ -191,6 +197,6 @@ def test_spark_connect(files, expected, tmp_path):
             start(log, "../sbin/start-connect-server.sh", "--wait", "--master", "local[2]", *conf, memory="1g")
         )
         wait_for_port(port, started[0], log)
-        told = run_on(f"sc://{LOOPBACK}:{port}", files, tmp_path / "out")
+        told = run_on(f"sc://{LOOPBACK}:{port}", files, tmp_path / "out", WITH_A_CROWD="1")
     assert pq.read_table(tmp_path / "out" / job.LEDGERS).to_pylist() == expected
     assert told["file"]

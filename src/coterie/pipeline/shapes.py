@@ -21,6 +21,7 @@ from coterie.pipeline.files import look_into
 from coterie.pipeline.ingest import Account, ingest, write_table
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
+from coterie.pipeline.storage import remove_all
 from coterie.pipeline.tasks import map_array, run_tasks, save_array
 
 if TYPE_CHECKING:
@@ -241,17 +242,22 @@ def _read_live_journal(spark: SparkSession, path: Path, out: Path, choices: Choi
     # Loads pyspark, which who plans what is in memory does without.
     from coterie.pipeline.journal import attachments_of, publications_of, read_journal, subscriptions_of
 
-    events = read_journal(spark, path)
+    # Three tables are made of the lines, each counted and then written: as text they would be parsed six times.
+    lines = out / "lines"
+    read_journal(spark, path).write.mode("overwrite").parquet(str(lines))
+    events = spark.read.parquet(str(lines))
     nodes = pa.table({"node": sorted(entry.name for entry in path.iterdir() if any(entry.glob("*.jsonl")))})
     for column in table_schema("nodes").arrow:
         if column.name not in nodes.column_names:
             nodes = nodes.append_column(column.name, pa.nulls(len(nodes), column.type))
-    return {
+    accounts = {
         "nodes": write_table(spark.createDataFrame(nodes), "nodes", out),
         "attachments": write_table(attachments_of(events), "attachments", out),
         "subscriptions": write_table(subscriptions_of(events), "subscriptions", out, topics="mqtt"),
         "publications": write_table(publications_of(events), "publications", out, keep_duplicates=True, topics="mqtt"),
     }
+    remove_all(lines)
+    return accounts
 
 
 def _ingest(spark: SparkSession, source: Source, out: Path, choices: Choices) -> Account:
