@@ -49,7 +49,8 @@ def test_the_kernel_does_what_the_obvious_loop_does(seed: int, is_strict: bool) 
     )
     rules = AdmissionRules(worth, price, 1.2, 1e9, np.zeros(brokers, np.int32), is_strict)
     columns = [np.array(column, np.int32) for column in zip(*asked, strict=True)]
-    redirects = admit(Asked(*columns), seating, rules, home.astype(np.int32))
+    to, promised = np.full(clients, -1, np.int32), np.zeros(clients)
+    redirects = admit(Asked(*columns), seating, rules, home.astype(np.int32), to, promised)
     expected = slow(asked, [-1] * clients, home, worth, price, brokers, 1.2, is_strict)
     assert seating.seat.tolist() == expected
     there = seating.seat >= 0
@@ -63,7 +64,7 @@ def test_nobody_is_sent_across_zones_or_where_it_does_not_pay() -> None:
         seating = Seating(np.full(3, -1, np.int32), np.zeros((1, 4), np.int32), np.zeros(4, np.int32), np.zeros(4))
         rules = AdmissionRules(np.array([5.0]), price, 4.0, 1e9, np.array(zone_of, np.int32), False)
         asked = Asked(np.arange(3, dtype=np.int32), np.zeros(3, np.int32), np.arange(3, dtype=np.int32))
-        admit(asked, seating, rules, np.array([0, 1, 2], np.int32))
+        admit(asked, seating, rules, np.array([0, 1, 2], np.int32), np.full(3, -1, np.int32), np.zeros(3))
         return seating.seat.tolist()
 
     assert seats(1.0, [0, 0, 0, 0]) == [0, 0, 0]

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.accounting import placement_bound
 from coterie.accounting.changes import interest_changes
 from coterie.accounting.price import MOVE_COPIES, mean_copy_bytes
 from coterie.model import Workload
@@ -201,12 +202,13 @@ def announcement_copies(demands: Sequence[Workload], wire: Wire = COTERIE) -> fl
 
 
 def least_copies(window: LogWindow, connections: float) -> float:
-    """No placement has fewer: a topic's clients fill so many brokers of `connections` times the mean, at least."""
+    """No placement has fewer while no broker has more than `connections` times the mean of the clients (at least the
+    mean rounded up): the larger of what topics and what clients ask for (`placement_bound`)."""
     demand = window.demand
     mean = float(window.is_present.sum()) / demand.node_count
     room = max(np.floor(connections * mean), np.ceil(mean), 1.0)
-    wanting = np.ceil(np.bincount(demand.interests.columns, minlength=demand.topic_count) / room)
-    return float((demand.rates * window.span_s * np.maximum(wanting - 1, 0)).sum())
+    each, capacity = np.ones((demand.subscriber_count, 1)), np.full((demand.node_count, 1), room)
+    return placement_bound.least_copies(demand, each, capacity) * window.span_s
 
 
 def _audience(demand: Workload, node_of: Index) -> tuple[I64, F64]:

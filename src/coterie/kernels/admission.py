@@ -72,7 +72,8 @@ def best_broker(
                 score[broker] += worth
     people, load = limits(seating, rules, weight)
     most = score[home] - rules.price
-    if rules.is_strict and seating.connections[home] + 1 > people:
+    is_full = seating.connections[home] + 1 > people or (weight > 0.0 and seating.messages[home] + weight > load)
+    if rules.is_strict and is_full:
         most = np.inf
     best = -1
     for broker in range(len(score)):
@@ -87,8 +88,11 @@ def best_broker(
 
 
 @kernel
-def admit(asked: Asked, seating: Seating, rules: AdmissionRules, home: Index) -> int:
-    """Read all wishes in order and seat who has no seat; returns how many were sent elsewhere than `home`."""
+def admit(asked: Asked, seating: Seating, rules: AdmissionRules, home: Index, to: Index, promised: Floats) -> int:
+    """Read all wishes in order and seat who has no seat; returns how many were sent elsewhere than `home`.
+
+    `to` says where each newcomer went, `promised` how many copies that saves.
+    """
     score = np.empty(len(seating.connections))
     redirects = 0
     for i in range(len(asked.client)):
@@ -98,9 +102,10 @@ def admit(asked: Asked, seating: Seating, rules: AdmissionRules, home: Index) ->
             while end < len(asked.client) and asked.client[end] == client and asked.moment[end] == asked.moment[i]:
                 end += 1
             broker = best_broker(asked, seating, rules, home[client], i, end, score)
+            to[client], promised[client] = broker, score[home[client]] - score[broker]
+            redirects += broker != home[client]
             seating.seat[client] = broker
             seating.connections[broker] += 1
-            redirects += broker != home[client]
         seat = seating.seat[client]
         seating.wanting[asked.topic[i], seat] += 1
         seating.messages[seat] += rules.worth[asked.topic[i]]

@@ -25,13 +25,16 @@ from coterie.pipeline.job import Request, tables_step
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
 from coterie.pipeline.windows import build_windows, spread_over
 from coterie.substrate.attaching import HASH, REGIMES, Regime, Sight, Terms, first_sight, look
+from coterie.substrate.experience import MOVES, REDIRECTS, Experience, Standing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WINDOWS = 60
+CHANGES_MIN = 20  # fewer prove nothing
+PROVED = 2.0  # times its cost that a change must have promised to bring in before any is made in earnest
+REACH_MIN = 12  # windows for which what a change saves is believed to last, before it is known
 EVENTS_MIN = 100  # of a window on average: fewer say nothing
-EVEN_FROM = 0.05  # net of the copies saved so far: from here on there is something to pay evenness with
 SPANS = "spans.json"
 
 
@@ -91,29 +94,100 @@ class BacktestChoices:
 
 def follow(regime: Regime, windows: Sequence[LogWindow], terms: Terms, before: Course | None = None) -> Course:
     """`before` is what a careful policy compares itself with: the same windows by hash."""
+    if regime.is_careful and before is not None:
+        return _carefully(regime, windows, terms, before)
     seats = np.full(windows[0].demand.subscriber_count, -1, np.int32)
     sight = first_sight(windows[0].demand, windows[0].span_s)
     spent: list[Spent] = []
     for number, window in enumerate(windows):
-        ahead = _ahead(spent, before) if regime.is_careful and before is not None else 0.0
-        mine = replace(terms.within(len(windows) - number), is_strict=ahead > EVEN_FROM)
+        mine = terms.within(len(windows) - number)
         if regime.is_told:
             seats, one = _told(regime, window, seats, mine)
         else:
-            acts = ahead >= 0 or number < terms.horizon  # changes that had the time to pay should have
-            is_time = number == 1 if regime.is_once else number > 0
-            moved = regime.move(sight, seats, mine) if acts and is_time else seats
-            moves = int(np.count_nonzero(moved != seats))
-            there = np.where(window.is_present, moved, -1).astype(np.int32)
-            arrive = regime.arrive if acts else REGIMES[0].arrive
-            placed, redirects = arrive(sight, window.demand, there, mine)
-            placed = np.where(window.is_present, placed, -1).astype(np.int32)
-            one = spend(window, placed, seats, moves, redirects)
+            moved = regime.move(sight, seats, mine) if (number == 1 if regime.is_once else number > 0) else seats
+            arrived = regime.arrive(sight, window.demand, _present(window, moved), mine)
+            placed = _present(window, arrived.seats)
+            one = spend(window, placed, seats, int(np.count_nonzero(moved != seats)), len(arrived.sent))
             seats = placed
         spent.append(one)
         if regime.has_memory:
             sight = look(sight if number else None, window.demand, window.span_s, terms)
     return Course(regime.name, tuple(spent))
+
+
+def _present(window: LogWindow, seats: Index) -> Index:
+    return np.where(window.is_present, seats, -1).astype(np.int32)
+
+
+def _carefully(regime: Regime, windows: Sequence[LogWindow], terms: Terms, before: Course) -> Course:
+    """First on paper, in a fleet that nobody has; in earnest once that pays, and as long as it does."""
+    nobody = np.full(windows[0].demand.subscriber_count, -1, np.int32)
+    fleet, sight = nobody, first_sight(windows[0].demand, windows[0].span_s)
+    known = Experience((terms.move_lasts, terms.redirect_lasts), (terms.move_cost, terms.redirect))
+    tried, spent, is_earnest = list[Spent](), list[Spent](), False
+    for number, window in enumerate(windows):
+        left = len(windows) - number
+        then = before.windows[number - len(tried) : number]
+        pays = is_paying(tried, then, left, 1.0 if is_earnest else PROVED)
+        if pays and not is_earnest:
+            is_earnest, fleet, tried = True, _last_seats(windows[number - 1]), list[Spent]()
+            known.forget_who()
+        acts = pays or not is_earnest or changes_of(tried) < CHANGES_MIN
+        fleet, one = _step(regime, window, fleet, sight, terms, known, left if acts else 0, pays)
+        tried.append(one)
+        spent.append(one if is_earnest else before.windows[number])
+        sight = look(sight if number else None, window.demand, window.span_s, terms)
+    return Course(regime.name, tuple(spent))
+
+
+def _last_seats(window: LogWindow) -> Index:
+    """Where everybody is who was there by hash."""
+    return _present(window, window.demand.attachment)
+
+
+def is_paying(tried: Sequence[Spent], before: Sequence[Spent], left: int, times: float) -> bool:
+    """Whether changes bring in so many times what they cost, if all goes on like the last window for as long again.
+
+    Few changes prove less than many: of the fewest that count, twice as much is asked.
+    """
+    changed = [at for at, one in enumerate(tried) if one.moves + one.redirects]
+    if changes_of(tried) < CHANGES_MIN:
+        return False
+    saved = [_costs(then) - _costs(one) + one.moved for one, then in zip(tried, before, strict=True)]
+    reach = min(left, max(len(tried) - changed[0], REACH_MIN))
+    asked = times * (1 + CHANGES_MIN / changes_of(tried))
+    return sum(saved) + saved[-1] * reach > asked * sum(one.moved for one in tried)
+
+
+def changes_of(tried: Sequence[Spent]) -> int:
+    return sum(one.moves + one.redirects for one in tried)
+
+
+def _costs(one: Spent) -> float:
+    return one.copies + one.upheaval
+
+
+def _step(
+    regime: Regime, window: LogWindow, seats: Index, sight: Sight, terms: Terms, known: Experience, left: int,
+    is_even: bool,
+) -> tuple[Index, Spent]:  # fmt: skip
+    """One window of a careful policy; with no windows left nothing is changed. All changes are followed.
+
+    `is_even`: there is something to pay evenness with, so newcomers leave full brokers whether that pays or not.
+    """
+    lasts = [known.lasts(kind, left) for kind in (MOVES, REDIRECTS)]
+    mine = replace(terms, move_lasts=lasts[MOVES], redirect_lasts=lasts[REDIRECTS], is_strict=is_even)
+    moved = regime.move(sight, seats, mine) if left else seats
+    who = np.flatnonzero(moved != seats).astype(np.int32)
+    saved = Standing.of(sight.demand, moved).worth(who, seats[who], moved[who])
+    known.note(MOVES, who, seats[who], moved[who], saved * sight.span_s)
+    arrived = (regime if left else REGIMES[0]).arrive(sight, window.demand, _present(window, moved), mine)
+    home, gains = window.demand.attachment[arrived.sent], arrived.promised > 0
+    promised = float(arrived.promised[gains].sum()) / max(mine.redirect_lasts, 1e-30)
+    known.note(REDIRECTS, arrived.sent[gains], home[gains], arrived.to[gains], promised)
+    placed = _present(window, arrived.seats)
+    known.learn(window.demand, window.span_s, placed)
+    return placed, spend(window, placed, seats, len(who), len(arrived.sent))
 
 
 def _told(regime: Regime, window: LogWindow, seats: Index, terms: Terms) -> tuple[Index, Spent]:
@@ -122,11 +196,6 @@ def _told(regime: Regime, window: LogWindow, seats: Index, terms: Terms) -> tupl
     nothing = np.zeros(0, np.int64)
     placed = regime.move(Sight(window.demand, window.span_s, nothing, np.zeros(0)), now, terms)
     return placed, spend(window, placed, np.full(len(placed), -1, np.int32))
-
-
-def _ahead(spent: Sequence[Spent], before: Course) -> float:
-    """What was saved net so far."""
-    return Course("", tuple(spent)).net(Course("", before.windows[: len(spent)]))
 
 
 def try_all(windows: Sequence[LogWindow], seed: int = 1, regimes: Sequence[Regime] = REGIMES) -> Trial:

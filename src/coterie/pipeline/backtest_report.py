@@ -114,8 +114,9 @@ def _price(mine: Course, before: Course, prices: Prices) -> str:
 def rests_on(facts: Facts, prices: Prices) -> list[str]:
     """What the figures assume."""
     told = [
-        f"A move is charged {MOVE_COPIES} copies, a redirect {REDIRECT_COPIES}, an announcement by its bytes. A move "
-        f"must promise {TERMS.margin:g} times its cost within {TERMS.horizon:g} windows, and within the log.",
+        f"A move is charged {MOVE_COPIES} copies, a redirect {REDIRECT_COPIES}, an announcement by its bytes. For how "
+        "long a change pays is learned from earlier ones on this very log; the first are tried on paper only.",
+        f"The bound: no placement with at most {TERMS.connections:g} times the mean of connections has fewer copies.",
         "The fleet begins empty. A wish counts for the whole window in which it was alive.",
     ]
     if not facts["is_timed"]:

@@ -33,13 +33,13 @@ class Terms:
     """How even brokers stay (times the mean), what changes cost (copies), and how what was seen is remembered."""
 
     connections: float = 1.2
-    messages: float = 1.5
+    messages: float = 1.65
+    bytes: float = 1.65
     move: float = 30.0
     redirect: float = 10.0
     announcement: float = 0.0  # of what one broker wants, to all others
-    margin: float = 2.0  # times its cost that a change must save: what is chosen for its gain gains less than it seems
-    horizon: float = 10.0  # windows within which a move must have paid
-    stay: float = 24.0  # windows for which a newcomer is expected to stay
+    move_lasts: float = 5.0  # windows for which what a move promises is counted, until experience knows better
+    redirect_lasts: float = 12.0  # the same of a redirect
     memory: float = 0.2  # weight of the latest window in rates and habits
     habit: float = 0.6  # what a client wanted in so large a part of the windows it will want again
     seed: int = 1
@@ -47,7 +47,14 @@ class Terms:
 
     def within(self, windows: int) -> Terms:
         """With so many windows left: nothing pays later than that."""
-        return replace(self, horizon=min(self.horizon, windows), stay=min(self.stay, windows))
+        return replace(
+            self, move_lasts=min(self.move_lasts, windows / 2), redirect_lasts=min(self.redirect_lasts, windows / 2)
+        )
+
+    @property
+    def move_cost(self) -> float:
+        """With what is announced for it where the client was and where it goes."""
+        return self.move + 2 * self.announcement
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,8 +175,8 @@ def _by_region(sight: Sight, seats: Index, terms: Terms, place: Place) -> Index:
     """Zone by zone: nobody leaves its own."""
     demand = sight.demand
     found = seats.copy()
-    weight = _weights(demand, seats)
-    whole = problem_of(demand, weight, np.ones((demand.node_count, weight.shape[1])))
+    burden = burden_of(demand, seats)
+    whole = problem_of(demand, burden.weight, np.ones(burden.besides.shape))
     zone_of = np.zeros(demand.node_count, np.int32) if demand.zone_of is None else demand.zone_of
     for zone in range(int(zone_of.max()) + 1):
         nodes = np.flatnonzero(zone_of == zone)
@@ -180,21 +187,46 @@ def _by_region(sight: Sight, seats: Index, terms: Terms, place: Place) -> Index:
         number = np.zeros(demand.node_count, np.int32)
         number[nodes] = np.arange(len(nodes))
         here = number[seats[clients]]
-        limits = limits_of(part.weight, part.capacity, np.array([terms.connections - 1, terms.messages - 1]))
-        part = replace(part, weight=limits.weight, capacity=limits.capacity)
-        price = terms.margin * (terms.move + 2 * terms.announcement) / (terms.horizon * sight.span_s)
+        part = _within(part, burden.besides[nodes], terms)
+        price = terms.move_cost / max(terms.move_lasts * sight.span_s, 1e-30)
         found[clients] = nodes[place(part, here, terms, price)]
     return found
 
 
-def _weights(demand: Workload, seats: Index) -> F64:
-    """Connections and messages of every client; a publisher's broker also sends the copies of what it says."""
-    weight, publications = client_weights(demand), demand.publications
-    there = np.maximum(seats, 0)
-    events = float(publications.rate.sum())
-    copies = problem_of(demand, weight, np.ones((demand.node_count, 2))).copies(there) / events if events else 0.0
-    weight[:, 1] += copies * np.bincount(publications.publisher, publications.rate, len(weight))
-    return weight
+def _within(problem: Problem, besides: F64, terms: Terms) -> Problem:
+    """Room for clients: so many times the mean of all that brokers handle, less what they handle besides."""
+    above = np.array([terms.connections, terms.messages, terms.bytes])
+    limits = limits_of(problem.weight, problem.capacity, above - 1)
+    room = above * (problem.weight.sum(axis=0) + besides.sum(axis=0)) / len(besides) - besides
+    room[:, 0] = limits.capacity[:, 0]
+    return replace(problem, weight=limits.weight, capacity=np.maximum(room, 1e-12))
+
+
+@dataclass(frozen=True, eq=False)
+class Burden:
+    """What brokers handle (connections, messages, bytes per second), as an accountant counts it: by client, and
+    besides: copies that come in, one for all clients of a broker that want them."""
+
+    weight: F64  # [client, dimension]
+    besides: F64  # [broker, dimension]
+
+
+def burden_of(demand: Workload, seats: Index) -> Burden:
+    """With everybody at `seats`; a publisher's broker also sends the copies of what it says."""
+    weight, said, brokers = client_weights(demand), demand.publications, demand.node_count
+    seat, interests = np.maximum(seats, 0).astype(np.int64), demand.interests
+    audience = _distinct(interests.columns.astype(np.int64) * brokers + seat[interests.rows])
+    wanting = np.bincount(audience // brokers, minlength=demand.topic_count)
+    entering = said.topic.astype(np.int64) * brokers + seat[said.publisher]
+    is_home = np.isin(entering, audience)
+    besides = np.zeros((brokers, weight.shape[1]))
+    for dimension, each in ((1, said.rate), (2, said.rate * said.size)):
+        copies = each * (wanting[said.topic] - is_home)
+        weight[:, dimension] += np.bincount(said.publisher, copies, len(weight))
+        by_topic = np.bincount(said.topic, each, demand.topic_count)
+        besides[:, dimension] = np.bincount(audience % brokers, by_topic[audience // brokers], brokers)
+        besides[:, dimension] -= np.bincount(seat[said.publisher], each * is_home, brokers)
+    return Burden(weight, besides)
 
 
 def _scratch(problem: Problem, here: Index, terms: Terms, price: float) -> Index:
@@ -232,28 +264,40 @@ def _settled(search: Search, start: Index, home: Index, price: float) -> Index:
 
 # --- while it lasts ---
 
-Arrive = Callable[[Sight, Workload, Index, Terms], tuple[Index, int]]
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """Where everybody sits, who was sent elsewhere than home and what that promised (copies within the horizon)."""
+
+    seats: Index
+    sent: Index  # clients
+    to: Index
+    promised: F64
 
 
-def at_home(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> tuple[Index, int]:
+Arrive = Callable[[Sight, Workload, Index, Terms], Arrived]
+NOBODY = np.zeros(0, np.int32)
+
+
+def at_home(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> Arrived:
     """Newcomers stay where the balancer put them."""
-    return np.where(seats >= 0, seats, demand.attachment).astype(np.int32), 0
+    return Arrived(np.where(seats >= 0, seats, demand.attachment).astype(np.int32), NOBODY, NOBODY, np.zeros(0))
 
 
-def by_interest(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> tuple[Index, int]:
+def by_interest(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> Arrived:
     """Every newcomer goes to the emptiest broker that wants already what it first asks for."""
     return _admitted(demand, seats, replace(terms, is_strict=True), np.ones(demand.topic_count), 0.0)
 
 
-def if_it_pays(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> tuple[Index, int]:
+def if_it_pays(sight: Sight, demand: Workload, seats: Index, terms: Terms) -> Arrived:
     """The same where the rates known so far say that being sent elsewhere saves more than it costs."""
     known = sight.demand.rates
     usual = known.sum() / max(np.count_nonzero(known), 1)
-    worth = np.where(known > 0, known, usual) * sight.span_s * terms.stay + terms.announcement
-    return _admitted(demand, seats, terms, worth, terms.margin * terms.redirect)
+    worth = np.where(known > 0, known, usual) * sight.span_s * terms.redirect_lasts + terms.announcement
+    return _admitted(demand, seats, terms, worth, terms.redirect)
 
 
-def _admitted(demand: Workload, seats: Index, terms: Terms, worth: F64, price: float) -> tuple[Index, int]:
+def _admitted(demand: Workload, seats: Index, terms: Terms, worth: F64, price: float) -> Arrived:
     wish, brokers = Wish.of(demand), demand.node_count
     is_old = (seats[wish.client] >= 0) & (wish.begin_s == -np.inf)
     wanting = np.zeros((demand.topic_count, brokers), np.int32)
@@ -266,8 +310,11 @@ def _admitted(demand: Workload, seats: Index, terms: Terms, worth: F64, price: f
     zone_of = np.zeros(brokers, np.int32) if demand.zone_of is None else demand.zone_of.astype(np.int32)
     fleet = Seating(seats.copy(), wanting, connections, messages)
     rules = AdmissionRules(worth, price, terms.connections, terms.messages, zone_of, terms.is_strict)
-    redirects = admit(Asked(wish.client[new], wish.topic[new], moment), fleet, rules, demand.attachment)
-    return np.where(fleet.seat >= 0, fleet.seat, demand.attachment).astype(np.int32), redirects
+    to, promised = np.full(len(seats), -1, np.int32), np.zeros(len(seats))
+    admit(Asked(wish.client[new], wish.topic[new], moment), fleet, rules, demand.attachment, to, promised)
+    sent = np.flatnonzero((to >= 0) & (to != demand.attachment)).astype(np.int32)
+    now = np.where(fleet.seat >= 0, fleet.seat, demand.attachment).astype(np.int32)
+    return Arrived(now, sent, to[sent], promised[sent])
 
 
 # --- policies ---

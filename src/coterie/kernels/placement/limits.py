@@ -1,8 +1,10 @@
 """What brokers may hold: a stated imbalance above the mean, and which client makes that impossible.
 
 Room has dimensions (connections, messages a second, ...). A broker's share of the whole is even unless capacities are
-given. A client heavier than a broker's limit fills one by itself: it counts as the limit. Whether everybody fits is
-proved by packing them, heaviest first; where that fails the limit is raised to what the packing reaches.
+given. A client heavier than a broker's limit breaks it wherever it sits. Such clients (dashboards that want everything)
+together count as one limit: they may share a broker, which is then given up, or sit apart, as costs say. Whether
+everybody fits is proved by packing them, heaviest first; where that fails the limit is raised to what the packing
+reaches.
 """
 
 from __future__ import annotations
@@ -31,9 +33,10 @@ class Limits:
     """Room by broker and dimension, what clients take of it, and a placement that keeps to it."""
 
     capacity: Floats  # [broker, dimension]
-    weight: Floats  # [client, dimension]: nobody counts more than a broker holds
+    weight: Floats  # [client, dimension]: nobody counts more than a broker holds, nor do the heaviest together
     packed: Index
     heaviest: Heaviest | None
+    heavy: Offset  # clients of whom each is above a broker's limit
 
 
 def limits_of(weight: Floats, shares: Floats, imbalance: Floats) -> Limits:
@@ -49,17 +52,22 @@ def limits_of(weight: Floats, shares: Floats, imbalance: Floats) -> Limits:
     packed, load = packing(counted, capacity)
     too_full = np.flatnonzero((load > capacity * (1 + DUST)).any(axis=0)).tolist()
     blamed += [_heaviest(weight, dimension, float(capacity[:, dimension].max())) for dimension in too_full]
-    return Limits(np.maximum(capacity, load), counted, packed, blamed[0] if blamed else None)
+    heavy = np.flatnonzero((weight > capacity.max(axis=0) * (1 + DUST)).any(axis=1))
+    return Limits(np.maximum(capacity, load), counted, packed, blamed[0] if blamed else None, heavy)
 
 
 def clipped(weight: Floats, share: Floats, imbalance: float) -> tuple[Floats, Floats]:
-    """Weights of which none is above the largest limit, and the limits; like weights make whole numbers of clients."""
+    """Weights, those above the largest limit counting as one limit together, and the limits.
+
+    Like weights make whole numbers of clients.
+    """
     total, each = float(weight.sum()), float(weight.max(initial=0.0))
     room = (1 + imbalance) * total * share
     if each > 0 and (weight == each).all():
         room = np.maximum(room, each * np.ceil(total / each * share - DUST))
     room = np.maximum(room, 1e-12)
-    return np.minimum(weight, room.max()), room
+    is_heavy = weight > room.max() * (1 + DUST)
+    return np.where(is_heavy, room.max() / max(np.count_nonzero(is_heavy), 1), np.minimum(weight, room.max())), room
 
 
 def packing(weight: Floats, capacity: Floats) -> tuple[Index, Floats]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from coterie.kernels.jit import kernel
@@ -26,11 +27,15 @@ class Moved:
 
 def renamed(part: Index, present: Index, load: Floats, capacity: Floats) -> Index:
     """The same groups at brokers named so that most clients stay; a group goes only where it fits."""
-    brokers = len(capacity)
+    return named_among(part, present, np.asarray((load[:, None, :] <= capacity[None, :, :] * (1 + DUST)).all(axis=2)))
+
+
+def named_among(part: Index, present: Index, is_room: NDArray[np.bool_]) -> Index:
+    """The same, with groups only at brokers where they may be [group, broker]; unchanged where that is impossible."""
+    brokers = is_room.shape[1]
     there = present >= 0
     key = part[there].astype(np.int64) * brokers + present[there]
     staying = np.bincount(key, minlength=brokers * brokers).reshape(brokers, brokers).astype(np.float64)
-    is_room = np.asarray((load[:, None, :] <= capacity[None, :, :] * (1 + DUST)).all(axis=2))
     rows, names = linear_sum_assignment(np.where(is_room, staying, -1e18), maximize=True)
     if not is_room[rows, names].all():
         return part
@@ -85,6 +90,18 @@ def gains(crowd: Crowd, rate: Floats, seats: Seats, target: Index, users: Index)
     return found
 
 
+@kernel
+def follow(crowd: Crowd, rate: Floats, seats: Seats, target: Index, moved: Index) -> Floats:
+    """What each of these moves saves, one after the other, whatever room there is; `seats` changes in place."""
+    saved, score = np.empty(len(moved)), np.empty(seats.load.shape[0])
+    for at in range(len(moved)):
+        user = moved[at]
+        left = joining_costs(crowd, rate, seats, books_exact(), user, seats.part[user], score)
+        saved[at] = left - score[target[user]]
+        move(crowd, seats, user, target[user])
+    return saved
+
+
 def paying_moves(
     crowd: Crowd, rate: Floats, seats: Seats, capacity: Floats, target: Index, price: float, moves_max: int
 ) -> Moved:
@@ -94,18 +111,22 @@ def paying_moves(
     """
     users = np.flatnonzero(target != seats.part).astype(np.int32)
     order = users[np.argsort(-gains(crowd, rate, seats, target, users), kind="stable")]
-    start, before = seats.part.copy(), books.cost_of(seats, rate)
-    over_before = _overload(seats.load, capacity)
-    load = seats.load.copy()
+    start, before, load = seats.part.copy(), books.cost_of(seats, rate), seats.load.copy()
     moved, saved = step_by_step(crowd, rate, seats, capacity, target, order)
-    moved, saved = moved[:moves_max], saved[:moves_max]
-    total = np.concatenate([[0.0], np.cumsum(price - saved)])
-    if over_before > 0:
-        total += 1e18 * _overloads(load, crowd.weight, capacity, start, target, moved)
-    steps = int(np.argmin(total))
+    steps = best_beginning(load, crowd.weight, capacity, start, target, moved[:moves_max], saved - price)
     part = start.copy()
     part[moved[:steps]] = target[moved[:steps]]
     return Moved(part, moved[:steps], before - float(saved[:steps].sum()))
+
+
+def best_beginning(
+    load: Floats, weight: Floats, capacity: Floats, start: Index, target: Index, moved: Index, worth: Floats
+) -> int:
+    """How many of the moves save most in all, each being worth so much; less overload goes before any saving."""
+    total = np.concatenate([[0.0], -np.cumsum(worth[: len(moved)])])
+    if _overload(load, capacity) > 0:
+        total += 1e18 * _overloads(load, weight, capacity, start, target, moved)
+    return int(np.argmin(total))
 
 
 def _overload(load: Floats, capacity: Floats) -> float:

@@ -95,6 +95,21 @@ class Problem:
             said_rate=self.said_rate[kept],
         )
 
+    def joined(self, clients: NDArray[np.int64]) -> tuple[Problem, Index]:
+        """The same with these clients in one, which wants and weighs what they do together; and who is who then."""
+        new = np.empty(self.client_count, np.int32)
+        others = np.setdiff1d(np.arange(self.client_count), clients)
+        new[others], new[clients] = np.arange(len(others), dtype=np.int32), len(others)
+        rows = new[np.repeat(np.arange(self.client_count), np.diff(self.indptr))].astype(np.int64)
+        key = np.unique(rows * len(self.rate) + self.topics)
+        indptr = np.concatenate([[0], np.cumsum(np.bincount(key // len(self.rate), minlength=len(others) + 1))])
+        weight = np.concatenate([self.weight[others], self.weight[clients].sum(axis=0, keepdims=True)])
+        topics = (key % len(self.rate)).astype(np.int32)
+        whole = replace(
+            self, indptr=indptr.astype(np.int64), topics=topics, weight=weight, publisher=new[self.publisher]
+        )
+        return whole, new
+
 
 def _pairs(topic: Index, broker: Index, broker_count: int) -> Offset:
     """Distinct pairs as one number each, ascending."""

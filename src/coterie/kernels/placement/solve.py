@@ -9,7 +9,7 @@ import numpy as np
 
 from coterie.kernels.placement import books
 from coterie.kernels.placement.books import Crowd, Seats
-from coterie.kernels.placement.moves import Moved, paying_moves, renamed
+from coterie.kernels.placement.moves import Moved, gains, paying_moves, renamed, step_by_step
 from coterie.kernels.placement.passes import CAREFUL, FROM_PRESENT, QUICK, THOROUGH, Present, auctioned
 from coterie.kernels.placement.problem import Problem
 from coterie.kernels.placement.search import MOVES, Schedule, Search
@@ -77,6 +77,17 @@ class Solver:
         named, stayed = search.seats(self.named(search, found, present)), search.seats(now)
         is_better = not search.is_within(stayed) or search.cost(named) < search.cost(stayed)
         return named.part if is_better else stayed.part
+
+    def in_order(self, present: Index, target: Index) -> Moved:
+        """All the way to `target`; the order has whoever can move with limits kept, newcomers before everybody else."""
+        problem = self.problem
+        seats = self.search(problem.crowd).seats(self._admitted(present, target))
+        users = np.flatnonzero((target != present) & (present >= 0)).astype(np.int32)
+        worth = gains(problem.crowd, problem.rate, seats, target, users)
+        order = users[np.argsort(-worth, kind="stable")]
+        moved, _ = step_by_step(problem.crowd, problem.rate, seats, problem.capacity, target, order)
+        newcomers = np.flatnonzero(present < 0).astype(np.int32)
+        return Moved(target, np.concatenate([newcomers, moved]), problem.copies(target))
 
     def named(self, search: Search, part: Index, present: Index) -> Index:
         """Brokers take the names under which most clients stay; who could as well be at home goes home."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from coterie.kernels.placement.books import seats_of
+from coterie.kernels.placement.moves import Moved, best_beginning, follow, gains, named_among, step_by_step
 from coterie.kernels.placement.passes import FROM_PRESENT, Present, Zones, auctioned
 from coterie.kernels.placement.problem import Problem
 from coterie.kernels.placement.solve import Solver
@@ -27,6 +29,7 @@ class Crossed:
     present: Present
     packed: Index
     seed: int
+    starts: tuple[Index, ...] = ()  # placements worth improving
 
     def cost(self, part: Index) -> float:
         """Copies, crossings, and what clients outside the zone of their home pay."""
@@ -40,14 +43,34 @@ class Crossed:
         between = replace(self.problem, capacity=np.zeros((self.zones.count, self.problem.weight.shape[1])))
         return between.copies(self.zones.zone_of[part])
 
+    def moved(self, moves_max: int | None = None) -> Moved:
+        """To the cheapest, one by one: limits hold after every move, and only moves that pay together are made."""
+        now, target, zone_of = self.present.node_of, self.solved(), self.zones.zone_of
+        crowd, rate, capacity = self.problem.crowd, self.problem.rate, self.problem.capacity
+        topics, zones = len(rate), self.zones.count
+        near, far = seats_of(crowd, now, topics, len(capacity)), seats_of(crowd, zone_of[now], topics, zones)
+        leaving = np.where(zone_of[target] != zone_of[now], self.zones.away, 0.0)
+        users = np.flatnonzero(target != now).astype(np.int32)
+        promised = gains(crowd, rate, near, target, users) - leaving[users]
+        promised += self.zones.crossing * gains(crowd, rate, far, zone_of[target], users)
+        load = near.load.copy()
+        order = users[np.argsort(-promised, kind="stable")]
+        moved, saved = step_by_step(crowd, rate, near, capacity, target, order)
+        saved += self.zones.crossing * follow(crowd, rate, far, zone_of[target], moved) - leaving[moved]
+        worth = saved - self.present.move_price
+        most = len(moved) if moves_max is None else moves_max
+        steps = best_beginning(load, crowd.weight, capacity, now, target, moved[:most], worth)
+        part = now.copy()
+        part[moved[:steps]] = target[moved[:steps]]
+        return Moved(part, moved[:steps], self.problem.copies(part))
+
     def solved(self) -> Index:
         """The cheapest of everybody where they are, and of groups mapped to zones, each with single moves after it."""
         now = self.present.node_of
         groups = self.mapped(Solver(self.problem, self.packed, self.seed).scratch())
-        joint = [
-            auctioned(self.problem, self.seed, FROM_PRESENT, start, self.present, self.zones) for start in (now, groups)
-        ]
-        fitting = [part for part in (now, groups, *joint) if self.problem.is_within(part)]
+        begun = (now, groups, *self.starts)
+        joint = [auctioned(self.problem, self.seed, FROM_PRESENT, start, self.present, self.zones) for start in begun]
+        fitting = [part for part in (*begun, *joint) if self.problem.is_within(part)]
         return min(fitting or [self.packed], key=self.cost)
 
     def mapped(self, part: Index) -> Index:
@@ -65,6 +88,4 @@ class Crossed:
         )  # fmt: skip
         filled = np.repeat(np.arange(self.zones.count, dtype=np.int32), room[:, 0].astype(np.int64))
         zone = Solver(coarse, filled, self.seed).scratch()
-        broker = np.empty(groups, np.int32)
-        broker[np.argsort(zone, kind="stable")] = np.argsort(zone_of, kind="stable")
-        return broker[part]
+        return named_among(part, self.present.node_of, zone[:, None] == zone_of[None, :])
