@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from coterie.api.choosing import expressed, known_fleet, running_now, with_now
-from coterie.api.limiting import Limits, limited, limits_of
+from coterie.api.limiting import Limits, limited, limits_of, paying
 from coterie.api.logs import LATER, LEARN, Log, Report
 from coterie.errors import ConfigError, InputError
 from coterie.model import Design, Ledger, Workload
@@ -206,7 +206,8 @@ def compare(
     known = known_fleet(None if fleet is None else Path(fleet))
     now, wire = running_now(against)
     asked = [known.around(limited(one, kept)) for one in expressed(systems, target)]
-    candidates, now = with_now(asked, known.around(now))
+    paid = EXAMPLE if prices is None else prices if isinstance(prices, Prices) else read_prices(Path(prices))
+    candidates, now = with_now([paying(one, paid) for one in asked], known.around(now))
     allowed: tuple[str, ...] = (STAY, PLACED, OWN) if target is None else (PLACED,)
     is_told = bool(systems) and len(asked) == 1 and _places_as_told(asked[0])
     only = asked[0].system.name if is_told else ""
@@ -221,9 +222,9 @@ def compare(
         zone_of=known.zone_of,
         seed=seed,
     )
-    paid = EXAMPLE if prices is None else prices if isinstance(prices, Prices) else read_prices(Path(prices))
+    placer = paying(_placer(kept), paid)
     if log.request is None:
-        return _InMemory(log, candidates, now, Ways(_placer(kept), wire, seed, kept), allowed, only, progress).run(paid)
+        return _InMemory(log, candidates, now, Ways(placer, wire, seed, kept), allowed, only, progress).run(paid)
     request = replace(
         log.request,
         windows=log.choices,
@@ -235,7 +236,7 @@ def compare(
         only=only,
     )
     home = log.home if folder is None else Path(folder)
-    outcome = _on_spark(request, candidates, home, log.spark, progress)
+    outcome = _on_spark(request, candidates, home, log.spark, progress, placer)
     from coterie.pipeline.named import kept_windows
 
     return Comparison(outcome, paid, lambda: kept_windows(outcome.folder, dict(outcome.facts)), None, seed, wire)
@@ -257,12 +258,14 @@ def _first_half(learn: Log, later: Log) -> Log:
     return learn
 
 
-def _on_spark(request: Any, candidates: list[Candidate], home: Path, master: str, progress: Report | None) -> Outcome:
+def _on_spark(
+    request: Any, candidates: list[Candidate], home: Path, master: str, progress: Report | None, placer: Candidate
+) -> Outcome:
     from coterie.pipeline.latesession import LateSession
 
     session: Any = LateSession(master)
     try:
-        return run_job(session, request, candidates, home, progress, _placer(request.limits))
+        return run_job(session, request, candidates, home, progress, placer)
     finally:
         session.stop()
 

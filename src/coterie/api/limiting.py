@@ -1,4 +1,4 @@
-"""Limits as a user sets them: what a plan must keep to, whatever it saves; told to whoever chooses by them."""
+"""Limits and prices as a user sets them: what a plan must keep to, and what zones cost; told to who chooses by them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from dataclasses import replace
 
 import msgspec
 
+from coterie.accounting.burden import ACROSS
 from coterie.model.limits import NO_LIMITS, DesignLimits
 from coterie.model.parameters import configure, settings_of
+from coterie.model.prices import Prices
 from coterie.pipeline.planning import Candidate
+from coterie.substrate.placing import Zoning
 from coterie.systems.coterie import CoterieParameters
 
+COPY_BYTES = 300.0  # of a usual copy, where work is paid by the message and traffic by the byte
 Limits = DesignLimits | Mapping[str, object] | Sequence[str]
 
 
@@ -34,3 +38,12 @@ def limited(candidate: Candidate, limits: DesignLimits) -> Candidate:
         if getattr(own, name) == getattr(NO_LIMITS, name)
     }
     return replace(candidate, parameters=msgspec.structs.replace(candidate.parameters, **told))
+
+
+def paying(candidate: Candidate, prices: Prices) -> Candidate:
+    """Systems that look at zones are told what a byte between them costs; what their own parameters say stays."""
+    parameters = candidate.parameters
+    if not isinstance(parameters, CoterieParameters) or parameters.across != ACROSS or prices.is_example:
+        return candidate
+    across = 1 + Zoning.of(prices, COPY_BYTES).crossing
+    return replace(candidate, parameters=msgspec.structs.replace(parameters, across=across))

@@ -8,6 +8,7 @@ from coterie.model.limits import DesignLimits
 from coterie.systems.content.parameters import ContentParameters
 
 PLACEMENTS = ("hypergraph", "given")
+LEAVING = ("never", "paid", "free")
 AUTO, LEAN, SPARSE = "auto", "lean", "sparse"
 LINKS = ("mesh", "mesh+zones", "homes", "homes+zones", "star", "star+zones", LEAN, SPARSE)
 
@@ -21,6 +22,7 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
     links: str = AUTO  # the cheapest that keep to the limits, or one of LINKS
     coverage: int = 0  # of lean links: neighbours that each interest of a node should have; 0: what connects is enough
     across: float = ACROSS  # a byte between zones counts as so many
+    leaving: str = "never"  # clients and their zone: or "paid" (by `across`, all they hear and say), or "free"
     hop_ms: float = 1.0  # from node to node, for limits in milliseconds
     zone_ms: float = 5.0  # the same between zones
     hops_mean: float = 0.0  # limits, see model.limits
@@ -35,6 +37,8 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
         super().__post_init__()
         if self.placement not in PLACEMENTS:
             raise ConfigError("placement", self.placement, f"one of {', '.join(PLACEMENTS)}")
+        if self.leaving not in LEAVING:
+            raise ConfigError("leaving", self.leaving, f"one of {', '.join(LEAVING)}")
         if self.links not in (AUTO, *LINKS):
             raise ConfigError("links", self.links, f"one of {', '.join((AUTO, *LINKS))}")
         for key in ("imbalance", "message_imbalance", "coverage"):
