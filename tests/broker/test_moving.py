@@ -17,7 +17,6 @@ from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import Subscribe, Subscription
 from coterie.mqtt.publish import Message
 from coterie.mqtt.session import Session
-from coterie.protocol.seen import Seen
 
 THERE = 7
 BOTH, MISSED = 101, 102  # an event that came to both nodes, and one that came only there
@@ -33,7 +32,7 @@ class Here:
         self.session = Session("anna", ServerOptions())
         self.recent = RecentEvents()
         sessions: Any = SimpleNamespace(of={"anna": self.session}, dirty=[])
-        delivering: Any = SimpleNamespace(seen=Seen(16), misses=lambda topic, identifier: False)
+        delivering: Any = SimpleNamespace(misses=lambda topic, identifier, when_us: False)
         talk: Any = SimpleNamespace(tell=lambda node, said: self.told.append((node, said)))
         book = InterestBook(1)
         recovery: Any = None

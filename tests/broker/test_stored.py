@@ -8,12 +8,13 @@ from typing import Any
 from coterie.broker.carried import TIME_BITS, encode_carried
 from coterie.broker.counts import Counts
 from coterie.broker.housekeeping import Housekeeping
+from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
-from coterie.broker.recovery import SeenEvents
+from coterie.broker.marks import Marks
 from coterie.broker.settings import StoreSection
 from coterie.broker.stored import StoredSessions
 from coterie.broker.turn import Turn
-from coterie.broker.writes import DELIVERIES, INCOMING, LOG, MESSAGES, RETAINED, SEEN, SESSIONS, SUBSCRIPTIONS
+from coterie.broker.writes import DELIVERIES, INCOMING, LOG, MARKS, MESSAGES, RETAINED, SESSIONS, SUBSCRIPTIONS
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import PubAck, Subscription, Will
 from coterie.mqtt.publish import Message, SharedPublish
@@ -150,35 +151,42 @@ def test_a_log_is_forgotten_but_not_what_somebody_waits_for() -> None:
     now_us = 1_000_000_000
     kept.turn.now_s = 1_735_689_600 + now_us / 1e6
     words: Any = SimpleNamespace(trim=lambda before_us: None)
+    marks, last = Marks(kept.turn), LastPublished(kept.turn)
     keeping = Housekeeping(
-        5, [6], StoreSection(log_hours=100e6 / 3600e6), kept.stored, words, Counts(), kept.shelf, kept.turn
+        5, [6], StoreSection(log_hours=100e6 / 3600e6), kept.stored, words, marks, last, Counts(), kept.shelf,
+        kept.turn,
     )  # fmt: skip
     keeping.start(kept.shelf.saved())
     times_us = [now_us - age_us for age_us in (300_000_000, 200_000_000, 1_000)]
     for time_us in times_us:
         message = Message("t", b"x", 1, id=node | time_us)
         kept.turn.writes += [(LOG, message.id, b"t"), (MESSAGES, message.id, encode_carried(message.id, message, 1))]
-        kept.turn.writes.append((SEEN, 6 << TIME_BITS | time_us, b""))
+        marks.set(6, f"t{time_us}", 6 << TIME_BITS | time_us)
     session = kept.session("ann")
     session.deliver(SharedPublish(Message("t", b"x", 1, id=node | times_us[1])), 1, False, (), 0.0)
     kept.end_turn()
     keeping.on_trim()
     kept.end_turn()
-    assert kept.count(LOG, SEEN) == [1, 1]
+    assert kept.count(LOG, MARKS) == [1, 1]
     assert sorted(kept.shelf.tables[MESSAGES]) == [node | times_us[1], node | times_us[2]]
     session.forget(lambda topic: False)
     kept.end_turn(is_pressing=True)
     assert sorted(kept.shelf.tables[MESSAGES]) == [node | times_us[2]]
 
 
-def test_events_that_were_had_are_known_after_a_restart() -> None:
+def test_marks_and_what_was_published_last_are_known_after_a_restart() -> None:
     turn, shelf = Turn(), MemoryShelf()
-    seen = SeenEvents(shelf, turn)
     first = 3 << TIME_BITS
-    assert seen.add(first | 1)
-    assert not seen.add(first | 1)
+    marks, last = Marks(turn), LastPublished(turn)
+    marks.set(3, "t", first | 7)
+    marks.hear(4 << TIME_BITS | 9)
+    marks.keep_heads()
+    assert last.follow(Message("t", id=5)) == 0
+    assert last.follow(Message("t", id=6)) == 5
     shelf.write(turn.writes)
-    again = SeenEvents(shelf, Turn())
-    again.load([3])
-    assert first | 1 in again
-    assert again.add(first | 2)
+    again, later = Marks(Turn()), LastPublished(Turn())
+    again.load(shelf.saved())
+    later.load(shelf.saved())
+    assert (again.get(3, "t"), again.get(3, "u")) == (first | 7, 0)
+    assert again.heads == {3: first | 7, 4: 4 << TIME_BITS | 9}
+    assert later.follow(Message("t", id=8)) == 6

@@ -21,7 +21,6 @@ from coterie.broker.writes import (
     MESSAGES,
     META,
     RETAINED,
-    SEEN,
     SESSIONS,
     SUBSCRIPTIONS,
     TABLES,
@@ -43,7 +42,7 @@ VALUES = st.none() | st.binary(max_size=6)
 
 @st.composite
 def writes(draw: st.DrawFn) -> StoreWrite:
-    table = draw(st.sampled_from((MESSAGES, LOG, DELIVERIES, SESSIONS, SEEN)))
+    table = draw(st.sampled_from((MESSAGES, LOG, DELIVERIES, SESSIONS)))
     if table in INTEGER_KEYS:
         if draw(st.integers(0, 5)) == 0:
             first = draw(NUMBERS)
@@ -73,7 +72,7 @@ def applied(batches: list[list[StoreWrite]]) -> Model:
 
 def held(store: Store) -> Model:
     model: Model = {name: dict(store.saved().rows(name)) for name in LOADED}
-    for name in (LOG, SEEN):
+    for name in (LOG, MESSAGES):
         model[name] = dict(store.between(name, 0, 1 << 60))
     return model
 
@@ -202,7 +201,6 @@ def test_a_store_of_an_earlier_format_comes_along(tmp_path: Path, version: int) 
     assert session == SessionRow(3600, will, None, 12.5, owner)
     assert found[SUBSCRIPTIONS].keys() == {("c", "a/#")}
     assert found[INCOMING] == {("c", 8): b""}
-    assert found[SEEN] == {99: b""}
     assert msgspec.msgpack.decode(found[RETAINED]["gone"]) == [56, None]
     assert decode_carried(msgspec.msgpack.decode(found[RETAINED]["r"])[1]).payload == b"kept"
     assert msgspec.msgpack.decode(found[META]["alive_us"]) == 123

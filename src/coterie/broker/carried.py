@@ -40,6 +40,10 @@ class Identifiers:
         """Go on behind this one."""
         self._last_us = max(self._last_us, last & TIME_MASK)
 
+    def now_us(self, now_us: int) -> int:
+        """The time as identifiers of this node have it: never before one that was given out."""
+        return max(now_us, self._last_us)
+
     def next(self, now_us: int) -> int:
         self._last_us = now_us if now_us > self._last_us else self._last_us + 1
         return self.first | self._last_us
@@ -57,6 +61,7 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
     channels: int = 1
     properties: Properties | None = None
     expires_at_s: float | None = None
+    before: int = 0  # the publication of its origin before it on the same topic that is in the log; 0: there is none
 
     def message(self) -> Message:
         properties = self.properties or NO_PROPERTIES
@@ -69,21 +74,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Carried).decode
 
 
-def encode_carried(identifier: int, message: Message, channels: int) -> bytes:
-    properties = message.properties
-    return _encode(
-        Carried(
-            identifier,
-            message.topic,
-            message.payload,
-            message.qos,
-            message.retain,
-            message.publisher,
-            channels,
-            None if properties is NO_PROPERTIES else properties,
-            message.expires_at_s,
-        )
-    )
+def encode_carried(identifier: int, message: Message, channels: int, before: int = 0) -> bytes:
+    """A `Carried`; what most messages do not have is left off at the end."""
+    properties = None if message.properties is NO_PROPERTIES else message.properties
+    fields = (identifier, message.topic, message.payload, message.qos, message.retain, message.publisher, channels)
+    if properties is None and message.expires_at_s is None and not before:
+        return _encode(fields)
+    return _encode((*fields, properties, message.expires_at_s, before))
 
 
 def decode_carried(body: bytes) -> Carried:

@@ -6,9 +6,11 @@ from coterie.accounting.tally import Tally
 from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Carried, decode_carried, origin_of
 from coterie.broker.counts import Counts
 from coterie.broker.detours import Detours
+from coterie.broker.frames import Want
 from coterie.broker.interest import InterestBook
 from coterie.broker.lastwords import RETAINED_LOG, LastWords
-from coterie.broker.recovery import SeenEvents
+from coterie.broker.ordering import Ordering
+from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.fanout import fan_out
@@ -48,11 +50,12 @@ class Delivering:
     """See the module."""
 
     def __init__(
-        self, sessions: Sessions, book: InterestBook, seen: SeenEvents, words: LastWords, recent: RecentEvents,
-        detours: Detours, counts: Counts, is_alone: bool, turn: Turn,
+        self, sessions: Sessions, book: InterestBook, ordering: Ordering, words: LastWords, recent: RecentEvents,
+        detours: Detours, talk: Talk, counts: Counts, is_alone: bool, turn: Turn,
     ) -> None:  # fmt: skip
-        self.seen = seen
+        self.ordering = ordering
         self._sessions, self._book, self._words, self._recent = sessions, book, words, recent
+        self._talk = talk
         self._detours, self._counts, self._is_alone, self._turn = detours, counts, is_alone, turn
         self._once = Seen(65_536)  # QoS 0 events that came on several channels
 
@@ -92,11 +95,31 @@ class Delivering:
             self._take(carried)
 
     def _take(self, carried: Carried) -> int:
-        if carried.qos or carried.retain:
-            if not self.seen.add(carried.id):
-                return 0
-        elif (carried.channels > 1 or self._detours.is_guarding) and not self._once.add(carried.id):
+        is_kept = carried.qos or carried.retain
+        is_twice = carried.channels > 1 or self._detours.is_guarding
+        if not is_kept and is_twice and not self._once.add(carried.id):
             return 0
+        free = self.ordering.take(carried)
+        if self.ordering.asking:
+            self._ask()
+        return sum(map(self._deliver, free)) if free else 0
+
+    def _ask(self) -> None:
+        for origin, identifiers in self.ordering.take_asking().items():
+            self._talk.tell(origin, Want(tuple(identifiers)))
+
+    def on_held(self) -> None:
+        """Some wait for what was not had yet."""
+        for carried in self.ordering.on_time():
+            self._deliver(carried)
+        self._ask()
+
+    def pass_over(self, identifier: int) -> None:
+        """What was asked for is nowhere any more."""
+        for carried in self.ordering.pass_over(identifier):
+            self._deliver(carried)
+
+    def _deliver(self, carried: Carried) -> int:
         message = carried.message()
         match = self.in_turn(self._sessions.index.matches(message.topic), carried.id)
         shared = SharedPublish(message, match.encoded)
@@ -115,16 +138,16 @@ class Delivering:
         mine = tuple(one for one in match.groups if one not in names or is_turn(names[one], identifier))
         return match if len(mine) == len(match.groups) else Match(match.topic, match.receivers, mine)
 
-    def misses(self, topic: str, identifier: int) -> bool:
-        """Whether an event from another node's log should be here and is not."""
+    def misses(self, topic: str, identifier: int, when_us: int) -> bool:
+        """Whether an event from another node's log should be here and is not; it was published then, by our clock."""
         if origin_of(identifier) == self._book.node:
             return False
         if topic.startswith(RETAINED_LOG):
             topic = topic[len(RETAINED_LOG) :]
             if self._words.is_news(topic, identifier):
                 return True
-        time_us = identifier & TIME_MASK
-        return self._is_wanted(topic) and identifier not in self.seen and self._book.was_wanted(topic, time_us)
+        is_missing = self._is_wanted(topic) and not self.ordering.is_had(topic, identifier)
+        return is_missing and self._book.is_owed(topic, identifier, when_us)
 
     def _is_wanted(self, topic: str) -> bool:
         match = self._sessions.index.matches(topic)

@@ -49,7 +49,8 @@ class Following:
         index.changes.clear()
         wanted = list(index.filters())
         for topic_filter in wanted:
-            self._interest.want(topic_filter, is_old=True)
+            self._interest.want(topic_filter)
+        self._interest.forget_saved()
         if self._admitting is not None:
             self._admitting.changed(added=wanted)
         self._interest.share(tuple(sorted(index.groups.values())))

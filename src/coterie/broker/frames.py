@@ -102,10 +102,10 @@ class WantedFilters(Said, frozen=True):
 
 
 class Disturbed(Said, frozen=True):
-    """Something may have been lost anywhere since then: everyone says what it published since. Flooded."""
+    """Something may have been lost anywhere that long ago or later: everyone says what it published since. Flooded."""
 
     number: int
-    since_us: int
+    ago_us: int
 
 
 class Digest(Said, frozen=True):
@@ -117,13 +117,14 @@ class Digest(Said, frozen=True):
     until_us: int
     is_last: bool
     is_answer: bool  # to one node that asked: not passed on
+    lag_us: int  # how long ago `until_us` is, by the origin's clock as all of it
     events: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 class AskDigest(Said, frozen=True):
-    """Tell me what you published since then."""
+    """Tell me what you published in so long a time."""
 
-    since_us: int
+    ago_us: int
 
 
 class Want(Said, frozen=True):
@@ -136,6 +137,18 @@ class LogCopies(Said, frozen=True):
     """Events that were asked for: identifier and the carried message."""
 
     events: tuple[tuple[int, bytes], ...]
+
+
+class LogGone(Said, frozen=True):
+    """Of these events that were asked for there is nothing left."""
+
+    events: tuple[int, ...]
+
+
+class LogHeads(Said, frozen=True):
+    """The last publication of each of these nodes that I have heard of."""
+
+    heads: tuple[int, ...]
 
 
 class AskRetained(Said, frozen=True):
@@ -245,7 +258,7 @@ Entering = Wanting | AskWanting | Sent | Expected
 Moves = SentOff | Seek | ClaimSession | Handed | Taken
 ControlMessage = (
     Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
-    | Retained | OpenDetours | Detoured
+    | Retained | OpenDetours | Detoured | LogGone | LogHeads
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

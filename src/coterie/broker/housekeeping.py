@@ -6,11 +6,13 @@ import msgspec
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK
 from coterie.broker.counts import Counts
+from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
+from coterie.broker.marks import Marks
 from coterie.broker.settings import StoreSection
 from coterie.broker.stored import StoredSessions
 from coterie.broker.turn import Turn
-from coterie.broker.writes import LOG, MESSAGES, META, SEEN, Between, Saved, Shelf
+from coterie.broker.writes import LOG, MESSAGES, META, Between, Saved, Shelf
 
 ALIVE_S, TRIM_S = 1.0, 600.0
 ALIVE_TIMER, TRIM_TIMER = "alive", "trim"
@@ -22,10 +24,11 @@ class Housekeeping:
 
     def __init__(
         self, node: int, peers: list[int], settings: StoreSection, stored: StoredSessions, words: LastWords,
-        counts: Counts, shelf: Shelf, turn: Turn,
+        marks: Marks, last: LastPublished, counts: Counts, shelf: Shelf, turn: Turn,
     ) -> None:  # fmt: skip
         self._node, self._peers, self._settings = node, peers, settings
         self._stored, self._words, self._counts, self._shelf, self._turn = stored, words, counts, shelf, turn
+        self._marks, self._last = marks, last
         self._heard_count = -1
         self.alive_us = 0
 
@@ -48,13 +51,12 @@ class Housekeeping:
     def note_alive(self) -> None:
         if self._peers:
             self._turn.write(META, ALIVE, msgspec.msgpack.encode(self._turn.now_us))
+            self._marks.keep_heads()
 
     def on_trim(self) -> None:
         before_us = self._turn.now_us - int(self._settings.log_hours * 3600e6)
         self._words.trim(before_us)
-        for peer in self._peers:
-            base = peer << TIME_BITS
-            self._turn.writes.append((SEEN, Between(base, base | max(0, before_us)), None))
+        self._marks.trim(before_us)
         if self._shelf.bytes_in(MESSAGES) > self._settings.log_bytes_max:
             before_us = max(before_us, self._eighth_us())
         if before_us > 0:
@@ -82,4 +84,5 @@ class Housekeeping:
             first = held + 1
         writes.append((MESSAGES, Between(first, last), None))
         self._stored.logged_from = last + 1
+        self._last.trim(last)
         self._turn.write(META, TRIMMED, msgspec.msgpack.encode(before_us + 1))

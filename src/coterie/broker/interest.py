@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from coterie.broker.carried import TIME_MASK
+import msgspec
+
+from coterie.broker.carried import TIME_BITS, TIME_MASK, origin_of
 from coterie.broker.frames import WantedFilters
+from coterie.broker.marks import Marks
 from coterie.broker.planes import ControlPlanes
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
+from coterie.broker.writes import WISHES, Saved, Since
 from coterie.mqtt.index import SubscriptionIndex
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
 
-CLOCKS_US = 50_000  # how far clocks may be apart when an event is compared with the moment of a subscription
+MARGIN_US = 5_000_000  # how far the estimate of when something was published may be off
 
 
 def is_local(topic_filter: str) -> bool:
@@ -78,20 +82,31 @@ class InterestBook:
         self.node = node
         self.remote = RemoteFilters()
         self.own: dict[str, None] = {}  # wildcard filters wanted here
-        self.since_us: dict[str, int] = {}  # filter -> since when
+        self.since: dict[str, Since] = {}  # filter -> from where on
 
-    def was_wanted(self, topic: str, time_us: int) -> bool:
-        """Whether somebody here wanted the topic when the event was published: who comes later gets nothing older."""
-        since_us = [self.since_us.get(topic)]
-        since_us += [self.since_us.get(one) for one in self.own if filter_matches(one, topic)]
-        return any(one is not None and one - CLOCKS_US <= time_us for one in since_us)
+    def is_owed(self, topic: str, identifier: int, when_us: int) -> bool:
+        """Whether somebody here wanted the topic when the event was published: who comes later gets nothing older.
+
+        By what had been heard of its origin at the subscription, and by `when_us`: when it was published, by our own
+        clock (its age is known, the origin's clock does not matter). In doubt an older message comes, none is lost.
+        """
+        if topic in self.since and self._is_behind(self.since[topic], identifier, when_us):
+            return True
+        own = self.own
+        return any(filter_matches(one, topic) and self._is_behind(self.since[one], identifier, when_us) for one in own)
+
+    @staticmethod
+    def _is_behind(since: Since, identifier: int, when_us: int) -> bool:
+        return identifier > since.heads.get(origin_of(identifier), 0) and when_us + MARGIN_US >= since.now_us
 
     def want_since(self, filters: Iterable[str], since_us: int) -> None:
         """A client wanted these before it came here."""
         for one in filters:
             bare = split_shared(one)[1]
-            if bare in self.since_us:
-                self.since_us[bare] = min(self.since_us[bare], since_us)
+            known = self.since.get(bare)
+            if known is not None:
+                heads = {node: min(head, node << TIME_BITS | since_us) for node, head in known.heads.items()}
+                self.since[bare] = Since(min(known.now_us, since_us), heads)
 
     def is_turn(self, share: str, identifier: int) -> bool:
         """Whether the members at this node get an event of a shared subscription; all nodes come to the same answer."""
@@ -105,8 +120,11 @@ class InterestBook:
 class LocalInterest:
     """Tells the network what this node wants."""
 
-    def __init__(self, book: InterestBook, is_alone: bool, planes: ControlPlanes, talk: Talk, turn: Turn) -> None:
-        self._book, self._is_alone = book, is_alone
+    def __init__(
+        self, book: InterestBook, marks: Marks, is_alone: bool, planes: ControlPlanes, talk: Talk, turn: Turn
+    ) -> None:
+        self._book, self._marks, self._is_alone = book, marks, is_alone
+        self._saved: dict[str, Since] = {}
         self._planes, self._talk, self._turn = planes, talk, turn
         self._shares: tuple[str, ...] = ()
         self._version = 0
@@ -117,11 +135,25 @@ class LocalInterest:
         self._version = life << 20
         self._has_announced = not is_first
 
-    def want(self, topic_filter: str, is_old: bool = False) -> None:
+    def load(self, saved: Saved) -> None:
+        for key, value in saved.rows(WISHES):
+            self._saved[str(key)] = msgspec.msgpack.decode(value, type=Since)
+
+    def forget_saved(self) -> None:
+        """What nobody wants again after a restart."""
+        for topic_filter in self._saved:
+            self._turn.write(WISHES, topic_filter, None)
+        self._saved = {}
+
+    def want(self, topic_filter: str) -> None:
         """From now on; or, after a restart, as before it."""
         if self._is_alone or is_local(topic_filter):
             return
-        self._book.since_us.setdefault(topic_filter, 0 if is_old else self._turn.now_us)
+        since = self._saved.pop(topic_filter, None)
+        if since is None:
+            since = Since(self._turn.now_us, dict(self._marks.heads))
+            self._turn.write(WISHES, topic_filter, msgspec.msgpack.encode(since))
+        self._book.since[topic_filter] = since
         self._planes.subscribe(topic_filter)
         if has_wildcard(topic_filter):
             self._book.own[topic_filter] = None
@@ -130,7 +162,8 @@ class LocalInterest:
     def unwant(self, topic_filter: str) -> None:
         if self._is_alone or is_local(topic_filter):
             return
-        self._book.since_us.pop(topic_filter, None)
+        self._book.since.pop(topic_filter, None)
+        self._turn.write(WISHES, topic_filter, None)
         self._planes.unsubscribe(topic_filter)
         if self._book.own.pop(topic_filter, 0) is None:
             self._announce()

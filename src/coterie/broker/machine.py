@@ -52,17 +52,20 @@ from coterie.broker.following import Following
 from coterie.broker.housekeeping import ALIVE_TIMER, TRIM_TIMER, Housekeeping
 from coterie.broker.interest import InterestBook, LocalInterest
 from coterie.broker.journal import Journal
+from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
 from coterie.broker.limits import Gate
 from coterie.broker.links import BEAT_TIMER, RETRY_TIMER, PeerLinks
+from coterie.broker.marks import Marks
 from coterie.broker.moving import Moving
 from coterie.broker.neighbourhood import DIAL_TIMER, LINKS_TIMER, SHED_TIMER, Neighbourhood
+from coterie.broker.ordering import HELD_TIMER, Ordering
 from coterie.broker.orders import Fail, Note, Order, Persist
 from coterie.broker.placement import Placing
 from coterie.broker.plane import LOSE_TIMER, PLANE_TIMER
 from coterie.broker.planes import RETIRE_TIMER, ControlPlanes
 from coterie.broker.publishing import Publishing
-from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER, Recovery, SeenEvents
+from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER, Recovery
 from coterie.broker.stored import StoredSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -96,21 +99,25 @@ class Broker:
         self.stored = StoredSessions(turn)
         self.words = LastWords(self.sessions.retained, self.talk, turn)
         self.book = InterestBook(node)
-        self.seen = SeenEvents(shelf, turn)
+        self.marks = Marks(turn)
+        self.last = LastPublished(turn)
+        self.ordering = Ordering(self.marks, self.book, turn)
         self.detours = Detours(node, self.talk, self.cascades, turn)
         recent = RecentEvents()
         self.delivering = Delivering(
-            self.sessions, self.book, self.seen, self.words, recent, self.detours, counts, is_alone, turn
+            self.sessions, self.book, self.ordering, self.words, recent, self.detours, self.talk, counts, is_alone, turn
         )
         self.planes = ControlPlanes(setup, self.links, self.cascades, self.detours, self.delivering, counts, turn)
-        self.interest = LocalInterest(self.book, is_alone, self.planes, self.talk, turn)
-        self.recovery = Recovery(node, peers, setup.recovery, self.talk, self.delivering, shelf, turn)
+        self.interest = LocalInterest(self.book, self.marks, is_alone, self.planes, self.talk, turn)
+        self.recovery = Recovery(
+            node, peers, setup.recovery, self.identifiers, self.talk, self.delivering, shelf, turn
+        )  # fmt: skip
         self.moving = Moving(
             self.sessions, self.delivering, self.recovery, self.book, recent, self.identifiers, self.talk, turn
         )  # fmt: skip
         self.publishing = Publishing(
             self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent,
-            self.detours, self.links, self.talk, self.identifiers, self.journal, counts, is_alone, turn,
+            self.detours, self.links, self.talk, self.last, self.identifiers, self.journal, counts, is_alone, turn,
         )  # fmt: skip
         servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
         self.placing = Placing(node, servers, turn)
@@ -128,10 +135,10 @@ class Broker:
         )  # fmt: skip
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
-            self.moving, self.admitting, self.detours, self.delivering, turn,
+            self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
-            node, peers, setup.store, self.stored, self.words, counts, shelf, turn
+            node, peers, setup.store, self.stored, self.words, self.marks, self.last, counts, shelf, turn
         )  # fmt: skip
         self._shelf = shelf
         self._batch = self._persisted = 0
@@ -175,6 +182,7 @@ class Broker:
             PLANE_TIMER: lambda generation, *name: planes.on_timer(generation, name),
             LOSE_TIMER: planes.on_unreachable,
             RETIRE_TIMER: planes.on_retire,
+            HELD_TIMER: self.delivering.on_held,
             DETOUR_TIMER: self.detours.on_late,
             OVERLAP_TIMER: self.detours.on_overlap_over,
             ROUND_TIMER: lambda: recovery.on_timer(ROUND_TIMER),
@@ -257,7 +265,9 @@ class Broker:
         ]
         self.identifiers.start(max([last[0][0] if last else 0, *mine]))
         self.housekeeping.start(saved)
-        self.seen.load(self.links.peers)
+        self.marks.load(saved)
+        self.last.load(saved)
+        self.interest.load(saved)
         self.words.load(saved)
         self.placing.load(saved)
         self.planes.load_saved(saved)

@@ -23,6 +23,8 @@ from coterie.broker.frames import (
     Expected,
     Handed,
     LogCopies,
+    LogGone,
+    LogHeads,
     OpenDetours,
     PlanInForce,
     Retained,
@@ -37,8 +39,10 @@ from coterie.broker.frames import (
     numbered,
 )
 from coterie.broker.interest import LocalInterest
+from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
 from coterie.broker.links import PeerLinks
+from coterie.broker.marks import Marks
 from coterie.broker.moving import Moving
 from coterie.broker.orders import HangUp
 from coterie.broker.planes import ControlPlanes
@@ -59,12 +63,13 @@ class Neighbourhood:
     def __init__(
         self, node: int, links: PeerLinks, cascades: Cascades, talk: Talk, planes: ControlPlanes,
         interest: LocalInterest, words: LastWords, recovery: Recovery, moving: Moving,
-        admitting: Admitting | None, detours: Detours, delivering: Delivering, turn: Turn,
+        admitting: Admitting | None, detours: Detours, delivering: Delivering,
+        marks: Marks, last: LastPublished, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
         self._interest, self._words, self._recovery, self._moving = interest, words, recovery, moving
-        self._detours, self._delivering = detours, delivering
+        self._detours, self._delivering, self._marks, self._last = detours, delivering, marks, last
         self._admitting, self._turn = admitting, turn
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
@@ -97,6 +102,7 @@ class Neighbourhood:
         if self._admitting is not None:
             self._admitting.reached(peer)
         self._detours.tell_all(peer)
+        self._talk.tell(peer, LogHeads((*self._marks.heads.values(), self._last.last)))
         self._words.greet(peer)
         since_us = self._lost_us.pop(peer, None)
         if since_us is not None:
@@ -190,6 +196,11 @@ class Neighbourhood:
                 self._recovery.on_want(peer, said)
             case LogCopies():
                 self._recovery.on_copies(said)
+            case LogGone():
+                self._recovery.on_gone(said)
+            case LogHeads():
+                for identifier in said.heads:
+                    self._marks.hear(identifier)
             case AskRetained():
                 self._words.on_ask(peer)
             case Retained():

@@ -14,6 +14,7 @@ from coterie.broker.detours import Detours
 from coterie.broker.frames import Detoured
 from coterie.broker.interest import InterestBook, is_local
 from coterie.broker.journal import Journal
+from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import RETAINED_LOG, LastWords
 from coterie.broker.links import PeerLinks
 from coterie.broker.planes import ControlPlanes
@@ -48,13 +49,14 @@ class Publishing:
     def __init__(
         self, sessions: Sessions, access: Access, delivering: Delivering, planes: ControlPlanes, book: InterestBook,
         words: LastWords, recent: RecentEvents, detours: Detours, links: PeerLinks, talk: Talk,
-        identifiers: Identifiers, journal: Journal | None, counts: Counts, is_alone: bool, turn: Turn,
+        last: LastPublished, identifiers: Identifiers, journal: Journal | None, counts: Counts, is_alone: bool,
+        turn: Turn,
     ) -> None:  # fmt: skip
         self._sessions, self._index, self._access = sessions, sessions.index, access
         self._delivering, self._planes, self._book, self._words = delivering, planes, book, words
         self._recent, self._identifiers, self._journal, self._counts = recent, identifiers, journal, counts
         self._detours, self._links, self._talk = detours, links, talk
-        self._is_alone, self._turn = is_alone, turn
+        self._last, self._is_alone, self._turn = last, is_alone, turn
 
     def route(self, connection: Connection, session: Session, topic: str) -> Route:
         route: Route | None = connection.routes.get(topic)
@@ -168,8 +170,10 @@ class Publishing:
             return
         self._counts.events_out += 1
         channels = self._book.remote.channels(message.topic)
-        body = encode_carried(message.id, message, len(channels))
-        if message.qos or message.retain:
+        is_kept = message.qos or message.retain
+        before = self._last.follow(message) if is_kept else 0
+        body = encode_carried(message.id, message, len(channels), before)
+        if is_kept:
             topic = RETAINED_LOG + message.topic if message.retain else message.topic
             self._turn.writes.append((LOG, message.id, topic.encode()))
             self._turn.writes.append((MESSAGES, message.id, body))

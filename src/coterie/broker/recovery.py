@@ -13,19 +13,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from coterie.broker.carried import TIME_BITS, TIME_MASK, decode_carried
-from coterie.broker.frames import AskDigest, Digest, Disturbed, LogCopies, Want
+from coterie.broker.carried import TIME_BITS, TIME_MASK, Identifiers, decode_carried
+from coterie.broker.frames import AskDigest, Digest, Disturbed, LogCopies, LogGone, Want
 from coterie.broker.settings import RecoverySection
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
-from coterie.broker.writes import LOG, MESSAGES, SEEN, Shelf
+from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.protocol.seen import Seen
 
 EVENTS_PER_DIGEST = 4000
 COPIES_BYTES = 512 << 10
 ASK_AGAIN_S = 5.0
 CATCHING_UP_S = 5.0
-SEEN_CAPACITY = 200_000
 IN_FLIGHT_US = 200_000  # younger events are most likely still on their way
 AUDIT_DELAY_US = 2_000_000
 FULL_ROUNDS = 2  # rounds that tell everything since the disturbance; later ones tell what is new
@@ -34,57 +33,23 @@ FULL_ROUNDS = 2  # rounds that tell everything since the disturbance; later ones
 ROUND_TIMER, AUDIT_TIMER, ASK_TIMER = "round", "audit", "ask"
 
 
-class SeenEvents:
-    """Which events the node has had: the recent ones in memory, all of them in the store."""
-
-    def __init__(self, shelf: Shelf, turn: Turn) -> None:
-        self._shelf, self._turn = shelf, turn
-        self._young: set[int] = set()
-        self._old: set[int] = set()
-        # Whatever is younger than all that memory has let go of need not be looked up in the store.
-        self._forgotten_us = 0
-
-    def load(self, nodes: Iterable[int]) -> None:
-        for node in sorted(nodes):
-            base = node << TIME_BITS
-            rows = self._shelf.between(SEEN, base, base | TIME_MASK, SEEN_CAPACITY, newest_first=True)
-            self._young.update(identifier for identifier, _ in rows)
-            if len(rows) == SEEN_CAPACITY:
-                self._forgotten_us = max(self._forgotten_us, rows[-1][0] & TIME_MASK)
-
-    def __contains__(self, identifier: int) -> bool:
-        if identifier in self._young or identifier in self._old:
-            return True
-        return identifier & TIME_MASK <= self._forgotten_us and self._shelf.get(SEEN, identifier) is not None
-
-    def add(self, identifier: int) -> bool:
-        """True if it is new; then it is in the store with the next batch."""
-        if identifier in self:
-            return False
-        if len(self._young) >= SEEN_CAPACITY:
-            times_us = [one & TIME_MASK for one in self._old]
-            self._forgotten_us = max([self._forgotten_us, *times_us])
-            self._old, self._young = self._young, set()
-        self._young.add(identifier)
-        self._turn.writes.append((SEEN, identifier, b""))
-        return True
-
-
 class Taker(Protocol):
     """Who knows what is missing here, and takes what was."""
 
-    def misses(self, topic: str, identifier: int) -> bool: ...
+    def misses(self, topic: str, identifier: int, when_us: int) -> bool: ...
     def take_copy(self, body: bytes) -> None: ...
+    def pass_over(self, identifier: int) -> None: ...
 
 
 class Recovery:
     """See the module. `others` are all nodes that may publish."""
 
     def __init__(
-        self, node: int, others: Iterable[int], settings: RecoverySection, talk: Talk, taker: Taker, shelf: Shelf,
-        turn: Turn,
+        self, node: int, others: Iterable[int], settings: RecoverySection, identifiers: Identifiers, talk: Talk,
+        taker: Taker, shelf: Shelf, turn: Turn,
     ) -> None:  # fmt: skip
         self.node = node
+        self._identifiers = identifiers
         self.others = sorted(set(others) - {node})
         self.behind: dict[int, int] = {}  # origin -> since when (us) something of it may be missing
         self.recovered_count = 0
@@ -117,6 +82,11 @@ class Recovery:
         else:
             self._ask_the_silent()
 
+    @property
+    def now_us(self) -> int:
+        """By this node's own identifiers, which never go back; other nodes are told how long ago, not when."""
+        return self._identifiers.now_us(self._turn.now_us)
+
     def _back(self, moment_us: int) -> int:
         return max(1, moment_us - int(self._settings.margin_s * 1e6))
 
@@ -128,7 +98,7 @@ class Recovery:
             return
         number = self._new_number()
         self._numbers.add(number)
-        self._talk.flood(Disturbed(number, since_us))
+        self._talk.flood(Disturbed(number, max(0, self.now_us - since_us)))
         self._begin(since_us)
 
     @property
@@ -145,7 +115,7 @@ class Recovery:
     def on_disturbed(self, source: int, said: Disturbed) -> None:
         if self._numbers.add(said.number):
             self._talk.flood(said, but=source)
-            self._begin(min(said.since_us, self._turn.now_us))
+            self._begin(max(1, self.now_us - said.ago_us))
 
     def _is_news(self, since_us: int) -> bool:
         """A disturbance that is being dealt with since before then, in its first round still, covers this one."""
@@ -181,7 +151,7 @@ class Recovery:
         if self._round < len(delays_s):
             self._schedule()
         else:
-            self._settle(self._turn.now_us - int(delays_s[-1] * 1e6 * 0.75))
+            self._settle(self.now_us - int(delays_s[-1] * 1e6 * 0.75))
 
     def _settle(self, calm_us: int) -> None:
         """The disturbance is over; whoever was heard of since it had calmed down has told everything."""
@@ -193,7 +163,7 @@ class Recovery:
     def _audit(self) -> None:
         """Without any cause: what was published since the last time, told once, some time after it was."""
         if self._since_us is None:
-            since_us = self._digested_us or self._turn.now_us - int(self._settings.audit_s * 1e6)
+            since_us = self._digested_us or self.now_us - int(self._settings.audit_s * 1e6)
             self.flood_digest(self._back(since_us), AUDIT_DELAY_US)
         self._turn.set_timer((AUDIT_TIMER,), self._settings.audit_s)
 
@@ -202,13 +172,13 @@ class Recovery:
         if not self.behind or self._since_us is not None:
             return
         for origin, since_us in self.behind.items():
-            self._talk.tell(origin, AskDigest(since_us))
+            self._talk.tell(origin, AskDigest(max(0, self.now_us - since_us)))
         self._turn.set_timer((ASK_TIMER,), ASK_AGAIN_S)
 
     # --- digests ---
 
     def flood_digest(self, since_us: int, delay_us: int, even_if_empty: bool = False) -> None:
-        until_us = self._turn.now_us - delay_us
+        until_us = self.now_us - delay_us
         for part in self._digests(since_us, until_us):
             if part.events or even_if_empty:
                 self._numbers.add(part.number)
@@ -226,15 +196,16 @@ class Recovery:
                 topics.setdefault(topic.decode(), []).append(identifier & TIME_MASK)
             is_last = start + EVENTS_PER_DIGEST >= len(rows)
             events = tuple((topic, tuple(times)) for topic, times in topics.items())
-            parts.append(Digest(self.node, self._new_number(), since_us, until_us, is_last, is_answer, events))
+            number, lag_us = self._new_number(), self.now_us - until_us
+            parts.append(Digest(self.node, number, since_us, until_us, is_last, is_answer, lag_us, events))
         return parts
 
     def _new_number(self) -> int:
-        self._number = max(self._number + 1, self._turn.now_us)
+        self._number = max(self._number + 1, self.now_us)
         return self.node << TIME_BITS | self._number
 
     def on_ask(self, source: int, said: AskDigest) -> None:
-        for part in self._digests(said.since_us, self._turn.now_us, is_answer=True):
+        for part in self._digests(self._back(self.now_us - said.ago_us), self.now_us, is_answer=True):
             self._talk.tell(source, part)
 
     def on_digest(self, source: int, said: Digest) -> None:
@@ -244,11 +215,12 @@ class Recovery:
             self._talk.flood(said, but=source)
         self._compare(said)
         since_us = self.behind.get(said.origin)
-        if said.is_last and since_us is not None and said.since_us <= since_us:
+        until_us = self.now_us - said.lag_us
+        if said.is_last and since_us is not None and until_us - (said.until_us - said.since_us) <= since_us:
             if self._since_us is None:
                 del self.behind[said.origin]
             else:
-                self.behind[said.origin] = self._back(said.until_us)
+                self.behind[said.origin] = self._back(until_us)
 
     def _compare(self, said: Digest) -> None:
         base = said.origin << TIME_BITS
@@ -257,7 +229,8 @@ class Recovery:
             base | time_us
             for topic, times in said.events
             for time_us in times
-            if self._taker.misses(topic, base | time_us) and now_s - self._wanted.get(base | time_us, -60.0) > 2.0
+            if self._taker.misses(topic, base | time_us, self._turn.now_us - said.lag_us - (said.until_us - time_us))
+            and now_s - self._wanted.get(base | time_us, -60.0) > 2.0
         ]
         if len(self._wanted) > 100_000:
             self._wanted.clear()
@@ -270,10 +243,12 @@ class Recovery:
 
     def on_want(self, source: int, said: Want) -> None:
         chunk: list[tuple[int, bytes]] = []
+        gone: list[int] = []
         size = 0
         for identifier in said.events:
             body = self._shelf.get(MESSAGES, identifier) if identifier >> TIME_BITS == self.node else None
             if body is None:
+                gone.append(identifier)
                 continue
             chunk.append((identifier, body))
             size += len(body)
@@ -282,6 +257,12 @@ class Recovery:
                 chunk, size = [], 0
         if chunk:
             self._talk.tell(source, LogCopies(tuple(chunk)))
+        if gone:
+            self._talk.tell(source, LogGone(tuple(gone)))
+
+    def on_gone(self, said: LogGone) -> None:
+        for identifier in said.events:
+            self._taker.pass_over(identifier)
 
     def on_copies(self, said: LogCopies) -> None:
         for identifier, body in said.events:

@@ -13,10 +13,12 @@ table; `Between(first, last)` as key with None removes all of that span (tables 
 | messages      | publication id      | `carried.Carried`: a body once, however many deliveries and logs refer to it   |
 | retained      | topic               | (stamp, bytes of a `carried.Carried`, or None: a removal, so that it stays one)|
 | log           | publication id      | UTF-8 topic: what this node took at QoS 1 and 2 or retained; body in `messages`|
-| seen          | publication id      | empty: had from another node                                                   |
+| marks         | (origin, topic)     | publication id: all of that origin on that topic up to here was dealt with     |
+| wishes        | filter              | `Since`: from which publication of each origin on it is wanted here            |
+| last          | topic               | publication id: the last one of this node on that topic that is in the log     |
 | plan          | "kept"              | `planes.KeptPlans`                                                             |
 
-At a start everything but `log` and `seen` comes in as `Saved`; those two can be long, and are read where they lie, by
+At a start everything but `log` comes in as `Saved`; that one can be long, and is read where it lies, by
 `Shelf`: reading is rare, never on the way of a message, and sees every batch that was handed to the store before.
 """
 
@@ -29,10 +31,23 @@ import msgspec
 from coterie.mqtt.packets import Will
 
 META, SESSIONS, SUBSCRIPTIONS, INCOMING, DELIVERIES = "meta", "sessions", "subscriptions", "incoming", "deliveries"
-MESSAGES, RETAINED, LOG, SEEN, PLAN = "messages", "retained", "log", "seen", "plan"
-LOADED = (META, SESSIONS, SUBSCRIPTIONS, INCOMING, DELIVERIES, MESSAGES, RETAINED, PLAN)  # given at the start
-READ = (LOG, SEEN)  # asked for
-INTEGER_KEYS = (MESSAGES, LOG, SEEN)
+MESSAGES, RETAINED, LOG, PLAN = "messages", "retained", "log", "plan"
+MARKS, WISHES, LAST = "marks", "wishes", "last"
+LOADED = (
+    META,
+    SESSIONS,
+    SUBSCRIPTIONS,
+    INCOMING,
+    DELIVERIES,
+    MESSAGES,
+    RETAINED,
+    PLAN,
+    MARKS,
+    WISHES,
+    LAST,
+)  # given at the start
+READ = (LOG,)  # asked for
+INTEGER_KEYS = (MESSAGES, LOG)
 TABLES = LOADED + READ
 
 
@@ -93,3 +108,10 @@ class DeliveryRow(msgspec.Struct, frozen=True, array_like=True):
     identifiers: tuple[int, ...] = ()
     packet_id: int = 0
     state: int = 0
+
+
+class Since(msgspec.Struct, frozen=True, array_like=True):
+    """When a filter was first subscribed to here: by this node's clock, and the last heard of each origin then."""
+
+    now_us: int
+    heads: dict[int, int]

@@ -15,7 +15,6 @@ from coterie.broker.writes import (
     MESSAGES,
     META,
     RETAINED,
-    SEEN,
     SESSIONS,
     SUBSCRIPTIONS,
     DeliveryRow,
@@ -82,8 +81,6 @@ def _log(db: sqlite3.Connection) -> Iterator[StoreWrite]:
     for identifier, topic, body in db.execute("select id, topic, body from log"):
         yield LOG, identifier, topic.encode()
         yield MESSAGES, identifier, body
-    for (identifier,) in db.execute("select id from seen"):
-        yield SEEN, identifier, b""
 
 
 def _rest(db: sqlite3.Connection) -> Iterator[StoreWrite]:
