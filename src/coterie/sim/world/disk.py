@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
-from coterie.broker.writes import LOADED, TABLES, Between, Key, Saved, StoreWrite
+from coterie.broker.carried import decode_carried
+from coterie.broker.writes import LOADED, MESSAGES, TABLES, Between, Key, Saved, StoreWrite
 from coterie.sim.world.chance import Chance
 
 SYNC_ONE_IN = 5  # batches between syncs that the system makes on its own
@@ -31,6 +32,7 @@ class Disk:
         self.slowness = 1.0
         self.is_full = False
         self.write_count = 0
+        self.bodies: dict[bytes, int] = {}  # payload -> the batch that first held it
         self._chance = chance
         self._undo: list[_Undo] = []
 
@@ -50,6 +52,8 @@ class Disk:
                 rows.pop(key, None)
             else:
                 rows[key] = bytes(value)
+                if table == MESSAGES:
+                    self.bodies.setdefault(decode_carried(value).payload, self.handed)
         self.write_count += len(writes)
         self._undo.append(_Undo(self.handed, before))
         return self.handed
@@ -72,10 +76,15 @@ class Disk:
                     self.tables[table].pop(key, None)
                 else:
                     self.tables[table][key] = value
+        self.bodies = {payload: batch for payload, batch in self.bodies.items() if batch <= kept}
         self.handed = self.safe = kept
         if with_power:
             self.synced = kept
             self._undo.clear()
+
+    def has_had(self, payload: bytes) -> bool:
+        """Whether a body was safe here at some time, and no crash took it back."""
+        return self.bodies.get(payload, self.safe + 1) <= self.safe
 
     # --- reading ---
 

@@ -74,7 +74,7 @@ def draw_scenario(seed: int, system: str = "flooding", limits: Swarm = Swarm()) 
         "full" if "power" in faults or draw.random() < 0.3 else "normal",
         ACCOUNTS if has_rights else (), residents, tuple(sorted(actions, key=lambda one: one.at_s)), STORM_S,
         delay_s=draw.choice((0.0005, 0.002, 0.02)), disk_s=draw.choice((0.0, 0.002, 0.02)),
-        linger_s=draw.choice((0.0, 0.001, 0.01)), inflight_max=draw.choice((1, 3, 20)),
+        linger_s=draw.choice((0.0, 0.001, 0.01)), inflight_max=draw.choice((1, 3, 20)), has_calm=seed % 10 == 0,
     )  # fmt: skip
 
 

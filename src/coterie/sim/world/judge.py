@@ -46,7 +46,19 @@ class Judge:
             text = f"message {one.number} ({one.topic}, QoS {one.qos}) acknowledged at {one.acked_us / 1e6:.3f} s"
             self._record.violate(rule, f"{text} never reached {name}, subscribed to {grant.filter} since "
                                        f"{grant.from_us / 1e6:.3f} s")  # fmt: skip
+        self._check_copies()
         self._check_disks()
+
+    def _check_copies(self) -> None:
+        """Nodes of a network keep what they acknowledged in their logs, whoever wants it; a node alone need not."""
+        if self._world.node_count == 1:
+            return
+        for one in self._record.uttered.values():
+            if one.acked_us >= 0 and not one.is_refused and self.may_publish(self._world.people[one.who], one.topic):
+                self._record.checked["kept"] += 1
+                if one.copies < one.copies_due:
+                    text = f"message {one.number} was acknowledged at {one.acked_us / 1e6:.3f} s"
+                    self._record.violate("kept", f"{text} with {one.copies} of {one.copies_due} copies on disk")
 
     # --- lost, suback ---
 

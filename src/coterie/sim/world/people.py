@@ -39,6 +39,7 @@ class Surrounding(Protocol):
 
     def at(self, time_us: int, action: Callable[[], None]) -> None: ...
     def connect(self, person: Person, node: int, attempt: int) -> ClientEnd: ...
+    def copies_of(self, payload: bytes) -> tuple[int, int]: ...
 
 
 def payload_of(number: int, size: int) -> bytes:
@@ -66,6 +67,7 @@ class Person:
         self._unwanted: dict[str, None] = {}
         self._asked: dict[int, tuple[str, ...]] = {}  # identifiers of SUBSCRIBE and UNSUBSCRIBE under way
         self._sent: dict[int, int] = {}  # packet identifier -> number of the message
+        self._sizes: dict[int, int] = {}
         self._alarm_us = -1
         self.client = Client(self._connect())
 
@@ -130,6 +132,7 @@ class Person:
         packet_id = self.client.publish(topic, payload_of(number, size), qos, retain)
         if packet_id:
             self._sent[packet_id] = number
+            self._sizes[number] = size
         self._flush()
 
     def doze(self, is_dozing: bool) -> None:
@@ -268,6 +271,7 @@ class Person:
             one = self._world.record.uttered[number]
             one.acked_us = self._world.now_us
             one.is_refused = event.reason >= 0x80
+            one.copies, one.copies_due = self._world.copies_of(payload_of(number, self._sizes.pop(number, 0)))
 
     # --- sending, and time ---
 

@@ -18,6 +18,8 @@ class Uttered(msgspec.Struct):
     asked_us: int
     acked_us: int = -1
     is_refused: bool = False
+    copies: int = 0  # disks that had it when it was acknowledged
+    copies_due: int = 0
     resends: int = 0  # connections on which it was sent again
     may_double: bool = False  # its client's session was gone, so it was sent as a new one
 

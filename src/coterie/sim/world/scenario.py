@@ -150,6 +150,8 @@ class Scenario(msgspec.Struct, frozen=True, omit_defaults=True):
     disk_s: float = 0.002
     linger_s: float = 0.001  # how long a turn may wait for more facts
     inflight_max: int = 20
+    has_calm: bool = False  # whether the long calm after the storm is waited for
+    copies: int = 1  # disks that must have what is acknowledged
 
 
 _encode = msgspec.json.Encoder().encode

@@ -19,6 +19,7 @@ from coterie.model.workload import Publications, Workload
 from coterie.mqtt.options import ServerOptions
 from coterie.plans.orders import PlanPart
 from coterie.protocol.system import System
+from coterie.sim.world.calm import check_calm
 from coterie.sim.world.drawing import Swarm, draw_scenario
 from coterie.sim.world.judge import Judge
 from coterie.sim.world.record import Violation
@@ -118,6 +119,8 @@ def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str],
     world.run_until(world.now_us / 1e6 + CALM_S)
     judge.judge()
     _look_at_retained(world, judge)
+    if scenario.has_calm:
+        check_calm(world)
     record = world.record
     return Ordeal(
         scenario.seed, scenario.system, record.violations, dict(record.injected), dict(record.checked),

@@ -70,6 +70,7 @@ class World:
         self.people = [
             Person(self, who, one, Chance(seed, f"person {one.name}")) for who, one in enumerate(scenario.residents)
         ]
+        self.told = [0] * scenario.nodes  # chunks that nodes sent to peers
         self.gone: set[int] = set()  # nodes that never come back
         self.lines: dict[tuple[int, int], ClientCall] = {}  # (node, number)
         self.links: dict[tuple[int, int], Link] = {}
@@ -244,6 +245,11 @@ class World:
         self.lines[node, number] = line
         return line
 
+    def copies_of(self, payload: bytes) -> tuple[int, int]:
+        """(disks that have it, disks that must): what an acknowledgement that arrives now says."""
+        up = sum(site.broker is not None for site in self.sites)
+        return sum(site.disk.has_had(payload) for site in self.sites), min(self.scenario.copies, up)
+
     def write(self, node: int, line: int, data: bytes) -> None:
         if (found := self.lines.get((node, line))) is not None:
             found.write(data)
@@ -290,6 +296,7 @@ class World:
     def tell(self, node: int, peer: int, data: bytes) -> None:
         link = self.links.get(pair(node, peer))
         if link is not None and not link.is_dialling:
+            self.told[node] += 1
             link.tell(node, data)
 
     def hang_up(self, node: int, peer: int, is_abrupt: bool) -> None:
