@@ -148,7 +148,7 @@ def test_progress_follows_spark_tasks_and_never_falls(tmp_path):
 def test_two_runs_in_one_folder_are_refused(tmp_path):
     with open(tmp_path / ".lock", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(ConfigError, match="one run at a time"):
+        with pytest.raises(ConfigError, match="no other run is using"):
             run_steps([Recorder().step("a")], tmp_path)
 
 

@@ -538,7 +538,7 @@ def test_batch_and_stream_give_the_same_features_and_the_plans_of_the_plain_run(
     with open(tmp_path / "journal" / "d" / "000000000002.jsonl", "a") as file:
         file.write(json.dumps(say(290.0, "publish", "pub-d", "y")) + "\n")
     assert WatchLock(spark, spark_watch(tmp_path, 40_000)).run_once() == 1
-    with one._locked(), pytest.raises(ConfigError, match="one watcher at a time"):
+    with one._locked(), pytest.raises(ConfigError, match="no other watcher uses"):
         one.run_once()
 
 

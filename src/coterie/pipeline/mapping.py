@@ -80,9 +80,9 @@ def parse_columns(words: Iterable[str], table: str = "subscriptions") -> dict[st
         if not equals or not canonical or not column:
             raise ConfigError("column", word, "name=column, for instance subscriber=user")
         if canonical not in names:
-            raise ConfigError("column", word, f"for {table} the name is one of {', '.join(names)}")
+            raise ConfigError("column", word, f"a name of {table}: {', '.join(names)}")
         if canonical in columns:
-            raise ConfigError("column", word, f"{canonical} is given twice, first as {columns[canonical]}")
+            raise ConfigError("column", word, f"{canonical} only once: it is {columns[canonical]} already")
         columns[canonical] = column
     return columns
 

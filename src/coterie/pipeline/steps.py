@@ -206,7 +206,7 @@ def _locked(root: Folder) -> Iterator[None]:
         try:
             lock(file)
         except OSError:
-            raise ConfigError("output folder", str(root), "one run at a time: another process is using it") from None
+            raise ConfigError("output folder", str(root), "a folder that no other run is using") from None
         yield
 
 

@@ -175,7 +175,7 @@ class WatchLock:
             try:
                 lock(file)
             except OSError:
-                raise ConfigError("out", str(self.watch.out), "one watcher at a time: another one uses it") from None
+                raise ConfigError("out", str(self.watch.out), "a folder that no other watcher uses") from None
             yield
 
 

@@ -102,7 +102,7 @@ class Churn(Popular, frozen=True, kw_only=True):
         at_least("duration_s", self.duration_s, 0)
         within("crash_share", self.crash_share, 0, 1)
         if self.subscribers:
-            raise ConfigError("subscribers", self.subscribers, "0: under churn every node is one subscriber")
+            raise ConfigError("subscribers", self.subscribers, "0, because under churn every node is one subscriber")
 
 
 def churn(parameters: Churn, seed: int) -> Timeline:

@@ -48,7 +48,7 @@ def run_crowd(
 ) -> Outcome:
     """As `job.run_job`; what needs everybody in one memory (rolling windows, the bound over placements) is left out."""
     if request.windows.is_peers:
-        raise ConfigError("peers", True, "off: clients this many are no peers")
+        raise ConfigError("peers", True, "off, because so many clients cannot be peers")
     steps = crowd_steps(spark, request, candidates, placer)
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
     priced = [msgspec.convert(entry, Priced) for entry in done["crowd-designs"].facts["priced"]]

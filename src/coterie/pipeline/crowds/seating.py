@@ -34,7 +34,7 @@ NOBODY = np.zeros(0, np.int32)
 def seat_clients(spark: SparkSession, roster: Roster, choices: WindowChoices) -> Ground:
     """Write `seats/stay` and return the brokers' network; its attachment is empty, because it is that table."""
     if choices.is_peers:
-        raise ConfigError("peers", True, f"off: {roster.clients:,} clients are too many to be peers")
+        raise ConfigError("peers", True, f"off, because {roster.clients:,} clients are too many to be peers")
     tables = roster.tables
     attached = spark.read.parquet(str(tables / "attachments")) if part_files(tables / "attachments") else None
     seen = None if attached is None else attached.select("node").distinct().toArrow()["node"]
