@@ -79,7 +79,9 @@ def test_the_sentences_say_what_runs_what_is_saved_and_what_that_costs(outcome: 
         assert words in told
     assert "EXAMPLES" not in " ".join(sentences(outcome, Prices()))
     rolled = Outcome(**{**vars(outcome), "rolled": Rolled((0.4, 0.4), (0.1, 0.3))})
-    assert ("10% to 30% (20% on average); drift ate 50%" in " ".join(sentences(rolled, EXAMPLE))) is not found.keeps
+    assert (
+        "10% to 30% (20% on average); 50% of the saving was lost" in " ".join(sentences(rolled, EXAMPLE))
+    ) is not found.keeps
 
 
 def test_a_plan_that_saves_next_to_nothing_is_no_reason_to_change(outcome: Outcome) -> None:

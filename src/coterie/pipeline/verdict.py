@@ -161,11 +161,12 @@ def _possible(facts: Facts, found: Saving) -> str:
     assert best is not None
     assert bound is not None
     if not bound.volume.copies:
-        return "On its placement nothing has to go between nodes at all."
+        return "With clients placed like that, nothing has to be copied between nodes at all."
+    times = best.volume.copies / bound.volume.copies
     return (
-        f"Nothing that delivers everything goes below {gigabytes(bound.volume.copies)} of copies a month on that "
-        f"placement; this one needs {gigabytes(best.volume.copies)} ({best.volume.copies / bound.volume.copies:.2f} "
-        f"times).{_anywhere(facts, best)}"
+        f"The least possible: with clients placed like that, {gigabytes(bound.volume.copies)} a month have to be "
+        f"copied; this design copies {gigabytes(best.volume.copies)} ({times:.2f} times as much)."
+        f"{_anywhere(facts, best)}"
     )
 
 
@@ -173,7 +174,7 @@ def _anywhere(facts: Facts, best: Ledger) -> str:
     least = float(facts.get("least_copies") or 0.0)
     if facts["is_peers"] or not least:
         return ""
-    return f" No placement at all needs less than {least / best.dissemination.copies:.0%} of its copies."
+    return f" No placement, however good, does with less than {least / best.dissemination.copies:.0%} of its copies."
 
 
 def _drift(found: Saving, rolled: Rolled) -> list[str]:
@@ -184,13 +185,14 @@ def _drift(found: Saving, rolled: Rolled) -> list[str]:
         eaten = max(0.0, 1 - rolled.mean / learned) if learned > 0 else 1.0
         return [
             f"Over {len(rolled.later)} windows, each learned from the one before, it saved {min(rolled.later):.0%} to "
-            f"{max(rolled.later):.0%} ({rolled.mean:.0%} on average); drift ate {eaten:.0%} of what was learned."
+            f"{max(rolled.later):.0%} ({rolled.mean:.0%} on average); {eaten:.0%} of the saving "
+            "was lost to change from window to window."
         ]
     learned = bytes_saved(found.now.learn, found.best.learn)
     if learned <= 0:
         return []
     eaten = 1 - found.saved / learned
-    how = f"drift ate {eaten:.0%} of the gain" if eaten > 0 else "the gain held"
+    how = f"{eaten:.0%} of that is lost to change" if eaten > 0 else "it held"
     return [f"On the window it was learned from it saves {learned:.0%}: {how}."]
 
 
@@ -204,7 +206,9 @@ def assumptions(facts: Facts, prices: Prices) -> list[str]:
     if facts.get("zones_assumed"):
         told.append(f"Brokers are assumed to stand in {len(facts['zones'])} zones in turn (--zones N).")
     if facts["sizes_assumed"] and not facts["is_rate_assumed"]:
-        told.append(f"{facts['sizes_assumed']:.0%} of the publications do not tell their size: 200 bytes are assumed.")
+        told.append(
+            f"{facts['sizes_assumed']:.0%} of the publications come without a size: 200 bytes each are assumed."
+        )
     if facts["is_held_out"]:
         told.append("Subscriptions carry no times: a tenth of them, drawn by the seed, counts as arriving later.")
     told += remarks(facts)
