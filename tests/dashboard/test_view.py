@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from coterie.dashboard.rates import rates
 from coterie.dashboard.view import NodeSays, picture
+from coterie.live.overview import SAMPLE, sample_of
 
 
 def totals(**values: float) -> dict[str, float]:
@@ -19,16 +22,24 @@ def totals(**values: float) -> dict[str, float]:
 
 
 def says(node: int, peers=(), parents=(), memberships=(), version=1, **values: float) -> NodeSays:
-    health = {
+    channels = dict.fromkeys(memberships) | dict(parents)
+    sample, below = sample_of(list(channels))
+    overview = {
         "node": node,
         "name": f"node-{node}",
         "status": "ok",
         "ready": True,
         "system": "x",
         "plan_version": version,
+        "position": None,
+        "neighbours": list(peers),
+        "connected": list(peers),
+        "tree_links": sorted(Counter(parent for _, parent in parents).items()),
+        "channel_count": len(channels),
+        "sample": [[name, name in memberships, channels[name]] for name in sample],
+        "sampled_below": below,
     }
-    topology = {"node": node, "position": None, "neighbours": list(peers), "connected": list(peers), "parents": parents}
-    return NodeSays(health, topology, {"memberships": list(memberships)}, totals(**values))
+    return NodeSays(overview, totals(**values))
 
 
 def test_rates_are_differences_per_second_and_events_are_no_control():
@@ -62,7 +73,7 @@ def test_links_and_trees_of_all_nodes_make_one_picture():
 
 def test_a_node_that_does_not_answer_is_down_and_its_links_are_broken():
     before = [says(0, peers=[1]), says(1, peers=[0])]
-    cut = NodeSays(before[0].health, {**before[0].topology, "connected": []}, before[0].channels, before[0].totals)
+    cut = NodeSays({**before[0].overview, "connected": []}, before[0].totals)
     made = picture(before, [cut, None], 1.0)
     assert [node["status"] for node in made["nodes"]] == ["ok", "down"]
     assert made["nodes"][1]["name"] == "node-1"
@@ -79,5 +90,24 @@ def test_while_nodes_change_over_both_plans_are_named():
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_node_whose_links_are_not_up_is_joining(ready):
     one = says(0)
-    made = picture([None], [NodeSays({**one.health, "ready": ready}, one.topology, one.channels, one.totals)], 1.0)
+    made = picture([None], [NodeSays({**one.overview, "ready": ready}, one.totals)], 1.0)
     assert made["nodes"][0]["status"] == ("ok" if ready else "joining")
+
+
+def test_the_totals_are_those_of_the_network_whatever_a_node_tells_of_its_channels():
+    everywhere = [f"site/{number}/temp" for number in range(20_000)]
+    now = [says(0, memberships=everywhere[:15_000], clients=3.0), says(1, memberships=everywhere[5_000:], clients=4.0)]
+    made = picture(now, now, 1.0)
+    assert made["channel_count"] == pytest.approx(20_000, rel=0.2)
+    assert not made["is_channel_count_exact"]
+    assert made["totals"]["clients"] == 7.0
+    for channel in made["channels"]:  # a sample, and each of it with all its members
+        number = int(channel["name"].split("/")[1])
+        assert channel["members"] == [node for node, has in ((0, number < 15_000), (1, number >= 5_000)) if has]
+    assert SAMPLE / 2 < len(made["channels"]) <= 2 * SAMPLE
+
+
+def test_few_channels_are_counted_exactly():
+    now = [says(0, memberships=["a", "b"]), says(1, memberships=["b", "c"])]
+    made = picture(now, now, 1.0)
+    assert (made["channel_count"], made["is_channel_count_exact"], len(made["channels"])) == (3, True, 3)

@@ -15,12 +15,14 @@ from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
 from coterie.live.guard import PAGE_RULES, SECURITY, Guard
 
 Look = Callable[[], dict[str, Any]]
+Find = Callable[[str], list[dict[str, Any]]]
 
 
 class Picture:
@@ -53,7 +55,11 @@ def page_rules(text: bytes) -> str:
     return f"{PAGE_RULES}; connect-src 'self'; img-src data:; script-src {found['script']}; style-src {found['style']}"
 
 
-def serve(picture: Picture, host: str, port: int, token: str) -> ThreadingHTTPServer:
+def no_search(text: str) -> list[dict[str, Any]]:
+    return []
+
+
+def serve(picture: Picture, host: str, port: int, token: str, find: Find = no_search) -> ThreadingHTTPServer:
     """A server that is ready to run; port 0 takes a free one."""
     guard, text = Guard(token), page()
     rules = page_rules(text)
@@ -72,8 +78,11 @@ def serve(picture: Picture, host: str, port: int, token: str) -> ThreadingHTTPSe
                 self._answer(401, "text/plain; charset=utf-8", b"open the address that `coterie dashboard` printed\n")
             elif self.path == "/picture":
                 self._answer(200, "application/json", picture.latest())
+            elif self.path.startswith("/find?"):
+                asked = parse_qs(urlsplit(self.path).query).get("name", [""])[-1]
+                self._answer(200, "application/json", msgspec.json.encode(find(asked)))
             else:
-                self._answer(404, "text/plain; charset=utf-8", b"there is only / and /picture\n")
+                self._answer(404, "text/plain; charset=utf-8", b"there is only /, /picture and /find?name=\n")
 
         def _answer(self, status: int, kind: str, body: bytes) -> None:
             self.send_response(status)

@@ -8,49 +8,55 @@ from dataclasses import dataclass
 from typing import Any
 
 from coterie.dashboard.rates import rates
+from coterie.live.overview import SPACE, hash_of
 
-CHANNELS_SHOWN = 500
-Bill = Mapping[str, tuple[float | None, float]]  # column -> (predicted, measured)
+SUMS = ("clients", "subscriptions", "in", "out", "copies", "control", "queued", "shed", "behind")
 
 
 @dataclass(frozen=True)
 class NodeSays:
-    """The documents of one node's admin interface (docs/NETWORK.md)."""
+    """The documents of one node's admin interface that a look asks for (docs/NETWORK.md)."""
 
-    health: Mapping[str, Any]
-    topology: Mapping[str, Any]
-    channels: Mapping[str, Any]
+    overview: Mapping[str, Any]
     totals: Mapping[str, float]
 
 
 def picture(
-    before: Sequence[NodeSays | None], now: Sequence[NodeSays | None], span_s: float, bill: Bill | None = None
+    before: Sequence[NodeSays | None],
+    now: Sequence[NodeSays | None],
+    span_s: float,
+    bill: Mapping[str, tuple[float | None, float]] | None = None,
 ) -> dict[str, Any]:
     """One document with nodes, links, channels and the bill; a node that did not answer is listed as down."""
     answering = [one for one in now if one is not None]
     nodes = [_node(place, old, new, span_s) for place, (old, new) in enumerate(zip(before, now, strict=True))]
+    sample, count, is_exact = _channels([one.overview for one in answering])
     return {
-        "system": _agreed([one.health["system"] for one in answering]),
-        "plan": _agreed([one.health["plan_version"] for one in answering]),
+        "system": _agreed([one.overview["system"] for one in answering]),
+        "plan": _agreed([one.overview["plan_version"] for one in answering]),
         "nodes": nodes,
+        "totals": {name: round(sum(node.get(name, 0.0) for node in nodes), 1) for name in SUMS},
         "links": _links(answering),
-        "channels": _channels(answering),
+        "channels": sample,
+        "channel_count": count,
+        "is_channel_count_exact": is_exact,
         "bill": [[name, *pair] for name, pair in (bill or {}).items()],
     }
 
 
 def _node(place: int, old: NodeSays | None, new: NodeSays | None, span_s: float) -> dict[str, Any]:
     if new is None:
-        known = old.health if old is not None else {"node": place, "name": f"node-{place}"}
+        known = old.overview if old is not None else {"node": place, "name": f"node-{place}"}
         return {"node": known["node"], "name": known["name"], "status": "down"}
     totals = new.totals
     return {
-        "node": new.health["node"],
-        "name": new.health["name"],
-        "status": new.health["status"] if new.health["ready"] else "joining",
-        "position": new.topology["position"],
+        "node": new.overview["node"],
+        "name": new.overview["name"],
+        "status": new.overview["status"] if new.overview["ready"] else "joining",
+        "position": new.overview["position"],
         "clients": totals["clients"],
         "subscriptions": totals["subscriptions"],
+        "channels": new.overview["channel_count"],
         "links": totals["links"],
         "queued": totals["queued_messages"],
         "shed": totals["shed_messages"] + totals["link_shed_total"],
@@ -73,32 +79,48 @@ def _links(answering: Sequence[NodeSays]) -> list[dict[str, Any]]:
     wanted: set[tuple[int, int]] = set()
     trees: Counter[tuple[int, int]] = Counter()
     for one in answering:
-        node = one.topology["node"]
-        connected |= {_pair(node, peer) for peer in one.topology["connected"]}
-        wanted |= {_pair(node, peer) for peer in one.topology["neighbours"]}
-        trees.update(_pair(node, parent) for _, parent in one.topology["parents"])
+        node = one.overview["node"]
+        connected |= {_pair(node, peer) for peer in one.overview["connected"]}
+        wanted |= {_pair(node, peer) for peer in one.overview["neighbours"]}
+        for parent, count in one.overview["tree_links"]:
+            trees[_pair(node, parent)] += count
     return [
         {"ends": list(pair), "is_connected": pair in connected, "trees": trees[pair]}
         for pair in sorted(connected | wanted | set(trees))
     ]
 
 
-def _channels(answering: Sequence[NodeSays]) -> list[dict[str, Any]]:
-    """The channels with most members first; `edges` are tree edges (child, parent)."""
-    members: dict[str, set[int]] = {}
+def _channels(overviews: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int, bool]:
+    """(channels with most members first, how many there are in all, whether that is exact).
+
+    Each node tells its channels with hashes below a bound of its own; below the least of these bounds all nodes have
+    told everything, and the share of the space that lies below it is the share of the channels.
+    """
+    below = min((int(one["sampled_below"]) for one in overviews), default=SPACE)
+    rows = [(one["node"], *entry) for one in overviews for entry in one["sample"]]
+    merged = merge(rows)
+    if below >= SPACE:
+        return merged, len(merged), True
+    whole = [one for one in merged if hash_of(one["name"]) < below]
+    most = max(int(one["channel_count"]) for one in overviews)
+    return whole, max(round(len(whole) * SPACE / below), most), False
+
+
+def merge(rows: Sequence[tuple[int, str, bool, int | None]]) -> list[dict[str, Any]]:
+    """(node, channel, whether it is a member, its parent) of all nodes as channels; `edges` are (child, parent)."""
+    members: dict[str, list[int]] = {}
     edges: dict[str, list[list[int]]] = {}
-    for one in answering:
-        node = one.topology["node"]
-        for channel in one.channels["memberships"]:
-            members.setdefault(str(channel), set()).add(node)
-        for channel, parent in one.topology["parents"]:
-            edges.setdefault(str(channel), []).append([node, parent])
+    for node, name, is_member, parent in rows:
+        members.setdefault(name, [])
+        if is_member:
+            members[name].append(node)
+        if parent is not None:
+            edges.setdefault(name, []).append([node, parent])
     listed = [
-        {"name": name, "members": sorted(members.get(name, ())), "edges": edges.get(name, [])}
-        for name in sorted(members.keys() | edges.keys())
+        {"name": name, "members": sorted(members[name]), "edges": edges.get(name, [])} for name in sorted(members)
     ]
     listed.sort(key=lambda channel: -len(channel["members"]))
-    return listed[:CHANNELS_SHOWN]
+    return listed
 
 
 def _pair(one: int, other: int) -> tuple[int, int]:

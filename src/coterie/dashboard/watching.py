@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from coterie.dashboard.server import Picture, serve
-from coterie.dashboard.view import NodeSays, picture
+from coterie.dashboard.view import NodeSays, merge, picture
 from coterie.errors import CoterieError, RunError
 from coterie.plans.admin import LiveNetwork, ask
 from coterie.plans.measured import SideBySide, side_by_side
@@ -19,6 +20,7 @@ from coterie.plans.store import PlanStore
 
 Place = tuple[str, int]
 LOOKS_AT_ONCE = 32
+FOUND_MAX = 100
 
 
 class NetworkWatcher:
@@ -48,19 +50,28 @@ class NetworkWatcher:
 
     def _ask(self, place: Place) -> NodeSays | None:
         said = []
-        for path in ("/health", "/topology", "/channels", "/totals"):
+        for path in ("/overview", "/totals"):
             answer = ask(*place, path, self._token)
             if answer is None:
                 return None
             said.append(answer)
         return NodeSays(*said)
 
+    def find(self, text: str) -> list[dict[str, Any]]:
+        """Channels of the whole network by a part of their names: the first hundred."""
+        path = f"/find?{urlencode({'name': text})}"
+        said = self._pool.map(lambda place: ask(place[0], place[1], path, self._token), self._places)
+        answers = [one for one in said if one]
+        found = merge([(one["node"], *entry) for one in answers for entry in one["channels"]])
+        first = sorted(one["name"] for one in found)[:FOUND_MAX]
+        return [one for one in found if one["name"] in set(first)]
+
     def _bill(self, now: list[NodeSays | None]) -> SideBySide | None:
         """Predicted and measured; nothing while a node is down or the plan is not one of these."""
         if self._store is None or not all(now):
             return None
         try:
-            version = max(one.health["plan_version"] for one in now if one is not None)
+            version = max(one.overview["plan_version"] for one in now if one is not None)
             return side_by_side(self._store.load(version), LiveNetwork(self._places, self._token))
         except CoterieError:
             return None
@@ -69,5 +80,5 @@ class NetworkWatcher:
 def open_page(watcher: NetworkWatcher, port: int, interval_s: float) -> tuple[ThreadingHTTPServer, str]:
     """A server that is ready to run, and the address to open."""
     own = secrets.token_urlsafe(24)
-    server = serve(Picture(watcher.look, interval_s), "127.0.0.1", port, own)
+    server = serve(Picture(watcher.look, interval_s), "127.0.0.1", port, own, watcher.find)
     return server, f"http://127.0.0.1:{server.server_address[1]}/#token={own}"

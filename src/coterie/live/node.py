@@ -42,6 +42,7 @@ from coterie.live.guard import Guard
 from coterie.live.journal import JournalFiles
 from coterie.live.logins import Logins
 from coterie.live.oldfiles import old_files
+from coterie.live.overview import Overview
 from coterie.live.peers import PeerSockets
 from coterie.live.reloading import reload
 from coterie.live.store import Store
@@ -208,12 +209,15 @@ class LiveNode:
         self.ports[name] = listener.sockets[0].getsockname()[1]
 
     def _admin(self) -> AdminInterface:
+        self.overview = Overview(self.broker)
         broker, interface = self.broker, AdminInterface(Guard(self.token, self.config.admin.hosts))
         interface.add("GET", "/health", lambda query, body: figures.health(self), lambda query, body: in_short(self))
         interface.add("GET", "/ready", lambda query, body: self._ready(), lambda query, body: self._ready())
         interface.add("GET", "/metrics", lambda query, body: figures.prometheus(self))
         interface.add("GET", "/topology", lambda query, body: views.topology(broker))
         interface.add("GET", "/channels", lambda query, body: views.channels(broker))
+        interface.add("GET", "/overview", lambda query, body: self.overview.document())
+        interface.add("GET", "/find", lambda query, body: self.overview.find(query.get("name", "")))
         interface.add("GET", "/ledger", lambda query, body: figures.ledger_document(self))
         interface.add("GET", "/totals", lambda query, body: figures.totals(self))
         interface.add("GET", "/inspect", lambda query, body: self._inspect(query))
