@@ -15,6 +15,11 @@ pytestmark = pytest.mark.interop
 NODES, COUNT, GAP_S = 4, 20, 0.03
 
 
+def since(node: int, taken: list[Any]) -> list[bytes]:
+    """What was published for this reader. Older messages may come too: some systems keep them for their first tables."""
+    return [one.payload for one in taken if one.payload.startswith(b"%d " % node)]
+
+
 @pytest.mark.parametrize("system", sorted(REGISTERED))
 @pytest.mark.parametrize("topic_filter", ["news", "news/#"])
 def test_nothing_is_missed_from_the_suback_on(system: str, topic_filter: str, tmp_path: Path) -> None:
@@ -37,8 +42,8 @@ def test_nothing_is_missed_from_the_suback_on(system: str, topic_filter: str, tm
             await asyncio.sleep(0.2)
             for node, taken in zip((2, 1), got, strict=True):
                 streams: dict[bytes, list[int]] = {}
-                for one in taken:
-                    _, at, number = one.payload.split()
+                for payload in since(node, taken):
+                    _, at, number = payload.split()
                     streams.setdefault(at, []).append(int(number))
                 assert streams == {b"%d" % at: list(range(COUNT)) for at in range(NODES)}, node
             for writer in writers:
