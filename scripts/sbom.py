@@ -36,11 +36,7 @@ def licence_of(name: str) -> str:
         return ""
     told = about.get("License-Expression") or ""
     named = [one.rpartition(" :: ")[2] for one in about.get_all("Classifier") or () if one.startswith("License :: ")]
-    return (
-        told
-        or ", ".join(named)
-        or ((about.get("License") or "").splitlines()[0:1] and about["License"].splitlines()[0])
-    )
+    return told or ", ".join(named) or (about.get("License") or "").partition("\n")[0]
 
 
 def component(name: str, version: str, hashes: list[str]) -> dict[str, Any]:
