@@ -22,7 +22,7 @@ from coterie.mqtt.index import SubscriptionIndex
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
 
-MARGIN_US = 5_000_000  # how far the estimate of when something was published may be off
+MARGIN_US = 50_000  # clocks drift; the estimate of when something was published is otherwise never too early
 
 
 def is_local(topic_filter: str) -> bool:
