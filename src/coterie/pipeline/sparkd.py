@@ -37,6 +37,7 @@ def served(worker: Callable[[socket.socket, bool], int]) -> Callable[[socket.soc
         try:
             return worker(connection, is_authenticated)
         except BrokenPipeError:
+            sys.unraisablehook = lambda unraisable: None  # Python 3.13 tells of a buffer that could not be flushed
             return 1
 
     return serve
