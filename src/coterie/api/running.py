@@ -34,7 +34,8 @@ from coterie.systems import system_named
 
 ADMIN_OFFSET, LINK_OFFSET = 1000, 2000
 HEALTHY_S = 60.0
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the terminal is gone: nobody is left behind
+# SIGHUP: the terminal is gone, nobody is left behind; Windows has none
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class RunningNetwork:
@@ -161,6 +162,8 @@ def arranged(
     seed: int,
 ) -> NodeProcesses:
     """The folders of a network whose ports are free, ready to start."""
+    if not hasattr(os, "fork"):
+        raise ConfigError("up", sys.platform, "Linux, macOS or WSL: nodes are processes that are forked")
     chosen = system_named(plan.system if plan is not None else system)
     count = plan.node_count if plan is not None else 3 if nodes is None else nodes
     if nodes is not None and nodes != count:
@@ -350,6 +353,7 @@ class NodeProcesses:
             log = os.open(path.parent / "node.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
             os.dup2(log, 1)
             os.dup2(log, 2)
+            sys.stdout = sys.stderr = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - a notebook has its own
             run_node(load_config(path), system_named, _log, lambda ports: _log(f"ready: {ports}"),
                      reread=lambda: load_config(path))  # fmt: skip
             code = 0
