@@ -92,6 +92,7 @@ def spread_over(workload: Workload, brokers: int, zones: int) -> Workload:
         node_count=brokers,
         zone_of=network.zone_of,
         zones=network.zones,
+        is_anywhere=network.is_anywhere,
         graph=None,
         coordinates=None,
     )
