@@ -110,7 +110,7 @@ def test_decides_as_the_planners_kernel(seed: int) -> None:
         np.full(clients, -1, np.int32), np.zeros((topics, nodes), np.int32), np.zeros(nodes, np.int32), np.zeros(nodes)
     )
     rules = AdmissionRules(np.ones(topics), 0.0, 1.2, 1.5, np.zeros(nodes, np.int32), True)
-    redirects = admit(Asked(client, topic, client), fleet, rules, home)
+    redirects = admit(Asked(client, topic, client), fleet, rules, home, np.empty(clients, np.int32), np.zeros(clients))
     desks = [Reception(node, EntryRules()) for node in range(nodes)]
     houses = [Household() for _ in range(nodes)]
     for node, desk in enumerate(desks):

@@ -16,7 +16,7 @@ NODES, COUNT, GAP_S = 4, 20, 0.03
 
 
 def since(node: int, taken: list[Any]) -> list[bytes]:
-    """What was published for this reader. Older messages may come too: some systems keep them for their first tables."""
+    """What was published for this reader. Older ones may come too: some systems keep them for new tables."""
     return [one.payload for one in taken if one.payload.startswith(b"%d " % node)]
 
 

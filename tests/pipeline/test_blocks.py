@@ -38,7 +38,7 @@ def crowd() -> Workload:
 
 def placed_here(workload: Workload) -> np.ndarray:
     weight = client_weights(workload)
-    limits = limits_of(weight, np.ones((workload.node_count, 2)), CHOICES.balance.by_dimension)
+    limits = limits_of(weight, np.ones((workload.node_count, weight.shape[1])), CHOICES.balance.by_dimension)
     problem = problem_of(workload, limits.weight, limits.capacity)
     task = Task(problem, CHOICES.seed, CHOICES.block_users, CHOICES.sample_users)
     assert task.block_count == 3

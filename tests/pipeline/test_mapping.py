@@ -19,7 +19,7 @@ def test_a_bad_word_is_named(word):
 
 
 def test_a_name_given_twice_is_refused():
-    with pytest.raises(ConfigError, match="twice, first as user"):
+    with pytest.raises(ConfigError, match="only once: it is user already"):
         parse_columns(["subscriber=user", "subscriber=who"])
 
 

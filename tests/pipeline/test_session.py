@@ -24,7 +24,7 @@ def test_a_profile_nobody_knows_is_refused():
 
 def test_connect_without_its_packages_says_what_to_install(monkeypatch):
     monkeypatch.setattr(sessions, "_is_installed", lambda name: name != "grpc")
-    with pytest.raises(ConfigError, match=r"needs grpc: pip install 'coterie\[connect\]'"):
+    with pytest.raises(ConfigError, match=r"expected grpc for Spark Connect.*pip install 'coterie\[connect\]'"):
         sessions.open_session("sc://localhost:15002")
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.model import Publications, Relation, Workload
-from coterie.substrate.experience import MOVES, REDIRECTS, Experience, Standing, plain_problem
+from coterie.substrate.experience import MOVES, REDIRECTS, Experience, SeatedDemand, plain_problem
 
 CLIENTS, TOPICS, BROKERS = 30, 8, 4
 
@@ -27,10 +27,10 @@ def test_a_change_is_worth_what_the_copies_differ_by(seed: int) -> None:
     then = now.copy()
     then[client] = seat
     saved = plain_problem(workload).copies(now) - plain_problem(workload).copies(then)
-    assert Standing.of(workload, now).worth(client, other, seat) == pytest.approx(saved)
-    assert Standing.of(workload, then).worth(client, other, seat) == pytest.approx(saved)
+    assert SeatedDemand.of(workload, now).worth(client, other, seat) == pytest.approx(saved)
+    assert SeatedDemand.of(workload, then).worth(client, other, seat) == pytest.approx(saved)
     left = np.full(CLIENTS, -1, np.int32)
-    assert Standing.of(workload, left).worth(client, other, np.where(seat == 0, 1, seat).astype(np.int32)) != np.inf
+    assert SeatedDemand.of(workload, left).worth(client, other, np.where(seat == 0, 1, seat).astype(np.int32)) != np.inf
 
 
 def test_before_anything_was_seen_opinions_count_and_then_they_fade() -> None:

@@ -114,14 +114,17 @@ class Reception:
     def direct(self, filters: Collection[str], is_open: Callable[[int], bool] = lambda node: True) -> Direction:
         """For a client that is here and not counted yet. `filters` are bare; `is_open`: nodes it can be sent to."""
         people, load, weight = self._limits(len(filters))
-        new_here, is_full = _new(self.own, filters), self.own.connections + 1 > people
+
+        def is_full(one: Household) -> bool:
+            return one.connections + 1 > people or (bool(filters) and self._load(one) + weight > load)
+
+        new_here, must_go = _new(self.own, filters), is_full(self.own)
         best: tuple[int, int, int] | None = None
         for node, there in sorted(self.others.items()):
-            is_tight = there.connections + 1 > people or (filters and self._load(there) + weight > load)
-            if is_tight or not is_open(node):
+            if is_full(there) or not is_open(node):
                 continue
             new = _new(there, filters)
-            if (is_full or new < new_here) and (best is None or (new, there.connections) < best[:2]):
+            if (must_go or new < new_here) and (best is None or (new, there.connections) < best[:2]):
                 best = (new, there.connections, node)
         if best is None:
             return Direction(self.node, new_here, new_here, "nowhere better" if new_here else "wanted here")

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["compare_command", "plan_command", "request_of"]
 
+ANSWERS = ".answers"
 INPUT, WINDOWS = "Input", "Windows and network"
 
 Inputs = Annotated[
@@ -171,9 +172,8 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
     ) -> None:
         asked = dict(locals())
         words = {name: value for name, value in asked.items() if name not in ("as_json", "inputs")}
-        kept = out_folder / ".answers"
         name = None if publishes or mapping is not None else question(words, inputs or [])
-        answer = kept_answer(kept, name)
+        answer = kept_answer(out_folder / ANSWERS, name)
         if answer is not None:
             _print(answer, None, as_json)
             return
@@ -194,7 +194,7 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
             )  # fmt: skip
         page = found.report(unit.seconds, unit.name).write(folder / "report.html")
         answer = answer_of(found, unit, page)
-        keep_answer(kept, name, answer)
+        keep_answer(out_folder / ANSWERS, name, answer)
         published = found.publish() if publishes else None
         _print(answer, published, as_json)
         if published is not None and not as_json:

@@ -43,12 +43,14 @@ def torture_command(
     spark: Annotated[str, typer.Option("--spark", help="Master, with --spread spark.")] = "local[*]",
     as_json: Json = False,
 ) -> None:
-    """Run brokers and clients in virtual time under crashes, torn disks, partitions and worse, and check every promise.
+    """Whole brokers and clients under every kind of trouble, by seed.
 
-    A seed draws which kinds of trouble exist, then what happens when. What breaks a promise is made smaller and written
-    down, with the command that replays it. The same seed gives the same run on any machine.
+    They run in virtual time, with crashes, torn disks, partitions and worse, and every promise is checked. A seed draws
+    which kinds of trouble exist, then what happens when. What breaks a promise is made smaller and written down, with
+    the command that replays it. The same seed gives the same run on any machine.
 
-    Example: coterie torture --seeds 1000 --system scribe --nodes 5
+    Examples:
+      coterie torture --seeds 1000 --system scribe --nodes 5
     """
     if replay is not None:
         _replay(read_scenario(replay), as_json)

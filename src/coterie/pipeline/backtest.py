@@ -25,7 +25,7 @@ from coterie.pipeline.job import Request, tables_step
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
 from coterie.pipeline.windows import build_windows, spread_over
 from coterie.substrate.attaching import HASH, REGIMES, Regime, Sight, Terms, first_sight, look
-from coterie.substrate.experience import MOVES, REDIRECTS, Experience, Standing
+from coterie.substrate.experience import MOVES, REDIRECTS, Experience, SeatedDemand
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -179,7 +179,7 @@ def _step(
     mine = replace(terms, move_lasts=lasts[MOVES], redirect_lasts=lasts[REDIRECTS], is_strict=is_even)
     moved = regime.move(sight, seats, mine) if left else seats
     who = np.flatnonzero(moved != seats).astype(np.int32)
-    saved = Standing.of(sight.demand, moved).worth(who, seats[who], moved[who])
+    saved = SeatedDemand.of(sight.demand, moved).worth(who, seats[who], moved[who])
     known.note(MOVES, who, seats[who], moved[who], saved * sight.span_s)
     arrived = (regime if left else REGIMES[0]).arrive(sight, window.demand, _present(window, moved), mine)
     home, gains = window.demand.attachment[arrived.sent], arrived.promised > 0

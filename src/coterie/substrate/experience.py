@@ -58,7 +58,7 @@ class Experience:
         """A window has passed: what did every change save in it, everybody else being where they were?"""
         if not self.cohorts:
             return
-        now = Standing.of(demand, seats)
+        now = SeatedDemand.of(demand, seats)
         for one in self.cohorts:
             one.age += 1
             one.kept_last = span_s * now.worth(one.client, one.other, one.seat)
@@ -95,7 +95,7 @@ def plain_problem(demand: Workload) -> Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class SeatedDemand:
     """A demand with everybody where they sit: what would it cost with some of them elsewhere?"""
 
     problem: Problem
@@ -103,7 +103,7 @@ class Standing:
     books: Seats
 
     @classmethod
-    def of(cls, demand: Workload, seats: Index) -> Standing:
+    def of(cls, demand: Workload, seats: Index) -> SeatedDemand:
         problem = plain_problem(demand)
         crowd = problem.crowd
         return cls(

@@ -13,7 +13,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
 from coterie.model.graph import BrokerGraph
 from coterie.protocol.system import Parameters, System
@@ -56,9 +55,8 @@ def below(parameters: CoterieParameters, kind: str) -> Parameters:
 
 
 def _settled(parameters: CoterieParameters) -> str:
-    if parameters.links == AUTO:
-        raise ConfigError("links", AUTO, f"one of {', '.join(LINKS)}, where a stage is used on its own")
-    return parameters.links
+    """A stage that is used on its own, as the layer below another system, has no bill to choose by: lean links."""
+    return LEAN if parameters.links == AUTO else parameters.links
 
 
 def interest_graph(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> BrokerGraph:
