@@ -193,3 +193,39 @@ def test_an_input_without_rows_is_named(coterie, tmp_path, content):
     code, _, err = coterie("compare", f"subscriptions={tmp_path / 'none.csv'}", pubs, "--out", str(tmp_path / "out"))
     assert code == 3
     assert "none.csv: holds no subscriptions" in " ".join(err.split())
+
+
+def test_a_point_of_the_frontier_is_picked_and_planned(coterie, tmp_path):
+    files = write_files(tmp_path, {})
+    common = ("--map", "subscriber=user", "--brokers", "4", "--out", str(tmp_path / "out"))
+    code, out, err = coterie("frontier", *files, "-s", "scribe", *common, "--json")
+    assert code == 0, err
+    points = json.loads(out)["points"]
+    assert {"scribe", "scribe (placed)"} <= {point["label"] for point in points}
+    assert Path(json.loads(out)["report"]).read_text().count("<svg") == 1
+    picked = next(point for point in points if point["is_best"] and "coterie:" in point["system"] and point["moves"])
+    code, out, err = coterie("plan", *files, "-s", picked["system"], *common, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["cheapest"] == "coterie (placed)"
+    assert told["systems"]["coterie (placed)"]["later"]["volume.total"] == pytest.approx(picked["bytes_per_s"])
+    code, out, _ = coterie("frontier", *files, "-s", "scribe", *common)
+    assert code == 0
+    table = out.split("To make one of them")[0]
+    assert max(len(line.rstrip()) for line in table.splitlines()) <= 80
+    assert picked["system"] in out
+
+
+def test_limits_are_kept_or_what_can_be_had_is_said(coterie, tmp_path):
+    files = write_files(tmp_path, {})
+    common = ("--map", "subscriber=user", "--brokers", "6", "--out", str(tmp_path / "out"), "--limit", "hops_p99=1")
+    code, out, err = coterie("plan", *files, "-s", "coterie", "-s", "scribe", *common, "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    assert told["systems"][told["cheapest"]]["later"]["delay.hops.p99"] <= 1
+    code, out, err = coterie("plan", *files, "-s", "coterie", *common, "--limit", "links_max=2")
+    assert code == 3
+    assert "Nothing keeps to hops_p99=1, links_max=2. The closest: " in " ".join(err.split())
+    code, _, err = coterie("compare", *files, *common, "--limit", "hops=1")
+    assert code == 2
+    assert "hops_mean" in err
