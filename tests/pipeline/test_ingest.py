@@ -368,3 +368,20 @@ def test_a_full_disk_inside_a_task_is_one_sentence(spark, tmp_path):
     with pytest.raises(RunError, match=r"step tables in .*: a disk is full") as caught:
         run_steps([step], tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def test_a_big_file_that_cannot_be_split_is_told_and_is_no_fault(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr(ingests, "WHOLE_BYTES", 10)
+    with gzip.open(tmp_path / "subs.csv.gz", "wt") as file:
+        file.write("subscriber,topic\na,t\nb,t\n")
+    source = Source((str(tmp_path / "subs.csv.gz"),))
+    account = ingests.ingest(spark, [source], tmp_path / "out", strict=True)
+    assert account.kept == 2
+    assert account.files[0].note.startswith("read by one task: gz cannot be split")
+
+
+def test_many_small_files_keep_their_order(tmp_path):
+    for number in range(300):
+        (tmp_path / f"{number:03d}.csv").write_text(f"subscriber,topic\nu{number},t\n")
+    found = files.find_files(Source((str(tmp_path),)))
+    assert [Path(file.path).stem for file in found] == [f"{number:03d}" for number in range(300)]

@@ -11,6 +11,7 @@ import glob
 import os
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from coterie.pipeline.mapping import Source
 from coterie.pipeline.storage import Remote, folder_of, is_remote
 
 CHUNK_BYTES = 1 << 22
+LOOKED_AT_ONCE = 16
 MAGIC = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zst"), (b"\x04\x22\x4d\x18", "lz4"))
 SUFFIXES = {
     ".csv": "csv",
@@ -77,7 +79,10 @@ def find_files(source: Source) -> list[InputFile]:
     remote: list[InputFile] = []
     for pattern in source.paths:
         if is_remote(pattern):
-            remote += [replace(look_into(one, source), absolute=one) for one in _stored(pattern)]
+            with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
+                stored = _stored(pattern)
+                seen = pool.map(lambda one: look_into(one, source), stored)
+                remote += [replace(file, absolute=one) for file, one in zip(seen, stored, strict=True)]
             continue
         path = Path(pattern.removeprefix("file://"))
         matches = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
@@ -87,7 +92,10 @@ def find_files(source: Source) -> list[InputFile]:
             inside = sorted(p for p in match.rglob("*") if p.is_file()) if match.is_dir() else [match]
             visible = [p for p in inside if not match.is_dir() or _is_visible(p.relative_to(match))]
             found.update(dict.fromkeys(str(p) for p in visible))
-    return [replace(look_into(path, source), absolute=os.path.abspath(path)) for path in found] + remote
+    # Looking waits for the disk: many small files are looked into side by side.
+    with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
+        looked = list(pool.map(lambda path: look_into(path, source), found))
+    return [replace(file, absolute=os.path.abspath(file.path)) for file in looked] + remote
 
 
 def _stored(pattern: str) -> list[Remote]:

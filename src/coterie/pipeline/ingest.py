@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES = 64 << 20
 ROWS_PER_PART = 2_500_000  # what one Python worker holds comfortably
+WHOLE_BYTES = 4 * SPLIT_BYTES  # what one task may read alone without a word
+IN_ONE_PIECE = "read by one task"
 CLOCK_SKEW_S = 300.0
 PLAIN_MARK = "_plain_topics"  # a file in the folder of a table; Spark passes over names that begin so
 Placed = tuple[int, InputFile, Source]  # number of the file, the file, what it means
@@ -227,6 +229,9 @@ def _settle(
         rows[split.file_index] += item["rows"]
         notes[split.file_index] = notes[split.file_index] or item["note"]
     file_of_split = np.array([split.file_index for split in splits], np.int64)
+    for index, file, _ in placed:
+        if (file.compression or file.format == "json" or file.has_breaks) and file.size_bytes > WHOLE_BYTES:
+            notes[index] = notes[index] or f"{IN_ONE_PIECE}: {_why_whole(file)}"
     told_reasons: list[str] = []
     bad: Counter[int] = Counter()
     for path in part_files(out / QUARANTINE_FOLDER / schema.name):
@@ -248,12 +253,22 @@ def _settle(
     return Account(schema.name, rows_in, kept, len(told_reasons), _counted(told_reasons), files_told)
 
 
+def _why_whole(file: InputFile) -> str:
+    if file.compression:
+        return f"{file.compression} cannot be split; several files, or Parquet, are read side by side"
+    return "a JSON array cannot be split; lines can" if file.format == "json" else "quoted text goes over several lines"
+
+
 def _counted(told: list[str]) -> dict[str, int]:
     """How often each reason was found; one that is about a value shows one."""
     parted = [reason.partition(VALUE_MARK) for reason in told]
     examples = {reason: f", such as {value!r}" for reason, mark, value in reversed(parted) if mark}
     counts = Counter(reason for reason, _, _ in parted)
     return {reason + examples.get(reason, ""): count for reason, count in sorted(counts.items())}
+
+
+def _is_torn(note: str) -> bool:
+    return note not in ("", "empty file") and not note.startswith(IN_ONE_PIECE)
 
 
 def _raise_first(out: Folder, account: Account) -> None:
@@ -264,7 +279,7 @@ def _raise_first(out: Folder, account: Account) -> None:
         for row in read_rows(path, ["file", "line", "reason"]).to_pylist():
             here = (order[row["file"]], row["line"], row["file"], row["reason"])
             worst = here if worst is None else min(worst, here)
-    torn = next((file for file in account.files if file.note not in ("", "empty file")), None)
+    torn = next((file for file in account.files if _is_torn(file.note)), None)
     if worst is None and torn is None:
         return
     for folder in (out / account.table, out / QUARANTINE_FOLDER / account.table):
