@@ -64,8 +64,8 @@ def test_nothing_is_torn_while_the_node_writes_and_folds(tmp_path):
 
     def work() -> None:
         while not stop.is_set() and written[0] < 20_000:
+            put(store, written[0] + 1)
             written[0] += 1
-            put(store, written[0])
             if written[0] % 50 == 0:
                 fold(store)
 
