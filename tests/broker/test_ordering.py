@@ -1,0 +1,60 @@
+"""What one node publishes on a topic is delivered in order, and a gap is asked for by the next event."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+from coterie.broker.carried import TIME_BITS, Carried
+from coterie.broker.interest import InterestBook
+from coterie.broker.marks import Marks
+from coterie.broker.ordering import GIVE_UP_S, Ordering
+from coterie.broker.turn import Turn
+from coterie.broker.writes import Since
+
+ORIGIN = 3 << TIME_BITS
+
+
+def made() -> tuple[Ordering, Turn]:
+    turn = Turn()
+    turn.now_s = 1_760_000_000.0
+    book = InterestBook(1)
+    book.since["t"] = Since(turn.now_us - 1_000_000, {3: ORIGIN | 10})
+    return Ordering(Marks(turn), book, turn), turn
+
+
+def event(number: int, before: int, qos: int = 1) -> Carried:
+    return Carried(ORIGIN | number, "t", b"%d" % number, qos, before=ORIGIN | before if before else 0)
+
+
+CHAIN = [event(20, 9), event(30, 20), event(40, 30), event(50, 40)]
+
+
+def test_any_order_of_arrival_is_the_same_order_of_delivery() -> None:
+    for order in permutations(CHAIN):
+        ordering, _ = made()
+        got = [one.id for arrived in (*order, *order) for one in ordering.take(arrived)]
+        assert got == [one.id for one in CHAIN]
+        assert len(ordering) == 0
+
+
+def test_what_is_missing_is_asked_for_and_what_was_before_the_subscription_is_not() -> None:
+    ordering, _ = made()
+    assert [one.id for one in ordering.take(CHAIN[0])] == [ORIGIN | 20]  # its predecessor was not wanted yet
+    assert ordering.take(CHAIN[2]) == []
+    assert ordering.take_asking() == {3: [ORIGIN | 30]}
+    assert ordering.take(event(45, 0, qos=0)) == []  # behind what is held
+    assert [one.id & 0xFF for one in ordering.take(CHAIN[1])] == [30, 40, 45]
+
+
+def test_what_is_nowhere_any_more_and_who_does_not_answer_hold_up_nobody_for_ever() -> None:
+    ordering, turn = made()
+    ordering.take(CHAIN[0])
+    ordering.take(CHAIN[2])
+    assert [one.id & 0xFF for one in ordering.pass_over(ORIGIN | 30)] == [40]
+    ordering, turn = made()
+    ordering.take(CHAIN[0])
+    ordering.take(CHAIN[3])
+    turn.now_s += GIVE_UP_S
+    assert [one.id & 0xFF for one in ordering.on_time()] == [50]
+    assert ordering.gave_up_count == 1
+    assert ordering.take(CHAIN[2]) == []  # too late: order is kept
