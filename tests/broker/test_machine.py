@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coterie.broker.commands import Reload
@@ -102,21 +102,23 @@ def test_a_password_goes_out_as_a_question_and_the_answer_decides() -> None:
     assert driven.hear(line) == []
 
 
-FILTERS = ["a", "b", "+", "#", "a/#"]
+FILTERS = ["a", "+", "#"]
 step = st.one_of(
-    st.tuples(st.just("subscribe"), st.integers(0, 2), st.sampled_from(FILTERS)),
-    st.tuples(st.just("unsubscribe"), st.integers(0, 2), st.sampled_from(FILTERS)),
-    st.tuples(st.just("publish"), st.integers(0, 2), st.sampled_from(["a", "b", "a/x"])),
-    st.tuples(st.just("rights"), st.integers(0, 2), st.sampled_from(["#", "a", "b"])),
+    st.tuples(st.just("subscribe"), st.integers(0, 1), st.sampled_from(FILTERS)),
+    st.tuples(st.just("unsubscribe"), st.integers(0, 1), st.sampled_from(FILTERS)),
+    st.tuples(st.just("publish"), st.integers(0, 1), st.sampled_from(["a", "b"])),
+    st.tuples(st.just("rights"), st.integers(0, 1), st.sampled_from(["#", "a", "b"])),
 )
 
 
+@example([("publish", 0, "a"), ("subscribe", 1, "a"), ("publish", 0, "a")], 0)
+@example([("publish", 0, "a"), ("rights", 0, "b"), ("publish", 0, "a")], 1)
 @given(st.lists(step, max_size=30), st.sampled_from([0, 1]))
 @settings(max_examples=60)
 def test_a_route_is_never_older_than_a_subscription_or_a_right(steps: list[tuple[str, int, str]], qos: int) -> None:
     """Against a broker that forgets its routes before every publication."""
     both = [Driven(), Driven()]
-    lines = [[one.client(f"c{number}") for number in range(3)] for one in both]
+    lines = [[one.client(f"c{number}") for number in range(2)] for one in both]
     for number, (kind, who, what) in enumerate(steps, 1):
         for which, one in enumerate(both):
             line = lines[which][who]
