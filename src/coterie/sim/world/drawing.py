@@ -139,7 +139,7 @@ def _troubles(draw: Random, nodes: int, residents: int, faults: tuple[str, ...])
         for _ in range(draw.randint(1, 4)):
             at_s = _time(draw, 1.0, STORM_S - 1)
             who, node = draw.randrange(residents), draw.randrange(nodes)
-            for_s = draw.choice((0.05, 0.5, 3.0, 8.0))
+            for_s = draw.choice((0.05, 0.5, 3.0, 8.0, 15.0))
             match fault:
                 case "kill" | "power":
                     found += [Fell(at_s, node, fault), Raise(round(at_s + for_s, 6), node)]

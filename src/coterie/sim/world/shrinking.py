@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from coterie.sim.world.scenario import Action, Scenario
+from coterie.sim.world.scenario import Action, Fell, Scenario
 
 Fails = Callable[[Scenario], bool]
 replace = msgspec.structs.replace
@@ -96,7 +96,8 @@ def _fits(action: Action, nodes: int) -> bool:
 
 def _simpler(scenario: Scenario) -> Iterator[Scenario]:
     yield replace(scenario, clocks=())
-    yield replace(scenario, sync="normal")
+    if not any(isinstance(one, Fell) and one.how != "kill" for one in scenario.actions):
+        yield replace(scenario, sync="normal")  # with a power cut it would promise less
     if not any(one.user for one in scenario.residents):
         yield replace(scenario, users=())
     for who, one in enumerate(scenario.residents):
