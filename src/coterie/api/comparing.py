@@ -205,11 +205,12 @@ def compare(
     kept = limits_of(limits)
     known = known_fleet(None if fleet is None else Path(fleet))
     now, wire = running_now(against)
-    asked = [known.around(limited(one, kept)) for one in expressed(systems, target)]
+    named = expressed(systems, target)
+    asked = [known.around(limited(one, kept)) for one in named]
     paid = EXAMPLE if prices is None else prices if isinstance(prices, Prices) else read_prices(Path(prices))
     candidates, now = with_now([paying(one, paid) for one in asked], known.around(now))
     allowed: tuple[str, ...] = (STAY, PLACED, OWN) if target is None else (PLACED,)
-    is_told = bool(systems) and len(asked) == 1 and _places_as_told(asked[0])
+    is_told = bool(systems) and len(named) == 1 and _places_as_told(named[0])
     only = asked[0].system.name if is_told else ""
     if is_told and not learn.is_peers:
         allowed = (PLACED, OWN)

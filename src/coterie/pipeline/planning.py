@@ -313,8 +313,10 @@ def cheapest(
 def closest(priced: Sequence[Priced], limits: DesignLimits, clients: int) -> str:
     """In a sentence: that nothing keeps to the limits, and what comes closest; "" if something does."""
     whole = [entry for entry in priced if entry.later is not None and is_whole(entry.later)]
-    if not whole or limits.is_empty or cheapest(priced, limits, clients) is not None:
+    if limits.is_empty or cheapest(priced, limits, clients) is not None:
         return ""
+    if not whole:
+        return next((entry.problem for entry in priced if entry.problem), "")
     told = []
     for entry in whole:
         assert entry.later is not None
