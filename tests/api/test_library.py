@@ -45,7 +45,7 @@ def test_a_plan_costs_less_than_what_runs_on_a_window_it_never_saw(
     bill = plan.price(halves[1])
     assert bill.ledger.loss.lost == 0
     assert bill.bound is not None
-    assert bill.bound.volume.copies <= bill.ledger.volume.copies
+    assert bill.bound.volume.copies <= bill.ledger.volume.copies * (1 + 1e-12)  # a mesh meets it, but for the dust
     assert bill.saved is not None
     assert bill.saved > 0.1
     assert bill == ct.price(plan, halves[1])
@@ -64,7 +64,7 @@ def test_a_comparison_knows_the_best_and_makes_its_plan(found: ct.Comparison, ha
         f"{name} ({way})" for name in ("mesh", "scribe", "coterie") for way in ("stay", "placed")
     }
     assert found.document()["schema"] == 2
-    with pytest.raises(ConfigError, match=r"one of mesh \(placed\), coterie \(placed\)"):
+    with pytest.raises(ConfigError, match=r"one of coterie \(placed\), mesh \(placed\)"):
         found.plan("nonsense")
     assert any("Now: a full mesh" in line for line in found.sentences)
     assert found.outcome.rolled.later  # four pairs of windows

@@ -16,10 +16,11 @@ import msgspec
 from coterie.accounting.burden import burden
 from coterie.accounting.price import price
 from coterie.accounting.sturdiness import Sturdiness, sturdiness
+from coterie.api.limiting import paying
 from coterie.model import Ledger, Workload
 from coterie.model.prices import MONTH_S
 from coterie.model.wires import wire_named
-from coterie.pipeline.planning import PLACED, is_whole
+from coterie.pipeline.planning import PLACED, Candidate, is_whole
 from coterie.systems import SYSTEMS
 from coterie.systems.coterie import CoterieParameters
 from coterie.systems.coterie.choosing import Chooser, ChoosingStages
@@ -146,7 +147,9 @@ def _ours(comparison: Comparison, learn: Workload, later: Workload, progress: Re
     for number, share in enumerate(shares):
         if progress is not None:
             progress("frontier", number / len(shares))
-        parameters = CoterieParameters(placement="given") if share == 0 else CoterieParameters(moves_per_day=share)
+        asked = CoterieParameters(placement="given") if share == 0 else CoterieParameters(moves_per_day=share)
+        parameters = paying(Candidate(system, asked), comparison.prices).parameters
+        assert isinstance(parameters, CoterieParameters)
         placement = stages.placement(learn, parameters, seed)
         for point in Chooser(stages, system.name, learn, placement, parameters, seed).points():
             design = system.adopt(point.design, later, point.parameters, seed)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from coterie.accounting.burden import burden
 from coterie.model import Ledger
 from coterie.model.prices import MONTH_S, Money, Prices, monthly
 from coterie.pipeline.job import Outcome
@@ -234,9 +235,9 @@ def per_publication(bill: Ledger, facts: Facts) -> str:
 
 
 def usable(outcome: Outcome) -> list[Priced]:
-    """Designs with a whole bill, cheapest first."""
+    """Designs with a whole bill, cheapest first, as `cheapest` sees it."""
     whole = [one for one in outcome.priced if one.later is not None and one.later_bound is not None]
-    return sorted(whole, key=lambda one: (not is_whole(one.later), one.later.volume.total))  # type: ignore[union-attr, arg-type]
+    return sorted(whole, key=lambda one: (not is_whole(one.later), burden(one.later)))  # type: ignore[arg-type]
 
 
 # --- words for numbers ---
