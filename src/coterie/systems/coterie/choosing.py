@@ -80,8 +80,8 @@ class Chooser:
         if not self.workload.interests.pair_count:
             return msgspec.structs.replace(self.parameters, links=first_links(self.workload, self.parameters))
         kinds = kinds_for(self.workload)
-        if len(kinds) == 1 and self.parameters.limits.is_empty:
-            return msgspec.structs.replace(self.parameters, links=kinds[0])
+        if LEAN in kinds and not KINDS.keys() & set(kinds) and self.parameters.limits.is_empty:
+            return msgspec.structs.replace(self.parameters, links=LEAN)  # nothing to choose from
         points = self.points(is_hasty=True)
         kept = [point for point in points if not point.broken(self.clients)]
         if not kept:
