@@ -75,7 +75,12 @@ def _renamed(part: Slice, numbers: list[int], topics: list[str]) -> Slice:
         HomePart(numbers[one.node], tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
         for one in part.homes
     )
-    return msgspec.structs.replace(part, node=numbers[part.node], neighbours=neighbours, channels=channels, homes=homes)
+    settings = dict(part.settings)
+    if "coordinator" in settings:  # a node of the plan, too
+        settings["coordinator"] = numbers[int(settings["coordinator"])]
+    return msgspec.structs.replace(
+        part, node=numbers[part.node], neighbours=neighbours, channels=channels, homes=homes, settings=settings
+    )
 
 
 def changes(network: LiveNetwork, rollout: Rollout) -> dict[str, Any]:
