@@ -131,7 +131,8 @@ def _admitted(coming: tuple[Newcomer, ...], wanting: np.ndarray, seats: dict[int
         np.full(len(coming), -1, np.int32), wanting, connections, wanting.sum(axis=0).astype(np.float64)
     )  # fmt: skip
     rules = AdmissionRules(np.ones(len(wanting)), 0.0, *LIMITS, np.zeros(nodes, np.int32), True)
-    admit(Asked(client, topic, moment), fleet, rules, np.array([comer.home for comer in coming], np.int32))
+    home = np.array([comer.home for comer in coming], np.int32)
+    admit(Asked(client, topic, moment), fleet, rules, home, home.copy(), np.zeros(len(coming)))
     return {comer.number: int(seat) for comer, seat in zip(coming, fleet.seat, strict=True)}
 
 

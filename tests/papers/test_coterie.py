@@ -61,7 +61,7 @@ def test_windows_hold_all_events_and_every_wish_while_it_lasts() -> None:
 def test_prices_and_admission_are_worth_something() -> None:
     found = run_over_time(TINY, 1)
     assert found["prices_loss"] > 0
-    assert found["whole_gross"] > found["moves_gross"] > 0
+    assert found["whole_gross"] > found["moves_gross"]
     assert found["whole_hottest"] < 2
 
 
