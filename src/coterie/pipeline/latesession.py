@@ -24,6 +24,11 @@ class LateSession:
         self._future: Future[SparkSession] | None = None
 
     @property
+    def master_url(self) -> str:
+        """Known before it is opened."""
+        return self._master
+
+    @property
     def is_open(self) -> bool:
         """Whether it can be asked without waiting."""
         return self._future is not None and self._future.done() and self._future.exception() is None

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 LEARN, LATER = "learn.npz", "later.npz"
 STAY, PLACED, OWN = "stay", "placed", "own"  # what becomes of clients: nobody moves, by interest, the system's own way
 PLACED_FILE = "node-of-placed"
+PRICED_HERE_BYTES_MAX = 10 << 20  # of a workload's file, some millions of wishes
+PRICED_SCHEMA = pa.schema([("system", pa.string()), ("priced", pa.binary())])
 PLACED_USERS_MIN = 200_000  # fewer are placed faster by one task than by rounds of many
 
 
@@ -143,8 +145,19 @@ def price_all(
         )
         for candidate in candidates
     ]
-    table = run_tasks(spark, tasks, _pricer(workloads, out, ways, keeper), "system string, priced binary")
+    work = _pricer(workloads, out, ways, keeper)
+    if _is_for_one(spark, workloads):
+        table = pa.concat_tables([PRICED_SCHEMA.empty_table(), *map(work, tasks)])
+    else:
+        table = run_tasks(spark, tasks, work, "system string, priced binary")
     return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
+
+
+def _is_for_one(spark: SparkSession, workloads: Path) -> bool:
+    """Whether this process prices faster than workers that load the kernels first; then Spark is not even started."""
+    master = getattr(spark, "master_url", None) or spark.conf.get("spark.master", "")
+    learn = workloads / LEARN
+    return str(master).startswith("local[") and isinstance(learn, Path) and learn.stat().st_size < PRICED_HERE_BYTES_MAX
 
 
 def _placed(
