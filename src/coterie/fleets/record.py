@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from coterie.errors import InputError
+from coterie.writing import replacing
 
 BEFORE, MANIFEST = "before", "manifest.json"
 APPLYING, APPLIED, UNDONE = "applying", "applied", "rolled back"
@@ -67,31 +68,16 @@ def write_record(folder: Path, record: BeforeRecord) -> None:
 
 def write_whole(path: Path, text: str) -> None:
     """Beside, synced, renamed, with the rights the file had: a reader sees the old text or the new one."""
-    beside = path.with_name(f".{path.name}.coterie")
     try:
-        with open(beside, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        with suppress(FileNotFoundError):
-            shutil.copymode(path, beside)
-            there = path.stat()
-            if os.geteuid() == 0:
-                os.chown(beside, there.st_uid, there.st_gid)
-        beside.replace(path)
-        sync_folder(path.parent)
+        with replacing(path) as beside:
+            beside.write_text(text, encoding="utf-8")
+            with suppress(FileNotFoundError):
+                shutil.copymode(path, beside)
+                there = path.stat()
+                if os.geteuid() == 0:
+                    os.chown(beside, there.st_uid, there.st_gid)
     except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
         raise InputError(str(path), f"cannot be written: {error.strerror or error}") from None
-
-
-def sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def check_writable(places: Iterable[Path]) -> None:

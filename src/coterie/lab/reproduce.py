@@ -16,6 +16,7 @@ from coterie.lab.figures import DrawnFigure, drawn
 from coterie.lab.judging import Judgement, Verdict, judge
 from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow
 from coterie.pipeline.sweep import Measurement, Wave, sweep
+from coterie.writing import replacing
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,8 @@ def _write_table(findings: Sequence[Finding], path: Path) -> None:
     ]
     kinds = [("experiment", pa.string()), ("point", pa.string()), ("seed", pa.int64()), ("name", pa.string())]
     schema = pa.schema([*kinds, ("value", pa.float64()), ("seconds", pa.float64())])
-    beside = path.with_name(f".{path.name}")
-    pq.write_table(pa.Table.from_pylist(rows, schema), beside)
-    beside.replace(path)
+    with replacing(path) as beside:
+        pq.write_table(pa.Table.from_pylist(rows, schema), beside)
 
 
 def as_document(findings: Sequence[Finding]) -> list[dict[str, object]]:

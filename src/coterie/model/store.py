@@ -7,7 +7,6 @@ whatever is missing, truncated or out of range gives InputError with the file's 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from coterie.model.design import Bundles, Channels, Design, Entries, Overlay, Pl
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Relation
 from coterie.model.workload import Content, Publications, Stays, Wishes, Workload
+from coterie.writing import replacing
 
 FORMAT_VERSION = 2
 Arrays = dict[str, NDArray[Any]]
@@ -269,15 +269,11 @@ def _relation_out(name: str, relation: Relation) -> Arrays:
 
 def _write(path: Path, kind: str, about: Mapping[str, object], arrays: Arrays) -> None:
     header = json.dumps({"format": f"coterie {kind}", "version": FORMAT_VERSION, **about}, sort_keys=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with beside.open("wb") as file:
+        with replacing(path) as beside, beside.open("wb") as file:
             np.savez_compressed(file, about=np.array(header), **arrays)  # type: ignore[arg-type]
-        beside.replace(path)
     except OSError as error:
         raise InputError(str(path), f"cannot be written: {error.strerror}") from None
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _read(path: Path, kind: str, build: Callable[[_Parts], Thing]) -> Thing:

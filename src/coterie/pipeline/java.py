@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from coterie.errors import ConfigError
+from coterie.writing import replacing
 
 JAVA_MAJOR_MIN = 17
 ADVICE = "install one (Debian: openjdk-17-jre-headless) and set JAVA_HOME, or run: pip install 'coterie[java]'"
@@ -76,10 +77,9 @@ def java_home(java: Java, folder: Path | None = None) -> Path:
     launcher = home / "bin" / "java"
     if not launcher.exists():
         launcher.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = launcher.with_name(f".java-{os.getpid()}")
-        unfinished.write_text(text)
-        unfinished.chmod(0o755)
-        unfinished.replace(launcher)
+        with replacing(launcher) as unfinished:
+            unfinished.write_text(text)
+            unfinished.chmod(0o755)
     return home
 
 

@@ -8,7 +8,6 @@ crash finds what was published and publishes nothing new.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
@@ -256,7 +255,5 @@ def plan_one(candidate: Candidate, folder: Path, seed: int) -> Priced:
         bill = price(design, workload)
     except CoterieError as error:
         return Priced(system.name, problem=str(error))
-    beside = folder / f".{system.name}-{os.getpid()}.npz"
-    save_design(design, beside)
-    beside.replace(design_file(folder, system.name))
+    save_design(design, design_file(folder, system.name))
     return Priced(system.name, learn=bill, later=bill)

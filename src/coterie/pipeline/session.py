@@ -24,6 +24,7 @@ from coterie.errors import ConfigError
 from coterie.pipeline.java import Java, cache_dir, find_java, java_home
 from coterie.pipeline.shipping import package_zip
 from coterie.pipeline.storage import use_settings
+from coterie.writing import replacing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -114,12 +115,12 @@ def warm_archive(profile: str = "job") -> Path:
     java = find_java()
     target = archive_path(java, profile)
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{os.getpid()}-{target.name}")
-    program = [sys.executable, "-c", _WARM_SCRIPT, profile, str(unfinished)]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    if not unfinished.exists():
-        raise ConfigError("java", java.version, f"this Java wrote no class archive: {done.stderr.strip()[-300:]}")
-    unfinished.replace(target)
+    with replacing(target) as unfinished:
+        program = [sys.executable, "-c", _WARM_SCRIPT, profile, str(unfinished)]
+        done = subprocess.run(program, capture_output=True, text=True, check=False)
+        if not unfinished.exists():
+            told = "one that writes a class archive"
+            raise ConfigError("java", java.version, told, do=f"it says: {done.stderr.strip()[-300:]}")
     return target
 
 

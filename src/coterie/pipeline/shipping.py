@@ -8,12 +8,12 @@ machine nothing is compiled there.
 from __future__ import annotations
 
 import hashlib
-import os
 import zipfile
 from pathlib import Path
 
 import coterie
 from coterie.pipeline.java import cache_dir
+from coterie.writing import replacing
 
 UNPACKED = "unpacked"
 STUB = '''"""Unpacks the package once on this machine and becomes it."""
@@ -54,10 +54,8 @@ def package_zip(folder: Path | None = None) -> Path:
     target = (cache_dir() if folder is None else folder) / f"coterie-{digest.hexdigest()}.zip"
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = target.with_name(f".{os.getpid()}-{target.name}")
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
+        with replacing(target) as unfinished, zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr("coterie/__init__.py", STUB.replace("DIGEST", digest.hexdigest()))
             for source in sources:
                 archive.write(source, f"{UNPACKED}/coterie/{source.relative_to(root)}")
-        unfinished.replace(target)
     return target

@@ -83,18 +83,6 @@ def run_steps(
     return done
 
 
-def is_all_kept(steps: Sequence[Step], root: Folder) -> bool:
-    """Whether nothing would have to run: what these steps make is there from an earlier run."""
-    known: dict[str, FinishedStep] = {}
-    for step in steps:
-        fingerprint = _fingerprint(step, known)
-        place = root / step.name / fingerprint
-        if read_manifest(place) is None:
-            return False
-        known[step.name] = FinishedStep(step.name, place, fingerprint, {}, 0.0, kept=True)
-    return True
-
-
 def fingerprint_of_file(path: Folder, is_hashed: bool = False) -> str:
     """Size and time of modification; its whole content if asked."""
     status = path.stat()

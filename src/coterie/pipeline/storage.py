@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import fnmatch
 import io
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import ConfigError, InputError
+from coterie.writing import replacing
 
 SCHEMES = ("s3a", "s3", "gs", "abfs", "abfss", "hdfs")
 HADOOP = "spark.hadoop."
@@ -270,9 +270,8 @@ def write_rows(table: pa.Table, path: Folder, **how: Any) -> None:
             pq.write_table(table, path.key, filesystem=path.filesystem, **how)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}")
-    pq.write_table(table, unfinished, **how)
-    unfinished.replace(path)
+    with replacing(path) as unfinished:
+        pq.write_table(table, unfinished, **how)
 
 
 def write_whole(path: Folder, data: bytes) -> None:
@@ -281,12 +280,8 @@ def write_whole(path: Folder, data: bytes) -> None:
         path.write_bytes(data)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}")
-    with open(unfinished, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.replace(path)
+    with replacing(path) as unfinished:
+        unfinished.write_bytes(data)
 
 
 def open_bytes(path: Folder) -> Any:

@@ -23,6 +23,7 @@ import pyarrow as pa
 from coterie.errors import CoterieError, RunError
 from coterie.pipeline.polling import polled
 from coterie.pipeline.tasks import run_tasks
+from coterie.writing import write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,9 +128,7 @@ def measured(one: Measurement, folder: str) -> str:
 
 
 def _keep(folder: Path, key: str, result: dict[str, Any]) -> None:
-    beside = folder / f".{key}-{os.getpid()}"
-    beside.write_text(json.dumps(result, sort_keys=True))
-    beside.replace(folder / f"{key}.json")
+    write_whole(folder / f"{key}.json", json.dumps(result, sort_keys=True))
 
 
 def _load(folder: Path, key: str) -> dict[str, Any] | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from coterie.errors import CoterieError, RunError
 from coterie.pipeline.storage import Folder, Remote, write_rows, write_whole
+from coterie.writing import replacing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -89,9 +89,8 @@ def save_array(array: NDArray[np.generic], folder: str | Folder, name: str) -> F
         write_whole(target, data.getvalue())
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(f".{os.getpid()}-{target.name}")
-    np.save(unfinished, array)
-    unfinished.replace(target)
+    with replacing(target) as unfinished:
+        np.save(unfinished, array)
     return target
 
 
