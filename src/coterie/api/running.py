@@ -135,14 +135,16 @@ def up(
     """
     temporary = None if data is not None else tempfile.TemporaryDirectory(prefix="coterie-")
     home = Path(temporary.name if temporary is not None else data)  # type: ignore[arg-type]
-    processes = arranged(plan, nodes, system, settings or {}, base_port, home, host, seed)
+    processes: NodeProcesses | None = None
 
     def stop() -> None:
-        processes.stop(is_last=False)
+        if processes is not None:
+            processes.stop(is_last=False)
         if temporary is not None:
             temporary.cleanup()
 
     try:
+        processes = arranged(plan, nodes, system, settings or {}, base_port, home, host, seed)
         processes.start()
         processes.wait_healthy(HEALTHY_S)
     except BaseException:
