@@ -21,8 +21,8 @@ def one_class(at: list[int], number: list[int]) -> Block:
     nothing = np.zeros(0, np.int32)
     pieces = len(number)
     return Block(
-        np.arange(pieces + 1), np.zeros(pieces, np.int32), np.array(number), np.ones(pieces), nothing, nothing,
-        np.zeros(0), np.zeros(pieces, np.int64), np.arange(len(at)) + 100, np.array([0, len(at)]),
+        np.arange(pieces + 1), np.zeros(pieces, np.int32), np.array(number), np.ones(pieces), np.ones(pieces),
+        nothing, nothing, np.zeros(0), np.zeros(pieces, np.int64), np.arange(len(at)) + 100, np.array([0, len(at)]),
         np.array(at, np.int32),
     )  # fmt: skip
 
@@ -39,11 +39,12 @@ def test_clients_of_one_kind_are_one_class_cut_into_pieces():
     arrays = {
         "client": np.arange(4), "at": np.zeros(4, np.int32), "kind": kind, "lengths": np.array([2, 2, 2, 1]),
         "topics": np.array([0, 1, 0, 1, 0, 1, 1], np.int32), "publisher": np.array([3]),
-        "said_topic": np.array([0], np.int32), "said_rate": np.array([7.0]),
+        "said_topic": np.array([0], np.int32), "said_rate": np.array([7.0]), "said_volume": np.array([70.0]),
     }  # fmt: skip
-    block = packed_block([arrays], np.array([1.0, 10.0]), piece=2)
+    block = packed_block([arrays], np.array([1.0, 10.0]), np.array([5.0, 50.0]), piece=2)
     assert block.number.tolist() == [2, 1, 1]
     assert block.messages.tolist() == [22.0, 11.0, 17.0]
+    assert block.volume.tolist() == [110.0, 55.0, 120.0]
     assert block.publisher.tolist() == [2]
     assert [block.topics[a:b].tolist() for a, b in zip(block.indptr, block.indptr[1:], strict=False)] == [
         [0, 1],

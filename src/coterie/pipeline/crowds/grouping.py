@@ -17,13 +17,15 @@ from numpy.typing import NDArray
 
 from coterie.kernels.placement.blocks import BLOCK_USERS
 from coterie.kernels.placement.problem import Problem
+from coterie.model import Workload
 from coterie.model.relation import Relation
-from coterie.pipeline.crowds.condensing import Seats, seats_of, wishes_of
+from coterie.pipeline.crowds.condensing import Seats, seats_of, sizes_of, wishes_of
 from coterie.pipeline.crowds.roster import SAID, STAYING, Roster
 from coterie.pipeline.crowds.sums import load_arrays, save_arrays
 from coterie.pipeline.storage import Folder, read_rows
 from coterie.pipeline.tasks import map_array, part_name, save_array, task_frame
 from coterie.pipeline.wishing import expanded_rows
+from coterie.substrate.placing import DIMENSIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +45,7 @@ class Block(NamedTuple):
     topics: NDArray[np.int32]
     number: I64  # clients of a piece
     messages: NDArray[np.float64]  # per second that a broker handles for a piece
+    volume: NDArray[np.float64]  # and bytes
     publisher: NDArray[np.int32]  # piece
     said_topic: NDArray[np.int32]
     said_rate: NDArray[np.float64]
@@ -51,16 +54,20 @@ class Block(NamedTuple):
     member_starts: I64
     at: NDArray[np.int32]  # of each member
 
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """[piece, dimension], in the order of `placing.DIMENSIONS`."""
+        return np.stack([self.number.astype(np.float64), self.messages, self.volume], axis=1)
+
     def problem(self, rate: Any, capacity: Any) -> Problem:
-        weight = np.stack([self.number.astype(np.float64), self.messages], axis=1)
-        weight = np.minimum(weight, capacity.max(axis=0))
+        weight = np.minimum(self.weight, capacity.max(axis=0))
         said = (self.publisher, self.said_topic, self.said_rate)
         return Problem(self.indptr, self.topics, rate, weight, capacity, *said)
 
 
 _NONE, _NOBODY = np.zeros(0, np.int64), np.zeros(0, np.int32)
 NO_BLOCK = Block(
-    np.zeros(1, np.int64), _NOBODY, _NONE, np.zeros(0), _NOBODY, _NOBODY, np.zeros(0), _NONE, _NONE,
+    np.zeros(1, np.int64), _NOBODY, _NONE, np.zeros(0), np.zeros(0), _NOBODY, _NOBODY, np.zeros(0), _NONE, _NONE,
     np.zeros(1, np.int64), _NOBODY,
 )  # fmt: skip
 
@@ -97,11 +104,15 @@ def load_block(work: Folder, block: int) -> Block:
     return Block(**load_arrays(block_file(work, block)))
 
 
-def group(spark: SparkSession, roster: Roster, seats: Seats, region: Region, rates: Any, work: Folder) -> Grouped:
+def group(
+    spark: SparkSession, roster: Roster, seats: Seats, region: Region, staying: Workload, work: Folder
+) -> Grouped:
     """Write the blocks of a region into `work`; wishes of the first window count, on topics that are published."""
     from pyspark.sql import functions as sf
 
-    save_array(rates, work, "rates")
+    said = staying.publications
+    save_array(staying.rates, work, "rates")
+    save_array(np.bincount(said.topic, said.rate * said.size, roster.topics), work, "volumes")
     parts = list(range(roster.parts))
     rows = task_frame(spark, parts, _cutter(roster, seats, region, work), "block int, part int, data binary")
     cut = rows.repartitionById(region.blocks, sf.col("block"))
@@ -112,7 +123,7 @@ def group(spark: SparkSession, roster: Roster, seats: Seats, region: Region, rat
     return Grouped(
         sum(table["pins"].to_pylist()),
         sum(table["pieces"].to_pylist()),
-        np.max(np.array(table["heaviest"].to_pylist()).reshape(-1, 2), axis=0, initial=0.0),
+        np.max(np.array(table["heaviest"].to_pylist()).reshape(-1, len(DIMENSIONS)), axis=0, initial=0.0),
     )
 
 
@@ -176,15 +187,16 @@ def _topics_of(roster: Roster, part: int, is_heard: Any) -> tuple[I64, NDArray[n
     return np.concatenate([[0], np.cumsum(np.concatenate(each))]).astype(np.int64), np.concatenate(whole)
 
 
-def _said_of(roster: Roster, part: int) -> tuple[I64, NDArray[np.int32], NDArray[np.float64]]:
-    """(client in the part, topic, rate) of the first window."""
+def _said_of(roster: Roster, part: int) -> tuple[I64, NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
+    """(client in the part, topic, rate, bytes per second) of the first window."""
     path = roster.folder / SAID / part_name(part)
     if not path.exists():
-        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0)
-    rows = read_rows(path, ["client_id", "topic", "window", "events"])
+        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0), np.zeros(0)
+    rows = read_rows(path)
     mine = rows["window"].to_numpy() == 0
     rate = rows["events"].to_numpy()[mine] / roster.windows.lengths_s[0]
-    return rows["client_id"].to_numpy()[mine] - roster.starts[part], rows["topic"].to_numpy()[mine], rate
+    client = rows["client_id"].to_numpy()[mine] - roster.starts[part]
+    return client, rows["topic"].to_numpy()[mine], rate, rate * sizes_of(rows)[mine]
 
 
 def _mixed(values: Any) -> U64:
@@ -232,6 +244,7 @@ def _rows(indptr: I64, topics: Any, said: Any, mine: I64) -> Arrays:
         "publisher": number[said[0][kept]],
         "said_topic": said[1][kept],
         "said_rate": said[2][kept],
+        "said_volume": said[3][kept],
     }
 
 
@@ -256,10 +269,10 @@ def _packer(region: Region, work: Folder) -> Any:
             return
         rows.sort(key=lambda row: row["part"])
         number = rows[0]["block"]
-        rates = np.asarray(map_array(work, "rates"), np.float64)
-        block = packed_block([_unpacked(row.pop("data")) for row in rows], rates, region.piece)
+        rates, volumes = (np.asarray(map_array(work, name), np.float64) for name in ("rates", "volumes"))
+        block = packed_block([_unpacked(row.pop("data")) for row in rows], rates, volumes, region.piece)
         save_arrays(block_file(work, number), block._asdict())
-        weight = np.array([block.number.max(initial=0), block.messages.max(initial=0.0)], np.float64)
+        weight = block.weight.max(axis=0, initial=0.0)
         told = {
             "block": pa.array([number], pa.int32()),
             "pins": pa.array([len(block.topics)], pa.int64()),
@@ -271,12 +284,12 @@ def _packer(region: Region, work: Folder) -> Any:
     return pack
 
 
-def packed_block(found: list[Arrays], rates: Any, piece: int) -> Block:
+def packed_block(found: list[Arrays], rates: Any, volumes: Any, piece: int) -> Block:
     """Clients that came from parts of the roster as classes, cut into pieces of at most `piece` clients."""
     counts = np.cumsum([0] + [len(one["client"]) for one in found])
-    client, at, kind, lengths, topics, said_topic, said_rate = (
+    client, at, kind, lengths, topics, said_topic, said_rate, said_volume = (
         np.concatenate([one[name] for one in found])
-        for name in ("client", "at", "kind", "lengths", "topics", "said_topic", "said_rate")
+        for name in ("client", "at", "kind", "lengths", "topics", "said_topic", "said_rate", "said_volume")
     )
     publisher = np.concatenate([one["publisher"] + first for one, first in zip(found, counts[:-1], strict=True)])
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -292,12 +305,16 @@ def packed_block(found: list[Arrays], rates: Any, piece: int) -> Block:
     length = lengths[shown]
     starts = np.concatenate([[0], np.cumsum(length)]).astype(np.int64)
     wished = topics[np.repeat(indptr[shown] - starts[:-1], length) + np.arange(starts[-1])]
-    each = np.bincount(np.repeat(np.arange(len(shown)), length), rates[wished], len(shown)) * number
+    wishing = np.repeat(np.arange(len(shown)), length)
     piece_of = np.full(len(client), -1, np.int64)
     piece_of[shown] = np.arange(len(shown))  # who publishes is alone in its class
     speaker = piece_of[publisher]
-    each += np.bincount(speaker, said_rate, len(shown))
+    messages, volume = (
+        np.bincount(wishing, heard[wished], len(shown)) * number + np.bincount(speaker, said, len(shown))
+        for heard, said in ((rates, said_rate), (volumes, said_volume))
+    )
     return Block(
-        starts, wished.astype(np.int32), number.astype(np.int64), each, speaker.astype(np.int32),
+        starts, wished.astype(np.int32), number.astype(np.int64), messages, volume,
+        speaker.astype(np.int32),
         said_topic.astype(np.int32), said_rate, class_of, client[order], np.append(first, len(kind)), at[order],
     )  # fmt: skip

@@ -30,7 +30,7 @@ from coterie.pipeline.crowds.seating import write_seats
 from coterie.pipeline.crowds.sums import load_arrays, save_arrays
 from coterie.pipeline.storage import Folder, remove_all
 from coterie.pipeline.tasks import map_array, run_tasks, task_frame
-from coterie.substrate.placing import EVEN_ENOUGH, Balance
+from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, Balance, client_weights
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ def place_crowd(
         allowed = f"at most {PICTURE_MAX}: take fewer brokers"
         raise ConfigError("brokers x topics", f"{nodes} x {topics}", allowed)
     work, target = out / "blocks", out / "placed"
-    hottest, is_within = np.zeros(2), True
+    hottest, is_within = np.zeros(len(DIMENSIONS)), True
     renamed: list[tuple[Region, Folder, Any]] = []
     for number, region in enumerate(regions(seats, np.asarray(clients))):
         folder = work / f"region-{number}"
@@ -96,7 +96,7 @@ class _Rounds:
     ) -> None:  # fmt: skip
         self.spark, self.region, self.work, self.seed = spark, region, work, seed
         self.rates = staying.rates
-        self.grouped: Grouped = group(spark, roster, seats, region, self.rates, work)
+        self.grouped: Grouped = group(spark, roster, seats, region, staying, work)
         popular = np.bincount(staying.interests.columns, staying.weights, roster.topics)
         self.rank = np.empty(roster.topics, np.int32)
         self.rank[np.argsort(-popular, kind="stable")] = np.arange(roster.topics, dtype=np.int32)
@@ -183,14 +183,11 @@ def growing(blocks: int) -> list[tuple[int, ...]]:
 
 
 def _totals(staying: Workload, region: Region) -> Floats:
-    """Connections and messages of a region's clients."""
+    """What a region's clients take in all, by dimension; brokers stand for their clients here."""
     inside = np.isin(np.arange(staying.subscriber_count), region.nodes)
-    interests, publications = staying.interests, staying.publications
-    assert staying.weights is not None
-    out = staying.rates[interests.columns] * staying.weights
-    delivered = float(out[inside[interests.rows]].sum())
-    said = float(publications.rate[inside[publications.publisher]].sum())
-    return np.array([region.clients, delivered + said])
+    totals = np.asarray(client_weights(staying)[inside].sum(axis=0))
+    totals[0] = region.clients
+    return totals
 
 
 def _capacity(totals: Floats, nodes: int, imbalance: Floats, heaviest: Floats) -> Floats:
