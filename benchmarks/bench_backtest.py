@@ -78,7 +78,7 @@ HEADER = (
 
 
 def cut(trace: str, options: tuple[str, ...], out: Path) -> Path:
-    """The windows, as `coterie backtest` cuts them, unless they are kept; all its policies are run then, at 32 brokers."""
+    """The windows, as `coterie backtest` cuts them; unless they are kept, all its policies are run, at 32 brokers."""
     if kept := sorted((out / trace / "work" / "overtime").glob("*/spans.json")):
         return kept[0].parent
     command = [sys.executable, "-m", "coterie", "backtest", trace, "-b", "32", "--json", "-o", str(out), *options]
