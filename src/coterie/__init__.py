@@ -12,9 +12,10 @@ Everything is loaded when it is first used: importing this package costs next to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False  # as type checkers read it; importing typing would be most of what importing us costs
 if TYPE_CHECKING:
+    from typing import Any
+
     from coterie.api.backtesting import backtest
     from coterie.api.comparing import Comparison, compare
     from coterie.api.lists import list_systems, list_workloads
