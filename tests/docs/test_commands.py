@@ -51,6 +51,7 @@ NOT_RUN = {
     "pipx": "the same entry point",
     "coterie observe --as": "other people's machines; tests/fleets/observe has a stand-in for each",
     "curl -u": "a running EMQX",
+    "coterie plan subscriptions=s3a://logs/subs": "an object store; tests/pipeline has a stand-in",
     "python -m pytest": "a test that runs tests",
     "coterie compare": "the embedded data takes a minute; tests/cli and `make run` do it",
     "coterie compare --peers": "as above",
