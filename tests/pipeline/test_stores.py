@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 import signal
 import socket
@@ -36,6 +37,8 @@ def test_a_path_is_a_path_and_a_uri_is_none(tmp_path, monkeypatch):
     storage.use_settings({"spark.hadoop.fs.s3a.endpoint": "http://here:1", "spark.app.name": "x"})
     place = folder_of("s3a://bucket/logs/")
     assert place == Remote("s3a://bucket/logs", (("fs.s3a.endpoint", "http://here:1"),))
+    early = pickle.loads(pickle.dumps(Remote("s3a://bucket/logs")))  # made before anybody said how to get there
+    assert early == place
     assert str(place / "part-00001.parquet") == "s3a://bucket/logs/part-00001.parquet"
     assert ((place / "a.b").name, (place / "a.b").stem, (place / "a").parent) == ("a.b", "a", place)
     assert (place / "a").key == "bucket/logs/a"

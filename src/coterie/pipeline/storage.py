@@ -76,7 +76,11 @@ class Remote:
 
     @property
     def filesystem(self) -> Any:
-        return _file_system(self.uri.partition("://")[0], self._host, self.options)
+        return _file_system(self.uri.partition("://")[0], self._host, self.options or _known["options"])
+
+    def __reduce__(self) -> tuple[type[Remote], tuple[str, Options]]:
+        """Who gets it knows how to get there, also if that was said after it was made."""
+        return Remote, (self.uri, self.options or _known["options"])
 
     @property
     def key(self) -> str:
