@@ -6,10 +6,11 @@ import pytest
 
 from coterie.api.choosing import candidates_of
 from coterie.api.comparing import compare
-from coterie.api.limiting import limited, limits_of
+from coterie.api.limiting import limited, limits_of, paying
 from coterie.api.logs import log_of
 from coterie.errors import ConfigError, InputError
 from coterie.model.limits import NO_LIMITS, DesignLimits
+from coterie.model.prices import EXAMPLE, Prices
 from tests.systems.test_choosing import fleet
 
 
@@ -58,3 +59,12 @@ def test_moves_are_limited_for_every_system() -> None:
     for entry in found.outcome.priced:
         assert entry.later is not None
         assert entry.later.setup.moves <= 0.05 * workload.subscriber_count
+
+
+def test_a_price_file_says_what_a_byte_between_zones_counts() -> None:
+    mesh, plain, told = candidates_of(["mesh", "coterie", "coterie:across=2"])
+    dear = Prices(per_gb_across_zones=0.1, per_million_messages=0.002)
+    assert paying(plain, dear).parameters.across == pytest.approx(1 + 300 * 0.1e-9 / 0.002e-6)
+    assert paying(plain, EXAMPLE) is plain
+    assert paying(told, dear) is told
+    assert paying(mesh, dear) is mesh
