@@ -223,9 +223,9 @@ def compare(
         zone_of=known.zone_of,
         seed=seed,
     )
-    placer = paying(_placer(kept), paid)
+    ways = Ways(paying(_placer(kept), paid), wire, seed, kept)
     if log.request is None:
-        return _InMemory(log, candidates, now, Ways(placer, wire, seed, kept), allowed, only, progress).run(paid)
+        return _InMemory(log, candidates, now, ways, allowed, only, progress).run(paid)
     request = replace(
         log.request,
         windows=log.choices,
@@ -237,7 +237,7 @@ def compare(
         only=only,
     )
     home = log.home if folder is None else Path(folder)
-    outcome = _on_spark(request, candidates, home, log.spark, progress, placer)
+    outcome = _on_spark(request, candidates, home, log.spark, progress, ways.placer)
     from coterie.pipeline.named import kept_windows
 
     return Comparison(outcome, paid, lambda: kept_windows(outcome.folder, dict(outcome.facts)), None, seed, wire)
@@ -260,7 +260,12 @@ def _first_half(learn: Log, later: Log) -> Log:
 
 
 def _on_spark(
-    request: Any, candidates: list[Candidate], home: Path, master: str, progress: Report | None, placer: Candidate
+    request: Any,
+    candidates: list[Candidate],
+    home: Path,
+    master: str,
+    progress: Report | None,
+    placer: Candidate | None,
 ) -> Outcome:
     from coterie.pipeline.latesession import LateSession
 
