@@ -13,6 +13,7 @@ from random import Random
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from coterie.accounting.changes import node_wishes
 from coterie.errors import ConfigError
@@ -83,9 +84,14 @@ def hub_and_spokes(
 
 
 def best_hub(workload: Workload, placement: Placement, parameters: StarParameters) -> int:
-    """What is published at the hub need not be sent there, and what it wants need not be passed on to it."""
-    if parameters.crossing == "all":  # the same everywhere
-        return 0
+    return 0 if parameters.crossing == "all" else int(np.argmax(had_anyway(workload, placement)))  # all: no difference
+
+
+def had_anyway(workload: Workload, placement: Placement) -> NDArray[np.float64]:
+    """Of every node: events per second that it has without being sent a copy for others' sake.
+
+    What is published there need not be sent there, and what it wants comes anyway.
+    """
     publications = workload.publications
     home = placement.node_of[publications.publisher]
     published = np.bincount(home, publications.rate, workload.node_count)
@@ -94,7 +100,7 @@ def best_hub(workload: Workload, placement: Placement, parameters: StarParameter
     pairs = interests.rows.astype(np.int64) * workload.topic_count + interests.columns
     is_at_home = np.isin(home.astype(np.int64) * workload.topic_count + publications.topic, pairs)
     at_home = np.bincount(home[is_at_home], publications.rate[is_at_home], workload.node_count)
-    return int(np.argmax(published + wanted - at_home))
+    return np.asarray(published + wanted - at_home, np.float64)
 
 
 def hub_of(overlay: Overlay) -> int:

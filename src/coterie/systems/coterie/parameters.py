@@ -19,6 +19,7 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
     placement: str = "hypergraph"  # or as given
     imbalance: float = 0.1  # how far above the mean number of clients a node may be
     message_imbalance: float = 0.3  # and above the mean of messages handled for clients
+    node_messages: float = 10_000.0  # a second that a node handles with ease: up to there wildcards may sit together
     links: str = AUTO  # the cheapest that keep to the limits, or one of LINKS
     coverage: int = 0  # of lean links: neighbours that each interest of a node should have; 0: what connects is enough
     across: float = ACROSS  # a byte between zones counts as so many
@@ -41,7 +42,7 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
             raise ConfigError("leaving", self.leaving, f"one of {', '.join(LEAVING)}")
         if self.links not in (AUTO, *LINKS):
             raise ConfigError("links", self.links, f"one of {', '.join((AUTO, *LINKS))}")
-        for key in ("imbalance", "message_imbalance", "coverage"):
+        for key in ("imbalance", "message_imbalance", "coverage", "node_messages"):
             if not 0 <= getattr(self, key) < float("inf"):
                 raise ConfigError(key, getattr(self, key), "at least 0")
         if not 1 <= self.across < float("inf"):

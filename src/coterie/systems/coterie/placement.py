@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
 from coterie.kernels.placement.search import MOVES
 from coterie.kernels.placement.solve import SMALL_PINS, Start
-from coterie.model import Placement, Workload
-from coterie.substrate.placing import Balance, Placed, Zoning, placed
+from coterie.model import Placement, Publications, Relation, Workload
+from coterie.substrate.placing import Balance, Placed, Zoning, client_weights, placed, problem_of
 from coterie.systems.coterie.parameters import CoterieParameters
 from coterie.systems.dynatops.placement import place_by_similarity
+from coterie.systems.star import had_anyway
+
+WILD_SHARE = 0.5  # of all events: who wants so much is a dashboard, a recorder, a bridge
+WILD_MAX = 0.1  # of all clients; more are no exception
 
 
 def place_together(workload: Workload, parameters: CoterieParameters, seed: int) -> Placement:
@@ -24,7 +33,78 @@ def placing(workload: Workload, parameters: CoterieParameters, seed: int) -> Pla
     if parameters.moves_per_day >= 0:
         most = int(parameters.moves_per_day * workload.subscriber_count)
         return placed(workload, balance, seed, moves_max=most, zoning=zoning)
-    starts = list[Start]()
-    if workload.interests.pair_count <= SMALL_PINS:  # of use where interests have no groups
-        starts.append((place_by_similarity(workload, workload.node_count, load_weight=1.0, rounds=2), MOVES[2:]))
-    return placed(workload, balance, seed, starts=starts, zoning=zoning)
+    found = placed(workload, balance, seed, starts=starts_of(workload), zoning=zoning)
+    return packed(workload, found, balance, zoning, parameters.node_messages, seed)
+
+
+def starts_of(workload: Workload) -> list[Start]:
+    """A placement worth improving; of use where interests have no groups."""
+    if workload.interests.pair_count > SMALL_PINS:
+        return []
+    return [(place_by_similarity(workload, workload.node_count, load_weight=1.0, rounds=2), MOVES[2:])]
+
+
+def packed(
+    workload: Workload, found: Placed, balance: Balance, zoning: Zoning, node_messages: float, seed: int
+) -> Placed:
+    """The same with those who want nearly everything on one node of their zone, where that saves copies.
+
+    Apart, each of them makes another node want everything. Together they weigh more than the balance allows, which is
+    no harm as long as a node handles so many messages with ease.
+    """
+    wild = np.flatnonzero(_wanted_share(workload) >= WILD_SHARE)
+    if not 2 <= len(wild) <= WILD_MAX * workload.subscriber_count:
+        return found
+    others = np.setdiff1d(np.arange(workload.subscriber_count), wild)
+    without = _among(workload, others)
+    seats = placed(without, balance, seed, starts=starts_of(without), zoning=zoning).node_of
+    had = had_anyway(without, Placement(seats, workload.node_count))
+    node_of = workload.attachment.copy()
+    node_of[others] = seats
+    zone_of = np.zeros(workload.node_count, np.int32) if workload.zone_of is None else workload.zone_of
+    if workload.is_anywhere:
+        zone_of = np.zeros_like(zone_of)
+    for zone in np.unique(zone_of[workload.attachment[wild]]):
+        nodes = np.flatnonzero(zone_of == zone)
+        node_of[wild[zone_of[workload.attachment[wild]] == zone]] = nodes[np.argmax(had[nodes])]
+    weight = client_weights(workload)
+    load = np.zeros(found.load.shape)
+    np.add.at(load, node_of, weight)
+    copies = problem_of(workload, weight, found.capacity).copies(node_of)
+    is_easy = bool(np.all(load[node_of[wild], 1] <= np.maximum(found.capacity[node_of[wild], 1], node_messages)))
+    if copies >= found.copies or not is_easy:
+        return found
+    moves = np.flatnonzero(node_of != workload.attachment).astype(np.int32)
+    return replace(found, node_of=node_of, copies=copies, moves=moves, load=load)
+
+
+def _among(workload: Workload, clients: NDArray[np.int64]) -> Workload:
+    """As if there were nobody else."""
+    number = np.full(workload.subscriber_count, -1, np.int32)
+    number[clients] = np.arange(len(clients), dtype=np.int32)
+    interests, publications = workload.interests, workload.publications
+    kept, said = number[interests.rows] >= 0, number[publications.publisher] >= 0
+    return replace(
+        workload,
+        interests=Relation.from_pairs(
+            number[interests.rows[kept]], interests.columns[kept], len(clients), workload.topic_count
+        ),
+        publications=Publications(
+            number[publications.publisher[said]],
+            publications.topic[said],
+            publications.rate[said],
+            publications.size[said],
+        ),
+        attachment=workload.attachment[clients],
+        weights=None if workload.weights is None else workload.weights[kept],
+        modes=None,
+        wishes=None,
+        stays=None,
+    )
+
+
+def _wanted_share(workload: Workload) -> NDArray[np.float64]:
+    """Of every client: the share of all events that it wants."""
+    interests = workload.interests
+    wanted = np.bincount(interests.rows, workload.rates[interests.columns], interests.row_count)
+    return wanted / max(float(workload.rates.sum()), 1e-300)
