@@ -14,7 +14,6 @@ from coterie.pipeline.ingest import Account, write_table
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import SPARK_TYPES, Field, table_schema
 from coterie.pipeline.storage import Folder
-from coterie.pipeline.streams import moment
 from coterie.pipeline.tasks import part_files
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def read_tables(spark: SparkSession, source: Source, out: Folder) -> Account:
 def canonical_columns(frame: DataFrame, source: Source) -> DataFrame:
     """Our columns, in our kinds; a column that must be there and is not is told with those that are."""
     from pyspark.sql import functions as sf
+
+    from coterie.pipeline.streams import moment  # loads pyspark, which who plans in memory does without
 
     kinds = dict(frame.dtypes)
 
