@@ -49,7 +49,7 @@ def free_port() -> int:
 
 
 def wait_open(port: int) -> None:
-    for _ in range(400):
+    for _ in range(2400):
         try:
             socket.create_connection(("127.0.0.1", port), 1).close()
         except OSError:

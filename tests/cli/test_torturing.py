@@ -1,0 +1,80 @@
+"""`coterie torture`: what it says when nothing breaks, when something does, and how that is replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from coterie.broker.machine import Broker
+from coterie.broker.writes import Saved, Shelf
+from coterie.cli import torturing
+from coterie.cli.torturing import as_table, scored, torture_command
+from coterie.errors import ConfigError
+from coterie.protocol.system import System
+from coterie.sim.world.drawing import Swarm
+from coterie.sim.world.scenario import Scenario, read_scenario
+from coterie.sim.world.site import Machine
+from coterie.sim.world.torture import Job, Making, setups
+from tests.sim.world.saboteurs import Saboteur
+
+SMALL = ["--system", "flooding", "--spread", "here"]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    app = typer.Typer()
+    app.command()(torture_command)
+    done = CliRunner().invoke(app, list(arguments))
+    if isinstance(done.exception, ConfigError):
+        raise done.exception
+    return done.exit_code, done.output
+
+
+def test_a_run_says_what_was_injected_and_checked() -> None:
+    code, output = run(*SMALL, "--seeds", "3", "--nodes", "2", "--json")
+    told = json.loads(output)
+    assert code == 0
+    assert told["seeds"] == 3
+    assert told["checked"]["owed"] > 0
+    assert told["broken"] == []
+    assert told["cpu_s"] > 0
+
+
+def test_what_breaks_is_written_down_small_and_replayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def badly(scenario: Scenario, system_named: Callable[[str], System]) -> Making:
+        made = setups(scenario, system_named)
+
+        def make(node: int, shelf: Shelf) -> Machine:
+            return Saboteur(Broker(made[node], shelf), lambda orders: orders, lambda saved: Saved())
+
+        return make
+
+    monkeypatch.setattr("coterie.sim.world.torture.brokers_of", badly)
+    monkeypatch.setattr(torturing, "brokers_of", badly)
+    code, output = run(*SMALL, "--seeds", "12", "--nodes", "1", "--faults", "kill", "-o", str(tmp_path))
+    assert code == 1
+    path = sorted(tmp_path.glob("*.json"))[0]
+    assert f"coterie torture --replay {path}" in output
+    assert len(read_scenario(path).actions) < 10
+    code, output = run("--replay", str(path))
+    assert code == 1
+    assert f"{path.stem.rpartition(chr(45))[2]}: " in output
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--seeds", "5:2"), ("--seeds", "x"), ("--faults", "storm"), ("--spread", "wide")]
+)
+def test_a_wrong_option_is_named(option: str, value: str) -> None:
+    with pytest.raises(ConfigError, match=option):
+        run(*SMALL, "--seeds", "1", option, value)
+
+
+def test_a_job_gives_the_same_score_as_a_task_of_spark_would() -> None:
+    job = Job("flooding", 0, 1, Swarm(2))
+    told, table = json.loads(scored(job)), as_table(job)
+    again = json.loads(table["score"][0].as_py())
+    assert {**told, "cpu_s": 0} == {**again, "cpu_s": 0}
