@@ -236,8 +236,7 @@ def compare(
         limits=kept,
         only=only,
     )
-    home = log.home if folder is None else Path(folder)
-    outcome = _on_spark(request, candidates, home, log.spark, progress, ways.placer)
+    outcome = _on_spark(request, candidates, Path(folder or log.home), log.spark, progress, ways.placer)
     from coterie.pipeline.named import kept_windows
 
     return Comparison(outcome, paid, lambda: kept_windows(outcome.folder, dict(outcome.facts)), None, seed, wire)
