@@ -199,7 +199,8 @@ def _within(problem: Problem, besides: F64, terms: Terms) -> Problem:
     limits = limits_of(problem.weight, problem.capacity, above - 1)
     room = above * (problem.weight.sum(axis=0) + besides.sum(axis=0)) / len(besides) - besides
     room[:, 0] = limits.capacity[:, 0]
-    return replace(problem, weight=limits.weight, capacity=np.maximum(room, 1e-12))
+    room = np.maximum(room, 1e-12)
+    return replace(problem, weight=np.minimum(problem.weight, room.max(axis=0)), capacity=room)  # heavy ones stay apart
 
 
 @dataclass(frozen=True, eq=False)
