@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.errors import InputError
-from coterie.live.wal import Batches
+from coterie.live.wal import Batches, encode_batch, encode_head
 
 BOOT, LATER = b"one boot", b"another boot"
 
@@ -111,3 +111,10 @@ def test_a_full_disk_takes_back_what_is_half_there(tmp_path: Path, monkeypatch: 
     monkeypatch.undo()
     batches.append(b"later")
     assert bodies_in(tmp_path) == [b"kept", b"later"]
+
+
+def test_a_batch_that_is_missing_in_between_is_damage(tmp_path: Path) -> None:
+    whole = encode_head(BOOT, 1) + encode_batch(1, 0, b"one") + encode_batch(3, 0, b"three")
+    (tmp_path / "batches-0000000000000001").write_bytes(whole)
+    with pytest.raises(InputError, match="damaged"):
+        bodies_in(tmp_path)
