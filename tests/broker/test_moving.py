@@ -32,7 +32,9 @@ class Here:
         self.session = Session("anna", ServerOptions())
         self.recent = RecentEvents()
         sessions: Any = SimpleNamespace(of={"anna": self.session}, dirty=[])
-        delivering: Any = SimpleNamespace(misses=lambda topic, identifier, when_us: False)
+        delivering: Any = SimpleNamespace(
+            ordering=SimpleNamespace(is_held=lambda topic, identifier: False, is_had=lambda topic, identifier: True),
+        )
         talk: Any = SimpleNamespace(tell=lambda node, said: self.told.append((node, said)))
         book = InterestBook(1)
         recovery: Any = None

@@ -181,12 +181,12 @@ def test_marks_and_what_was_published_last_are_known_after_a_restart() -> None:
     marks.set(3, "t", first | 7)
     marks.hear(4 << TIME_BITS | 9)
     marks.keep_heads()
-    assert last.follow(Message("t", id=5)) == 0
-    assert last.follow(Message("t", id=6)) == 5
+    assert last.follow("t", 5) == 0
+    assert last.follow("t", 6) == 5
     shelf.write(turn.writes)
     again, later = Marks(Turn()), LastPublished(Turn())
     again.load(shelf.saved())
     later.load(shelf.saved())
     assert (again.get(3, "t"), again.get(3, "u")) == (first | 7, 0)
     assert again.heads == {3: first | 7, 4: 4 << TIME_BITS | 9}
-    assert later.follow(Message("t", id=8)) == 6
+    assert later.follow("t", 8) == 6

@@ -66,7 +66,8 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def message(self) -> Message:
         properties = self.properties or NO_PROPERTIES
         return Message(
-            self.topic, self.payload, self.qos, self.retain, properties, self.expires_at_s, self.publisher, self.id
+            self.topic, self.payload, self.qos, self.retain, properties, self.expires_at_s, self.publisher, self.id,
+            self.before,
         )  # fmt: skip
 
 
@@ -74,13 +75,13 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Carried).decode
 
 
-def encode_carried(identifier: int, message: Message, channels: int, before: int = 0) -> bytes:
+def encode_carried(identifier: int, message: Message, channels: int) -> bytes:
     """A `Carried`; what most messages do not have is left off at the end."""
     properties = None if message.properties is NO_PROPERTIES else message.properties
     fields = (identifier, message.topic, message.payload, message.qos, message.retain, message.publisher, channels)
-    if properties is None and message.expires_at_s is None and not before:
+    if properties is None and message.expires_at_s is None and not message.before:
         return _encode(fields)
-    return _encode((*fields, properties, message.expires_at_s, before))
+    return _encode((*fields, properties, message.expires_at_s, message.before))
 
 
 def decode_carried(body: bytes) -> Carried:

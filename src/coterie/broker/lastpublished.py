@@ -6,7 +6,6 @@ import msgspec
 
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LAST, Saved
-from coterie.mqtt.publish import Message
 
 _pack = msgspec.msgpack.Encoder().encode
 
@@ -26,11 +25,11 @@ class LastPublished:
     def last(self) -> int:
         return max(self._of.values(), default=0)
 
-    def follow(self, message: Message) -> int:
+    def follow(self, topic: str, identifier: int) -> int:
         """Note a publication; returns the one before it, 0 if there is none."""
-        before = self._of.get(message.topic, 0)
-        self._of[message.topic] = message.id
-        self._turn.writes.append((LAST, message.topic, _pack(message.id)))
+        before = self._of.get(topic, 0)
+        self._of[topic] = identifier
+        self._turn.writes.append((LAST, topic, _pack(identifier)))
         return before
 
     def trim(self, before: int) -> None:

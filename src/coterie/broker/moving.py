@@ -9,7 +9,7 @@ message is known by its publication's identifier. Only QoS 1 and 2 are collected
 
 from __future__ import annotations
 
-from coterie.broker.carried import TIME_MASK, Identifiers, decode_carried, encode_carried
+from coterie.broker.carried import Identifiers, decode_carried, encode_carried, origin_of
 from coterie.broker.delivering import Delivering, RecentEvents
 from coterie.broker.frames import ClaimSession, Handed, Moves, Seek, SentOff, Taken
 from coterie.broker.interest import InterestBook
@@ -183,7 +183,10 @@ class Moving:
             if not is_wanted or carried.id in arrival.handed or self._was_delivered(carried.id, carried.topic, arrival):
                 continue
             self.handed_count += 1
-            if self._delivering.misses(carried.topic, carried.id, carried.id & TIME_MASK):
+            is_ours = origin_of(carried.id) == self._book.node
+            if self._delivering.ordering.is_held(carried.topic, carried.id):
+                pass  # it is here already and comes when what is before it has come
+            elif not is_ours and not self._delivering.ordering.is_had(carried.topic, carried.id):
                 self._delivering.take_copy(body)  # others here should have had it too
             else:
                 self._hand_on(session, carried.message(), qos)

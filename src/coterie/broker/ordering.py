@@ -43,9 +43,10 @@ class Ordering:
     def is_had(self, topic: str, identifier: int) -> bool:
         """Whether it was dealt with, or is here and waits for its turn."""
         origin = origin_of(identifier)
-        if identifier <= self._marks.get(origin, topic):
-            return True
-        line = self._held.get((origin, topic))
+        return identifier <= self._marks.get(origin, topic) or self.is_held(topic, identifier)
+
+    def is_held(self, topic: str, identifier: int) -> bool:
+        line = self._held.get((origin_of(identifier), topic))
         return line is not None and identifier in line.events
 
     def take(self, carried: Carried) -> list[Carried]:

@@ -119,9 +119,11 @@ class Publishing:
                 now_us = self._turn.now_us
                 if will.retain:
                     now_us = max(now_us, self._words.after_us(will.topic))
+                identifier = self._identifiers.next(now_us)
+                before = self._before(will.topic, identifier) if will.qos or will.retain else 0
                 message = Message(
                     will.topic, will.payload, will.qos, will.retain, will.properties, will.expires_at_s,
-                    will.publisher, self._identifiers.next(now_us),
+                    will.publisher, identifier, before,
                 )  # fmt: skip
                 self._spread(message, None, self._index.matches(will.topic))
 
@@ -137,7 +139,12 @@ class Publishing:
         if packet.retain:
             now_us = max(now_us, self._words.after_us(packet.topic))
         identifier = self._identifiers.next(now_us)
-        return message_of(packet, self._turn.now_s, session.client_id, identifier)
+        before = self._before(packet.topic, identifier) if packet.qos or packet.retain else 0
+        return message_of(packet, self._turn.now_s, session.client_id, identifier, before)
+
+    def _before(self, topic: str, identifier: int) -> int:
+        """What goes into the log names the one before it there."""
+        return 0 if self._is_alone or is_local(topic) else self._last.follow(topic, identifier)
 
     def _room(self, packet: Publish, session: Session) -> Reason:
         """Whether what a message asks to be kept can be kept; who cannot be acknowledged is told so."""
@@ -170,10 +177,8 @@ class Publishing:
             return
         self._counts.events_out += 1
         channels = self._book.remote.channels(message.topic)
-        is_kept = message.qos or message.retain
-        before = self._last.follow(message) if is_kept else 0
-        body = encode_carried(message.id, message, len(channels), before)
-        if is_kept:
+        body = encode_carried(message.id, message, len(channels))
+        if message.qos or message.retain:
             topic = RETAINED_LOG + message.topic if message.retain else message.topic
             self._turn.writes.append((LOG, message.id, topic.encode()))
             self._turn.writes.append((MESSAGES, message.id, body))

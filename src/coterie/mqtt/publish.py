@@ -91,9 +91,10 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     expires_at_s: float | None = None
     publisher: str = ""  # client id, for no-local
     id: int = 0  # of the publication, where a network gives it one
+    before: int = 0  # of the one before it of its origin on its topic, likewise
 
 
-def message_of(publish: Publish, now_s: float, publisher: str = "", identifier: int = 0) -> Message:
+def message_of(publish: Publish, now_s: float, publisher: str = "", identifier: int = 0, before: int = 0) -> Message:
     properties = publish.properties
     expires_at_s = None
     if properties is not NO_PROPERTIES:
@@ -102,7 +103,8 @@ def message_of(publish: Publish, now_s: float, publisher: str = "", identifier: 
         if properties.message_expiry_s is not None:
             expires_at_s = now_s + properties.message_expiry_s
     return Message(
-        publish.topic, publish.payload, publish.qos, publish.retain, properties, expires_at_s, publisher, identifier
+        publish.topic, publish.payload, publish.qos, publish.retain, properties, expires_at_s, publisher, identifier,
+        before,
     )  # fmt: skip
 
 
