@@ -146,8 +146,10 @@ class Store:
     # --- writing ---
 
     def append(self, writes: list[StoreWrite]) -> int:
-        """Keep a batch; returns its number here. OSError: it is not kept, nor is anything after it."""
+        """Keep a batch as `sync` says; returns its number. OSError: it is not kept, nor is anything after it."""
         number = self._batches.append(_pack(writes))
+        if self.is_full:
+            self.note_synced(self.syncing()())
         self._take(writes)
         return number
 
