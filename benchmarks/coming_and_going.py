@@ -246,7 +246,8 @@ def _knows(node: LiveNode, nodes: list[LiveNode]) -> bool:
         return True
     known = admitting.reception.others
     return all(
-        set(known[other].filters()) == wanted[other]
+        other in known
+        and set(known[other].filters()) == wanted[other]
         and known[other].connections == len(_here(nodes[other]))
         and known[other].wishes == nodes[other].broker.sessions.index.count
         for other in wanted

@@ -21,7 +21,7 @@ import pytest
 
 from coterie.live.client import MqttClient, connect_packet
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(240), pytest.mark.xdist_group("founding")]
 HOSTS = {"a": "127.0.0.21", "b": "127.0.0.22", "c": "127.0.0.23"}
 
 

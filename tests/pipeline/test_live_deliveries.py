@@ -54,7 +54,7 @@ async def live(folder: Path) -> int:
             if event % 500 == 0:
                 await asyncio.sleep(0)
         settled = -1
-        while (count := sum(node.counts.messages_out for node in network.nodes)) != settled:
+        while (count := sum(node.broker.counts.messages_out for node in network.nodes)) != settled:
             settled = count
             await asyncio.sleep(1.0)
         for client in (*clients, *sensors):

@@ -97,7 +97,9 @@ class InterestBook:
 
     @staticmethod
     def _is_behind(since: Since, identifier: int, when_us: int) -> bool:
-        return identifier > since.heads.get(origin_of(identifier), 0) and when_us + MARGIN_US >= since.now_us
+        origin = origin_of(identifier)
+        head = since.heads.get(origin, origin << TIME_BITS | since.floor_us if since.floor_us else 0)
+        return identifier > head and when_us + MARGIN_US >= since.now_us
 
     def want_since(self, filters: Iterable[str], since_us: int) -> None:
         """A client wanted these before it came here."""
@@ -106,7 +108,8 @@ class InterestBook:
             known = self.since.get(bare)
             if known is not None:
                 heads = {node: min(head, node << TIME_BITS | since_us) for node, head in known.heads.items()}
-                self.since[bare] = Since(min(known.now_us, since_us), heads)
+                floor_us = min(known.floor_us or since_us, since_us)
+                self.since[bare] = Since(min(known.now_us, since_us), heads, floor_us)
 
     def is_turn(self, share: str, identifier: int) -> bool:
         """Whether the members at this node get an event of a shared subscription; all nodes come to the same answer."""

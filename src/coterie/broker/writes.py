@@ -115,3 +115,4 @@ class Since(msgspec.Struct, frozen=True, array_like=True):
 
     now_us: int
     heads: dict[int, int]
+    floor_us: int = 0  # for origins that nothing had been heard of; set where a client wanted it elsewhere before

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli import main, planning
+from coterie.cli import main
+from coterie.pipeline import latesession
 from coterie.pipeline.session import open_session
 from tests.fleets.observe.real_mosquitto import Paho, RealMosquitto, needs_mosquitto
 
@@ -37,7 +38,7 @@ def run(block: str, folder: Path) -> str:
 def run_here(block: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
     """One command in this process, over the Spark session that other tests use: nothing is started for it alone."""
     session = open_session("local[1]", profile="test", work_dir=folder / "spark")
-    monkeypatch.setattr(planning, "open_session", lambda master: session)
+    monkeypatch.setattr(latesession, "_open", lambda master: session)
     monkeypatch.setattr(session, "stop", lambda: None)
     monkeypatch.setattr(sys, "argv", shlex.split(block))
     monkeypatch.chdir(folder)
