@@ -393,14 +393,14 @@ def test_brokers_get_an_even_share_of_subscribers(spark, tmp_path):
 
 @pytest.mark.parametrize(("clients", "brokers"), [(10, 4), (2_001, 5), (10_000, 20), (10**6, 64)])
 def test_without_a_list_the_number_of_brokers_follows_the_clients(clients, brokers):
-    assert windows._node_count(clients, WindowChoices()) == brokers
-    assert windows._node_count(clients, WindowChoices(brokers=7)) == 7
+    assert windows.node_count_of(clients, WindowChoices()) == brokers
+    assert windows.node_count_of(clients, WindowChoices(brokers=7)) == 7
 
 
 def test_peers_are_many_but_not_any_number(spark, tmp_path):
-    assert windows._node_count(20_000, WindowChoices(is_peers=True)) == 20_000
+    assert windows.node_count_of(20_000, WindowChoices(is_peers=True)) == 20_000
     with pytest.raises(ConfigError, match="20,001 clients"):
-        windows._node_count(20_001, WindowChoices(is_peers=True))
+        windows.node_count_of(20_001, WindowChoices(is_peers=True))
 
 
 def test_nothing_to_plan_for_is_an_input_error(spark, tmp_path):

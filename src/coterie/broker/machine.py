@@ -121,13 +121,7 @@ class Broker:
         )  # fmt: skip
         servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
         self.placing = Placing(node, servers, turn)
-        self.admitting = (
-            Admitting(
-                setup.admission, node, servers, self.sessions.index, self.links, self.talk, counts, self.journal, turn
-            )
-            if setup.admission.enabled and not is_alone
-            else None
-        )
+        self.admitting = self._made_admitting(servers)
         self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
         self.clients = Clients(
             self.sessions, self.access, self.gate, self.stored, self.publishing, self.following, self.cascades,
@@ -145,6 +139,15 @@ class Broker:
         self._is_ticking = self._is_stopped = False
         self._takers = self._made_takers()
         self._timers = self._made_timers()
+
+    def _made_admitting(self, servers: dict[int, str]) -> Admitting | None:
+        setup = self.setup
+        if self.is_alone or not setup.admission.enabled:
+            return None
+        return Admitting(
+            setup.admission, setup.node, servers, self.sessions.index, self.links, self.talk, self.counts, self.journal,
+            self.turn,
+        )  # fmt: skip
 
     def _made_takers(self) -> dict[type, Callable[[Any], None]]:
         clients, around = self.clients, self.neighbourhood
