@@ -305,6 +305,7 @@ def test_tutorial(here, folder, network):
 
 
 @pytest.mark.interop
+@pytest.mark.xdist_group("spark")  # one network, one worker
 @pytest.mark.timeout(200)
 def test_operate(folder, network):
     said = ""
