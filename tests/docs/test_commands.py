@@ -291,6 +291,7 @@ def on_our_ports(block: str) -> str:
 
 @marked
 @pytest.mark.interop
+@pytest.mark.slow  # starts a network on fixed ports and shares a folder with other pages
 def test_tutorial(here, folder, network):
     page = DOCS / "tutorial.md"
     said = ""
@@ -307,6 +308,7 @@ def test_tutorial(here, folder, network):
 @pytest.mark.interop
 @pytest.mark.xdist_group("spark")  # one network, one worker
 @pytest.mark.timeout(200)
+@pytest.mark.slow  # starts a network on fixed ports and shares a folder with other pages
 def test_operate(folder, network):
     said = ""
     for block in commands_of(DOCS / "howto" / "operate.md"):
@@ -334,6 +336,7 @@ def test_tls(folder):
 
 @marked
 @pytest.mark.interop
+@pytest.mark.slow  # starts a network on fixed ports and shares a folder with other pages
 def test_network(here, folder, network):
     """The commands of the page on the network, those with a planner included, each on its own."""
     here(PLAN)
@@ -394,8 +397,10 @@ def test_examples_over_a_log(here):
 
 @marked
 @pytest.mark.interop
+@pytest.mark.slow  # starts a network on fixed ports and shares a folder with other pages
 def test_examples_on_a_network(here, folder, network):
     here(PLAN)
+    shutil.rmtree(folder / "out" / "watch", ignore_errors=True)  # the tutorial's: an example means its only plan
     for name, example in examples():
         if name in LIVE:
             shorter = {"top": " --once", "bench": " --messages 100"}.get(name, "")

@@ -80,7 +80,7 @@ def health(broker: Broker) -> dict[str, Any]:
     planes, connected = broker.planes, broker.links.connected
     return {
         "status": "outdated" if planes.outdated_by else "ok",
-        "ready": broker.is_alone or planes.links() <= set(connected),
+        "ready": broker.is_alone or (bool(connected) and planes.links() <= set(connected)),
         "node": broker.setup.node,
         "name": broker.setup.name,
         "system": planes.in_use.system.name,
