@@ -21,7 +21,7 @@ import pytest
 
 from coterie.live.client import MqttClient, connect_packet
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(240), pytest.mark.xdist_group("founding")]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("founding")]
 HOSTS = {"a": "127.0.0.21", "b": "127.0.0.22", "c": "127.0.0.23"}
 
 
@@ -142,7 +142,8 @@ def test_anybody_s_whereabouts_can_be_asked(net):
     assert "ann-1: connected at b (node 1), user ann" in told["ann-1"]
     assert "subscribes to news/# (QoS 1)" in told["ann-1"]
     assert "1 subscribers at 1 of 3 nodes" in told["news/vienna"]
-    assert told["0"].splitlines()[1:] == ["  b (node 1): connected", "  c (node 2): connected"]
+    links = told["0"].splitlines()[1:]  # they may still be catching up
+    assert [one.partition(";")[0] for one in links] == ["  b (node 1): connected", "  c (node 2): connected"]
     assert "no node has a session" in told["nobody"]
 
 
