@@ -30,7 +30,7 @@ class ShownTable(msgspec.Struct, frozen=True):
     marks: tuple[str, ...]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class KeptAnswer(msgspec.Struct, frozen=True):
     """What was found, as it is told; `warnings` and `remarks` stand before and after the tables."""
 
     document: dict[str, Any]
@@ -74,18 +74,18 @@ def _package() -> tuple[int, int]:
     return sum(one.st_size for one in status), max(one.st_mtime_ns for one in status)
 
 
-def kept_answer(folder: Path, name: str | None) -> Answer | None:
+def kept_answer(folder: Path, name: str | None) -> KeptAnswer | None:
     """None where it was not asked before, or where the page that goes with it is gone."""
     if name is None:
         return None
     try:
-        found = msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=Answer)
+        found = msgspec.json.decode((folder / f"{name}.json").read_bytes(), type=KeptAnswer)
     except (OSError, msgspec.MsgspecError):
         return None
     return found if os.path.exists(found.page) else None
 
 
-def keep_answer(folder: Path, name: str | None, answer: Answer) -> None:
+def keep_answer(folder: Path, name: str | None, answer: KeptAnswer) -> None:
     if name is None:
         return
     folder.mkdir(parents=True, exist_ok=True)

@@ -50,7 +50,7 @@ BUILDING = frozenset((Traffic.SUBSCRIPTION, Traffic.OVERLAY, Traffic.CLUSTERING,
 PLANE_TIMER, LOSE_TIMER = "plane", "lose"
 
 
-class Receiver(Protocol):
+class LocalReceiver(Protocol):
     """Who takes what the local subscribers should have; it came over so many hops and is booked in this tally."""
 
     def take_event(self, event: Event, hops: int, tally: Tally) -> None: ...
@@ -73,7 +73,7 @@ class Plane:
         links: PeerLinks,
         cascades: Cascades,
         detours: Detours,
-        receiver: Receiver,
+        receiver: LocalReceiver,
         turn: Turn,
     ) -> None:
         self.system = system

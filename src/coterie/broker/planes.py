@@ -24,7 +24,7 @@ from coterie.broker.commands import Setup
 from coterie.broker.counts import Counts
 from coterie.broker.detours import Detours
 from coterie.broker.links import PeerLinks
-from coterie.broker.plane import Plane, Receiver
+from coterie.broker.plane import LocalReceiver, Plane
 from coterie.broker.turn import Turn
 from coterie.broker.writes import PLAN, Saved
 from coterie.errors import ConfigError
@@ -50,8 +50,8 @@ class ControlPlanes:
     """See the module. `in_use` is the one by which this node publishes."""
 
     def __init__(
-        self, setup: Setup, links: PeerLinks, cascades: Cascades, detours: Detours, receiver: Receiver, counts: Counts,
-        turn: Turn,
+        self, setup: Setup, links: PeerLinks, cascades: Cascades, detours: Detours, receiver: LocalReceiver,
+        counts: Counts, turn: Turn,
     ) -> None:  # fmt: skip
         self._counts = counts
         self._setup, self._links, self._cascades, self._detours = setup, links, cascades, detours

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from coterie.api.answers import Answer, ShownTable
+from coterie.api.answers import KeptAnswer, ShownTable
 from coterie.api.comparing import Comparison
 from coterie.cli.console import number, short
 from coterie.errors import ConfigError
@@ -107,7 +107,7 @@ def lost(outcome: Outcome) -> list[str]:
     ]
 
 
-def answer_of(found: Comparison, unit: Unit, page: Path) -> Answer:
+def answer_of(found: Comparison, unit: Unit, page: Path) -> KeptAnswer:
     """A comparison as it is told."""
     outcome, facts = found.outcome, found.outcome.facts
     sizes = f"{facts['clients']:,} clients, {facts['topics']:,} topics, {facts['subscriptions']:,} subscriptions"
@@ -115,7 +115,7 @@ def answer_of(found: Comparison, unit: Unit, page: Path) -> Answer:
     problems = [
         f"{one.system} has no bill: {one.problem}" for one in outcome.priced if one.problem and one.placement != PLACED
     ]
-    return Answer(
+    return KeptAnswer(
         found.document(),
         f"[bold]{outcome.name}[/]: {sizes}, {nodes}",
         tuple(_set_aside(name, account) for name, account in outcome.accounts.items() if account["quarantined"]),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.api.answers import Answer, keep_answer, kept_answer, question
+from coterie.api.answers import KeptAnswer, keep_answer, kept_answer, question
 from coterie.api.logs import AGAINST, ASSUMED_ZONES, Log, read_log, request_of
 from coterie.cli import choices
 from coterie.cli.console import LOG_STAGES, out, print_json, progress
@@ -251,7 +251,7 @@ plan_command = planning_command(
 )
 
 
-def _print(answer: Answer, published: Plan | None, as_json: bool) -> None:
+def _print(answer: KeptAnswer, published: Plan | None, as_json: bool) -> None:
     if as_json:
         print_json(answer.document | {"plan": published and published.version, "report": answer.page})
         return

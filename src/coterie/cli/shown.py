@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from coterie.api.answers import Answer, ShownTable
+from coterie.api.answers import KeptAnswer, ShownTable
 from coterie.cli.console import out
 
 
@@ -26,7 +26,7 @@ def shown_table(told: ShownTable) -> Table:
     return table
 
 
-def show(answer: Answer) -> None:
+def show(answer: KeptAnswer) -> None:
     out.print(answer.head)
     for line in answer.warnings:
         out.print(line)

@@ -56,7 +56,7 @@ class PeerSide(Protocol):
     def hang_up(self, peer: int, reason: str, abrupt: bool) -> None: ...
 
 
-class Keeper(Protocol):
+class BatchKeeper(Protocol):
     """The store: `append` returns when the batch is safe."""
 
     def append(self, writes: list[StoreWrite]) -> object: ...
@@ -66,8 +66,8 @@ class Driver:
     """See the module. `now_s` is wall time that never jumps while the process lives."""
 
     def __init__(
-        self, broker: Broker, store: Keeper, logins: Logins, journal: JournalFiles | None, now_s: Callable[[], float],
-        log: Callable[[str], None], on_failure: Callable[[str], None],
+        self, broker: Broker, store: BatchKeeper, logins: Logins, journal: JournalFiles | None,
+        now_s: Callable[[], float], log: Callable[[str], None], on_failure: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.broker, self.now_s = broker, now_s
         self.commits = 0

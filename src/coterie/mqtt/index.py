@@ -231,7 +231,7 @@ class SubscriptionIndex(Generic[R]):
                 _collect(branch.children["#"], leaves)
 
 
-class Change(NamedTuple):
+class IndexChange(NamedTuple):
     """What happened to the index: `kind` is added, removed, first or last (of a filter, groups aside) or groups."""
 
     kind: str
@@ -244,11 +244,11 @@ class WatchedIndex(SubscriptionIndex[R]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.changes: list[Change] = []
+        self.changes: list[IndexChange] = []
         self.count = 0
         self.groups: dict[SharedGroup[R], str] = {}  # group with members here -> "name/filter"
 
-    def take_changes(self) -> list[Change]:
+    def take_changes(self) -> list[IndexChange]:
         changes, self.changes = self.changes, []
         return changes
 
@@ -260,21 +260,21 @@ class WatchedIndex(SubscriptionIndex[R]):
             self._note_group(group, bare)
         if is_new:
             self.count += 1
-            self.changes.append(Change("added", receiver, subscription.filter))
+            self.changes.append(IndexChange("added", receiver, subscription.filter))
         if not was_wanted:
-            self.changes.append(Change("first", receiver, bare))
+            self.changes.append(IndexChange("first", receiver, bare))
         return is_new
 
     def unsubscribe(self, receiver: R, topic_filter: str) -> bool:
         was_there = super().unsubscribe(receiver, topic_filter)
         if was_there:
             self.count -= 1
-            self.changes.append(Change("removed", receiver, topic_filter))
+            self.changes.append(IndexChange("removed", receiver, topic_filter))
             group, bare = split_shared(topic_filter)
             if group:
                 self._forget_groups()
             if not self.has_filter(bare):
-                self.changes.append(Change("last", receiver, bare))
+                self.changes.append(IndexChange("last", receiver, bare))
         return was_there
 
     def _note_group(self, group: str, bare: str) -> None:
@@ -283,14 +283,14 @@ class WatchedIndex(SubscriptionIndex[R]):
         shared = leaf.groups[group]
         if shared not in self.groups:
             self.groups[shared] = f"{group}/{bare}"
-            self.changes.append(Change("groups", None, bare))
+            self.changes.append(IndexChange("groups", None, bare))
 
     def _forget_groups(self) -> None:
         gone = [shared for shared in self.groups if not shared.members]
         for shared in gone:
             del self.groups[shared]
         if gone:
-            self.changes.append(Change("groups", None, ""))
+            self.changes.append(IndexChange("groups", None, ""))
 
 
 def _collect(branch: _Branch[R], leaves: list[_Leaf[R]]) -> None:

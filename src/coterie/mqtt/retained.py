@@ -10,11 +10,11 @@ from coterie.mqtt.publish import Message
 from coterie.mqtt.topics import has_wildcard
 
 
-class _Branch:
+class _RetainedBranch:
     __slots__ = ("children", "message")
 
     def __init__(self) -> None:
-        self.children: dict[str, _Branch] = {}
+        self.children: dict[str, _RetainedBranch] = {}
         self.message: Message | None = None
 
 
@@ -28,7 +28,7 @@ class RetainedStore:
         self._of_client: Counter[str] = Counter()  # publisher -> topics
         self.limit(topic_count_max, bytes_max, client_max)
         self._messages: dict[str, Message] = {}
-        self._root = _Branch()
+        self._root = _RetainedBranch()
         self._deadlines: list[tuple[float, str]] = []
 
     def limit(self, topic_count_max: int, bytes_max: int, client_max: int) -> None:
@@ -125,7 +125,7 @@ class RetainedStore:
         for depth, level in enumerate(levels):
             if level == "#":
                 return [message for branch in branches for message in _subtree(branch, hide_dollar=depth == 0)]
-            below: list[_Branch] = []
+            below: list[_RetainedBranch] = []
             for branch in branches:
                 if level != "+":
                     below.extend(branch.children[name] for name in (level,) if name in branch.children)
@@ -134,12 +134,12 @@ class RetainedStore:
             branches = below
         return [branch.message for branch in branches if branch.message is not None]
 
-    def _branch(self, topic: str) -> _Branch:
+    def _branch(self, topic: str) -> _RetainedBranch:
         branch = self._root
         for level in topic.split("/"):
             child = branch.children.get(level)
             if child is None:
-                child = branch.children[level] = _Branch()
+                child = branch.children[level] = _RetainedBranch()
             branch = child
         return branch
 
@@ -168,7 +168,7 @@ def _is_alive(message: Message, now_s: float) -> bool:
     return message.expires_at_s is None or message.expires_at_s > now_s
 
 
-def _subtree(branch: _Branch, hide_dollar: bool) -> Iterator[Message]:
+def _subtree(branch: _RetainedBranch, hide_dollar: bool) -> Iterator[Message]:
     stack = [branch]
     while stack:
         current = stack.pop()

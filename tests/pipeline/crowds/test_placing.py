@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.pipeline.crowds import grouping, placing
-from coterie.pipeline.crowds.condensing import Seats, condense
-from coterie.pipeline.crowds.grouping import Block, packed_block
+from coterie.pipeline.crowds.condensing import CrowdSeats, condense
+from coterie.pipeline.crowds.grouping import ClassBlock, packed_block
 from coterie.pipeline.crowds.roster import STAYING, number_wishes
 from coterie.pipeline.crowds.seating import seat_clients
 from coterie.pipeline.crowds.speaking import number_publishers
@@ -17,10 +17,10 @@ from coterie.pipeline.cutting import WindowChoices, cut_windows
 from coterie.pipeline.ingest import write_table
 
 
-def one_class(at: list[int], number: list[int]) -> Block:
+def one_class(at: list[int], number: list[int]) -> ClassBlock:
     nothing = np.zeros(0, np.int32)
     pieces = len(number)
-    return Block(
+    return ClassBlock(
         np.arange(pieces + 1), np.zeros(pieces, np.int32), np.array(number), np.ones(pieces), np.ones(pieces),
         nothing, nothing, np.zeros(0), np.zeros(pieces, np.int64), np.arange(len(at)) + 100, np.array([0, len(at)]),
         np.array(at, np.int32),
@@ -85,12 +85,12 @@ def test_a_crowd_is_placed_within_limits_for_fewer_copies(spark, tmp_path, monke
     choices = WindowChoices(brokers=6)
     roster = number_wishes(spark, tables, tmp_path / "crowd", cut_windows(spark, tables, choices), 1)
     roster, _ = number_publishers(spark, roster)
-    stay = Seats(roster.folder / STAYING, seat_clients(spark, roster, choices))
+    stay = CrowdSeats(roster.folder / STAYING, seat_clients(spark, roster, choices))
     before, counted = condense(spark, roster, stay, tmp_path / "sums", "crowd")
     placed = placing.place_crowd(spark, roster, stay, before[0], counted.clients, tmp_path / "out")
     seats = pq.read_table(placed.folder)
     assert sorted(seats["client_id"].to_pylist()) == list(range(roster.clients))
-    after, moved = condense(spark, roster, Seats(placed.folder, stay.ground), tmp_path / "sums", "crowd")
+    after, moved = condense(spark, roster, CrowdSeats(placed.folder, stay.ground), tmp_path / "sums", "crowd")
     assert sum(moved.clients) == roster.clients
     assert placed.is_within
     assert max(moved.clients) <= 1.1 * roster.clients / 6 + 1 + roster.clients // 600

@@ -34,7 +34,7 @@ BINS = 16  # so many tasks add up the parts; decided by the data alone, so that 
 I64 = NDArray[np.int64]
 
 
-class Counted(msgspec.Struct, frozen=True):
+class CrowdCounted(msgspec.Struct, frozen=True):
     """What of a bill no workload of brokers can tell."""
 
     clients: list[int]  # by broker
@@ -44,7 +44,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, eq=False)
-class Seats:
+class CrowdSeats:
     """Where everybody is: a table beside the roster."""
 
     folder: Folder
@@ -56,8 +56,8 @@ class Seats:
 
 
 def condense(
-    spark: SparkSession, roster: Roster, seats: Seats, out: Folder, name: str
-) -> tuple[list[Workload], Counted]:
+    spark: SparkSession, roster: Roster, seats: CrowdSeats, out: Folder, name: str
+) -> tuple[list[Workload], CrowdCounted]:
     """The workload of each window, brokers in the place of their clients, and what else is to be known."""
     work, windows, nodes = out / "sums", roster.windows.count, seats.nodes
     shares = _shares(spark, roster, work)
@@ -72,7 +72,7 @@ def condense(
     remove_all(work)
     moves = int(pc.sum(told["moves"]).as_py())
     assert len(clients) == nodes
-    return found, Counted(list(map(int, clients)), moves, changes, tuple(map(int, wishes)))
+    return found, CrowdCounted(list(map(int, clients)), moves, changes, tuple(map(int, wishes)))
 
 
 # --- bins of parts ---
@@ -122,7 +122,7 @@ def seats_of(folder: Folder, index: int) -> NDArray[np.int32]:
     return seats
 
 
-def _add_up(task: tuple[int, list[int]], roster: Roster, seats: Seats, work: Folder, shares: bool) -> pa.Table:
+def _add_up(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work: Folder, shares: bool) -> pa.Table:
     """One bin: deliveries by topic and broker, wishes by filter and broker, and what was said."""
     index, parts = task
     nodes, windows = seats.nodes, roster.windows.count
@@ -287,7 +287,7 @@ def _publications(roster: Roster, work: Folder, window: int, nodes: int) -> Publ
 
 
 def _changes(
-    spark: SparkSession, roster: Roster, seats: Seats, work: Folder, tasks: list[tuple[int, list[int]]]
+    spark: SparkSession, roster: Roster, seats: CrowdSeats, work: Folder, tasks: list[tuple[int, list[int]]]
 ) -> tuple[float, ...]:
     """How often what a broker wants changes, by window; what somebody there wants all the time changes nothing."""
     for window in range(roster.windows.count):
@@ -304,7 +304,7 @@ def _changes(
     return tuple((changes / np.array(lengths_s)).tolist())
 
 
-def _move(task: tuple[int, list[int]], roster: Roster, seats: Seats, work: Folder) -> pa.Table:
+def _move(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work: Folder) -> pa.Table:
     """What a bin's clients wanted for a while, where nobody wants the same all the time."""
     index, parts = task
     width = roster.filters * seats.nodes

@@ -19,7 +19,7 @@ from coterie.kernels.placement.blocks import BLOCK_USERS
 from coterie.kernels.placement.problem import Problem
 from coterie.model import Workload
 from coterie.model.relation import Relation
-from coterie.pipeline.crowds.condensing import Seats, seats_of, sizes_of, wishes_of
+from coterie.pipeline.crowds.condensing import CrowdSeats, seats_of, sizes_of, wishes_of
 from coterie.pipeline.crowds.roster import SAID, STAYING, Roster
 from coterie.pipeline.crowds.sums import load_arrays, save_arrays
 from coterie.pipeline.storage import Folder, read_rows
@@ -38,7 +38,7 @@ SPREAD = 8  # a class with more than this part of a block in one part of the ros
 CLIENTS_AT_ONCE = 20_000
 
 
-class Block(NamedTuple):
+class ClassBlock(NamedTuple):
     """What a pass needs: pieces of classes as if they were clients, and how many clients each stands for."""
 
     indptr: I64
@@ -66,7 +66,7 @@ class Block(NamedTuple):
 
 
 _NONE, _NOBODY = np.zeros(0, np.int64), np.zeros(0, np.int32)
-NO_BLOCK = Block(
+NO_BLOCK = ClassBlock(
     np.zeros(1, np.int64), _NOBODY, _NONE, np.zeros(0), np.zeros(0), _NOBODY, _NOBODY, np.zeros(0), _NONE, _NONE,
     np.zeros(1, np.int64), _NOBODY,
 )  # fmt: skip
@@ -100,12 +100,12 @@ def block_file(work: Folder, block: int) -> Folder:
     return work / f"block-{block:05d}.npz"
 
 
-def load_block(work: Folder, block: int) -> Block:
-    return Block(**load_arrays(block_file(work, block)))
+def load_block(work: Folder, block: int) -> ClassBlock:
+    return ClassBlock(**load_arrays(block_file(work, block)))
 
 
 def group(
-    spark: SparkSession, roster: Roster, seats: Seats, region: Region, staying: Workload, work: Folder
+    spark: SparkSession, roster: Roster, seats: CrowdSeats, region: Region, staying: Workload, work: Folder
 ) -> Grouped:
     """Write the blocks of a region into `work`; wishes of the first window count, on topics that are published."""
     from pyspark.sql import functions as sf
@@ -130,7 +130,7 @@ def group(
 # --- from the roster to blocks ---
 
 
-def _cutter(roster: Roster, seats: Seats, region: Region, work: Folder) -> Any:
+def _cutter(roster: Roster, seats: CrowdSeats, region: Region, work: Folder) -> Any:
     """One part of the roster as pieces of data, one for each block that gets some of its clients."""
 
     def run(part: int) -> pa.Table:
@@ -284,7 +284,7 @@ def _packer(region: Region, work: Folder) -> Any:
     return pack
 
 
-def packed_block(found: list[Arrays], rates: Any, volumes: Any, piece: int) -> Block:
+def packed_block(found: list[Arrays], rates: Any, volumes: Any, piece: int) -> ClassBlock:
     """Clients that came from parts of the roster as classes, cut into pieces of at most `piece` clients."""
     counts = np.cumsum([0] + [len(one["client"]) for one in found])
     client, at, kind, lengths, topics, said_topic, said_rate, said_volume = (
@@ -313,7 +313,7 @@ def packed_block(found: list[Arrays], rates: Any, volumes: Any, piece: int) -> B
         np.bincount(wishing, heard[wished], len(shown)) * number + np.bincount(speaker, said, len(shown))
         for heard, said in ((rates, said_rate), (volumes, said_volume))
     )
-    return Block(
+    return ClassBlock(
         starts, wished.astype(np.int32), number.astype(np.int64), messages, volume,
         speaker.astype(np.int32),
         said_topic.astype(np.int32), said_rate, class_of, client[order], np.append(first, len(kind)), at[order],

@@ -23,8 +23,8 @@ from coterie.kernels.placement.books import DUST
 from coterie.kernels.placement.passes import GROWING, QUICK, layer_of
 from coterie.model import Workload
 from coterie.pipeline.blocks import PICTURE_MAX, can_place
-from coterie.pipeline.crowds.condensing import Seats
-from coterie.pipeline.crowds.grouping import Block, Grouped, Region, group, load_block
+from coterie.pipeline.crowds.condensing import CrowdSeats
+from coterie.pipeline.crowds.grouping import ClassBlock, Grouped, Region, group, load_block
 from coterie.pipeline.crowds.roster import Roster
 from coterie.pipeline.crowds.seating import write_seats
 from coterie.pipeline.crowds.sums import load_arrays, save_arrays
@@ -51,7 +51,7 @@ class CrowdPlaced:
 def place_crowd(
     spark: SparkSession,
     roster: Roster,
-    seats: Seats,
+    seats: CrowdSeats,
     staying: Workload,
     clients: Any,
     out: Folder,
@@ -78,7 +78,7 @@ def place_crowd(
     return CrowdPlaced(target, hottest, is_within)
 
 
-def regions(seats: Seats, clients: Any) -> list[Region]:
+def regions(seats: CrowdSeats, clients: Any) -> list[Region]:
     """Nobody leaves its zone, where clients have one."""
     zone_of = seats.ground.zone_of
     if zone_of is None or seats.ground.is_anywhere:
@@ -91,7 +91,7 @@ class _Rounds:
     """All rounds of one region; the driver holds the picture, and nothing that grows with clients."""
 
     def __init__(
-        self, spark: SparkSession, roster: Roster, seats: Seats, staying: Workload, region: Region,
+        self, spark: SparkSession, roster: Roster, seats: CrowdSeats, staying: Workload, region: Region,
         work: Folder, balance: Balance, seed: int,
     ) -> None:  # fmt: skip
         self.spark, self.region, self.work, self.seed = spark, region, work, seed
@@ -253,7 +253,7 @@ def _forget(path: Folder) -> None:
     path.unlink(missing_ok=True)
 
 
-def _meeting(block: Block, part: Any, nodes: Any) -> tuple[Any, Any]:
+def _meeting(block: ClassBlock, part: Any, nodes: Any) -> tuple[Any, Any]:
     """For every class: how many clients each broker is to have of it, and how many it has."""
     local = np.full(int(nodes.max()) + 1, -1, np.int64)
     local[nodes] = np.arange(len(nodes))
@@ -305,7 +305,7 @@ def _write_places(
     cut.repartitionById(roster.parts, sf.col("part")).mapInArrow(write, "part int").toArrow()
 
 
-def members_placed(block: Block, part: Any, names: Any) -> Any:
+def members_placed(block: ClassBlock, part: Any, names: Any) -> Any:
     """The broker of every member: whoever is where the class has a place stays, the others fill what is left."""
     classes, brokers = len(block.member_starts) - 1, int(names.max()) + 1
     owner = np.repeat(np.arange(classes), np.diff(block.member_starts))

@@ -20,7 +20,7 @@ from coterie.model.latency import Latency
 from coterie.model.ledger import Control
 from coterie.model.store import load_workload, save_design, save_workload
 from coterie.model.wires import Wire, wire_named
-from coterie.pipeline.crowds.condensing import Counted
+from coterie.pipeline.crowds.condensing import CrowdCounted
 from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, Priced, Ways, design_file, latency_of
 from coterie.pipeline.storage import Folder, Remote, write_whole
@@ -33,16 +33,16 @@ COUNTED = "counted.json"
 OWN_PLACEMENT_MAX = 2_000_000  # clients: systems that place by themselves do it on one machine
 
 
-def save_condensed(workloads: list[Workload], counted: Counted, folder: Folder) -> None:
+def save_condensed(workloads: list[Workload], counted: CrowdCounted, folder: Folder) -> None:
     """Both windows of one placement, and what was counted."""
     for workload, name in zip(workloads, (LEARN, LATER), strict=True):
         with_local(folder / name, lambda path, one=workload: save_workload(one, path))
     write_whole(folder / COUNTED, msgspec.json.encode(counted))
 
 
-def load_condensed(folder: Folder) -> tuple[Workload, Workload, Counted]:
+def load_condensed(folder: Folder) -> tuple[Workload, Workload, CrowdCounted]:
     learn, later = (from_local(folder / name, load_workload) for name in (LEARN, LATER))
-    return learn, later, msgspec.json.decode((folder / COUNTED).read_bytes(), type=Counted)
+    return learn, later, msgspec.json.decode((folder / COUNTED).read_bytes(), type=CrowdCounted)
 
 
 def with_local(path: Folder, write: Any) -> None:
@@ -137,7 +137,7 @@ def price_condensed(candidate: Candidate, folder: Folder, out: Folder, ways: Way
 
 
 def bill(
-    design: Design, condensed: Workload, counted: Counted, window: int, wire: Wire, latency: Latency | None = None
+    design: Design, condensed: Workload, counted: CrowdCounted, window: int, wire: Wire, latency: Latency | None = None
 ) -> Ledger:
     """What `accounting.price` says of everybody, from a workload of brokers and what was counted besides."""
     tally = count_dissemination(design, condensed, latency or Latency.constant(), wire)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from coterie.accounting.bounds import lower_bounds
 from coterie.model.graph import BrokerGraph
-from coterie.pipeline.crowds.condensing import Seats, condense, seats_of
+from coterie.pipeline.crowds.condensing import CrowdSeats, condense, seats_of
 from coterie.pipeline.crowds.placing import place_crowd
 from coterie.pipeline.crowds.pricing import COUNTED, load_condensed, price_crowd, save_condensed, too_many
 from coterie.pipeline.crowds.roster import NAMES, STAYING, Roster, number_wishes
@@ -143,7 +143,7 @@ def _about(roster: Roster, spoken: Spoken, ground: Ground) -> Facts:
 
 
 def count_staying(spark: SparkSession, roster: Roster, ground: Ground, out: Folder, name: str) -> Facts:
-    workloads, counted = condense(spark, roster, Seats(roster.folder / STAYING, ground), out, name)
+    workloads, counted = condense(spark, roster, CrowdSeats(roster.folder / STAYING, ground), out, name)
     save_condensed(workloads, counted, out)
     learned, later = counted.wishes
     published = float(workloads[1].publications.rate.sum())
@@ -155,9 +155,9 @@ def place_and_count(
 ) -> Facts:
     """Write `out`/placed and its condensed workloads; where that saves no copies, everybody stays."""
     learn, _, counted = load_condensed(staying)
-    stay = Seats(roster.folder / STAYING, ground)
+    stay = CrowdSeats(roster.folder / STAYING, ground)
     placed = place_crowd(spark, roster, stay, learn, counted.clients, out, balance, seed)
-    workloads, moved = condense(spark, roster, Seats(placed.folder, ground), out, learn.name)
+    workloads, moved = condense(spark, roster, CrowdSeats(placed.folder, ground), out, learn.name)
     before, after = (lower_bounds(one, one.attachment).dissemination.wanted for one in (learn, workloads[0]))
     told = {"copies_before": before, "copies_after": after, "hottest": placed.hottest.tolist()}
     if after < before and placed.is_within:
