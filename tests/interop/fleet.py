@@ -141,11 +141,11 @@ async def until(condition: Callable[[], bool], limit_s: float = 20.0) -> None:
         await asyncio.sleep(0.01)
 
 
-def lone_config(folder: Path, **sections: dict[str, Any]) -> NodeConfig:
+def lone_config(folder: Path, **sections: dict[str, Any] | list[dict[str, Any]]) -> NodeConfig:
     """A node without peers."""
     table: dict[str, Any] = {"node": {"data": "."}, "mqtt": {"port": 0}}
     for section, keys in sections.items():
-        table[section] = {**table.get(section, {}), **keys}
+        table[section] = {**table.get(section, {}), **keys} if isinstance(keys, dict) else keys
     return config_of(table, str(folder))
 
 

@@ -44,7 +44,7 @@ async def broker_with(kind: str, folder: Path, users: Users) -> AsyncIterator[in
     (port,) = free_ports(1)
     process = subprocess.Popen([MOSQUITTO, "-c", str(_configured(folder, port, users))], stderr=subprocess.DEVNULL)
     try:
-        await _listens(port)
+        await listens(port)
         yield port
     finally:
         process.terminate()
@@ -72,7 +72,7 @@ def _configured(folder: Path, port: int, users: Users) -> Path:
     return settings
 
 
-async def _listens(port: int) -> None:
+async def listens(port: int) -> None:
     deadline_s = time.monotonic() + 10
     while time.monotonic() < deadline_s:
         try:

@@ -10,6 +10,7 @@ import pytest
 
 import coterie.live
 from coterie.errors import ConfigError, InputError
+from coterie.live.bridgesettings import BridgeSection, BridgeTopic
 from coterie.live.config import NodeConfig, config_of, load_config
 
 EXAMPLE = Path(coterie.live.__file__).parent / "example.toml"
@@ -19,7 +20,7 @@ def test_the_example_shows_every_key_with_its_default() -> None:
     shown = tomllib.loads(EXAMPLE.read_text())
     defaults = msgspec.to_builtins(NodeConfig())
     for section, keys in defaults.items():
-        if section == "folder":
+        if section in ("folder", "bridges"):
             continue
         given = {**shown[section]}
         if section == "network":
@@ -27,6 +28,14 @@ def test_the_example_shows_every_key_with_its_default() -> None:
         if section == "access":
             keys = {name: value for name, value in keys.items() if name != "users"}
         assert msgspec.json.encode(given, order="sorted") == msgspec.json.encode(keys, order="sorted"), section
+
+
+def test_the_example_shows_a_bridge_with_every_key() -> None:
+    text = EXAMPLE.read_text()
+    lines = text[text.index("# [[bridges]]") :].splitlines()
+    (shown,) = tomllib.loads("\n".join(line.removeprefix("# ") for line in lines))["bridges"]
+    given = BridgeSection(name="old", server="mqtt.example.org:1883", topics=(BridgeTopic(filter="sensors/#"),))
+    assert shown == msgspec.json.decode(msgspec.json.encode(given))
 
 
 def test_the_example_loads() -> None:
@@ -47,6 +56,19 @@ def test_the_example_loads() -> None:
         ({"admin": {"token": "t", "token_file": "f"}}, "admin.token_file"),
         ({"network": {"peers": [{"id": 1, "host": "h", "port": 1}]}}, "network.key"),
         ({"network": {"key": "k", "peers": [{"id": 1, "host": "h", "port": 1}] * 2}}, "network.peers"),
+        ({"bridges": [{"name": "b", "server": "h:1", "topics": [{"filter": "a"}]}] * 2}, "bridges.name"),
+        ({"bridges": [{"name": "b", "server": "h", "topics": [{"filter": "a"}]}]}, "bridges b: server"),
+        ({"bridges": [{"name": "b", "server": "h:1"}]}, "bridges b: topics"),
+        ({"bridges": [{"name": "b", "server": "h:1", "topics": [{"filter": "a/#/b"}]}]}, "bridges b: filter"),
+        (
+            {
+                "bridges": [
+                    {"name": "b", "server": "h:1", "version": 4, "topics": [{"filter": "#", "direction": "both"}]}
+                ]
+            },
+            "bridges b: filter",
+        ),
+        ({"bridges": [{"name": "b", "server": "h:1", "topics": [{"filter": "a", "qos": 2}]}]}, "qos"),
     ],
 )
 def test_mistakes_name_the_key(table: dict[str, object], named: str) -> None:

@@ -66,10 +66,10 @@ class Access:
             return isinstance(asked := self.ask(NOBODY, host), Ruling) and asked.reason is Reason.SUCCESS
         return owner in self._rules or self._strangers != TopicRules()
 
-    def ask(self, packet: Connect, host: str, certified: str = "") -> Ruling | Check:
-        """The verdict, or what must be checked for it; `certified` is the user that a certificate names."""
+    def ask(self, packet: Connect, host: str, certified: str = "", is_inner: bool = False) -> Ruling | Check:
+        """The verdict, or what must be checked for it; `certified` is the user a certificate (or the node) names."""
         settings, user = self._settings, packet.username
-        if settings.certificate_users and certified:
+        if certified and (is_inner or settings.certificate_users):
             is_same = user in (None, "", certified)
             return Ruling(user=certified) if is_same else Ruling(Reason.BAD_USER_NAME_OR_PASSWORD)
         if user is not None and (self._stored or self._tokens is not None):

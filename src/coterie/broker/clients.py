@@ -15,6 +15,7 @@ from coterie.broker.cascades import Cascades
 from coterie.broker.counts import Counts
 from coterie.broker.credentials import Check
 from coterie.broker.detours import Detours
+from coterie.broker.facts import Opened
 from coterie.broker.following import Following
 from coterie.broker.limits import Bucket, Gate, address_of
 from coterie.broker.moving import Moving
@@ -38,10 +39,11 @@ WRONG = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
 class ClientLine:
     """One client's connection and what is known of where it comes from."""
 
-    __slots__ = ("certified", "connect", "connection", "host", "is_closing", "publishes")
+    __slots__ = ("certified", "connect", "connection", "host", "is_closing", "is_inner", "publishes")
 
-    def __init__(self, host: str, certified: str, connection: Connection, publishes: Bucket) -> None:
-        self.host, self.certified, self.connection, self.publishes = host, certified, connection, publishes
+    def __init__(self, opened: Opened, connection: Connection, publishes: Bucket) -> None:
+        self.host, self.certified, self.is_inner = opened.host, opened.certified, opened.is_inner
+        self.connection, self.publishes = connection, publishes
         self.connect: Connect | None = None  # while it is being decided
         self.is_closing = False
 
@@ -68,7 +70,8 @@ class Clients:
 
     # --- lines ---
 
-    def on_opened(self, line: int, host: str, certified: str) -> None:
+    def on_opened(self, opened: Opened) -> None:
+        line, host = opened.line, opened.host
         if len(self.lines) >= self.connections_max or self.is_stopping:
             self._counts.connections_refused += 1
             self._turn.orders.append(Close(line))
@@ -77,7 +80,7 @@ class Clients:
         self._gate.opened(host)
         connection = self._sessions.open(self._turn.now_s, host)
         connection.line = line
-        self.lines[line] = ClientLine(host, certified, connection, self._gate.new_client(self._turn.now_s))
+        self.lines[line] = ClientLine(opened, connection, self._gate.new_client(self._turn.now_s))
 
     def on_closed(self, line: int) -> None:
         client = self.lines.pop(line, None)
@@ -161,7 +164,7 @@ class Clients:
             self._counts.connects_limited += 1
             self._answer(client, Ruling(reason, detail="too many from your address"))
             return
-        asked = self._access.ask(packet, client.host, client.certified)
+        asked = self._access.ask(packet, client.host, client.certified, client.is_inner)
         if isinstance(asked, Check):
             may_try = self._gate.may_fail(now_s)
             self._turn.orders.append(Prove(line, asked, address_of(client.host), may_try))

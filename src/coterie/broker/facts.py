@@ -43,11 +43,15 @@ class Booted(msgspec.Struct, frozen=True):
 
 
 class Opened(msgspec.Struct, frozen=True, gc=False):
-    """A client connected, from this address; `certified` is the user that its certificate names, if TLS asked."""
+    """A client connected, from this address; `certified` is the user that its certificate names, if TLS asked.
+
+    An inner line is a part of the node itself (a bridge): whom it names needs no certificate.
+    """
 
     line: int
     host: str = ""
     certified: str = ""
+    is_inner: bool = False
 
 
 class Bytes(msgspec.Struct, frozen=True, gc=False):

@@ -153,7 +153,7 @@ class Broker:
         clients, around = self.clients, self.neighbourhood
         return {
             Booted: self._on_booted,
-            Opened: lambda fact: clients.on_opened(fact.line, fact.host, fact.certified),
+            Opened: clients.on_opened,
             Choked: lambda fact: clients.on_choked(fact.line, True),
             Drained: lambda fact: clients.on_choked(fact.line, False),
             Closed: lambda fact: clients.on_closed(fact.line),

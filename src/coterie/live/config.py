@@ -22,6 +22,7 @@ from coterie.broker.settings import (
     StoreSection,
 )
 from coterie.errors import ConfigError, InputError
+from coterie.live.bridgesettings import BridgeSection, check_bridges
 from coterie.live.tokens import TOKEN_FILE
 from coterie.mqtt.options import ServerOptions
 
@@ -58,6 +59,7 @@ class NodeConfig(ConfigTable, frozen=True, kw_only=True):
     journal: JournalSection = JournalSection()
     recovery: RecoverySection = RecoverySection()
     admission: AdmissionSection = AdmissionSection()
+    bridges: tuple[BridgeSection, ...] = ()
     folder: str = "."
 
     @property
@@ -176,6 +178,7 @@ def _pointed(said: str, table: dict[str, Any]) -> ConfigError:
 
 
 def _check(config: NodeConfig) -> None:
+    check_bridges(config.bridges, config.access)
     ids = [peer.id for peer in config.network.peers]
     _within("node.id", config.node.id, 0, NODE_MAX)
     for peer in ids:

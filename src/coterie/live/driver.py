@@ -123,11 +123,11 @@ class Driver:
         self._is_turning = False
         self._ended_s = self.now_s()
 
-    def opened(self, line: Line, host: str, certified: str) -> int:
+    def opened(self, line: Line, host: str, certified: str, is_inner: bool = False) -> int:
         """A client's socket; returns its number."""
         self._line += 1
         self.lines[self._line] = line
-        self.take(Opened(self._line, host, certified))
+        self.take(Opened(self._line, host, certified, is_inner))
         return self._line
 
     def closed(self, line: int) -> None:

@@ -44,6 +44,12 @@ def totals(node: LiveNode) -> dict[str, float]:
         "links_refused_total": float(0 if peers is None else peers.refused),
         "link_bytes_in_total": float(0 if peers is None else peers.bytes_in),
         "link_bytes_out_total": float(0 if peers is None else peers.bytes_out),
+        "bridges_up": float(sum(one.is_up for one in node.bridges)),
+        "bridges_down": float(sum(not one.is_up for one in node.bridges)),
+        "bridge_in_total": float(sum(one.counts.taken for one in node.bridges)),
+        "bridge_out_total": float(sum(one.counts.given for one in node.bridges)),
+        "bridge_loops_total": float(sum(one.counts.loops for one in node.bridges)),
+        "bridge_refused_total": float(sum(one.counts.refused for one in node.bridges)),
     }
 
 

@@ -34,6 +34,7 @@ from coterie.broker.writes import META
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.live import figures
 from coterie.live.admin import AdminInterface, NotNow
+from coterie.live.bridging import LiveBridge
 from coterie.live.clients import ClientSocket, WebSocket, client_tls
 from coterie.live.config import OFF, NodeConfig, secrets_of
 from coterie.live.driver import Driver
@@ -145,6 +146,7 @@ class LiveNode:
                 config.link_section,
                 self.driver,
             )
+        self.bridges = [LiveBridge(config, one, self.driver, log) for one in config.bridges]
         self.token, self.is_new_token = (
             (config.admin.token, False) if config.admin.token else kept_token(config.token_path)
         )
@@ -175,6 +177,8 @@ class LiveNode:
         self.store.append([(META, LIFE, msgspec.msgpack.encode(life))])
         self.driver.take(Booted(life, saved))
         await self._listen()
+        for bridge in self.bridges:
+            bridge.start()
         self._every(SYS_S, self._publish_sys)
         self._every(FOLD_S, self._fold)
         if self.journal is not None:
@@ -333,6 +337,8 @@ class LiveNode:
             return
         for listener in self._listeners:
             listener.close()
+        for bridge in self.bridges:
+            await bridge.stop()
         if self.journal is not None:
             self._journal_counters()
         self.driver.take(Stopping())

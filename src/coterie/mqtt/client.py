@@ -3,7 +3,8 @@
 Calls write to `output`, which the driver joins, sends and clears; `receive` returns what happened. After a lost
 connection call `start` again: unacknowledged messages are sent anew if the server still has the session. When
 `Refused` or `Disconnected` carries servers to go to (MQTT 5, "use another server" and "server moved"), the driver
-decides whether to follow; nothing here limits how often.
+decides whether to follow; nothing here limits how often. Messages are acknowledged as they come, or, for a client that
+has to do something with them first, when it says so (`acknowledge`).
 """
 
 from __future__ import annotations
@@ -105,9 +106,10 @@ def follows_redirect(connect: Connect) -> bool:
 class Client:
     """See the module. `connect` is the CONNECT that every `start` sends (with clean_start off for a resumption)."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, acknowledges: bool = True) -> None:
         self.connect = connect
         self.output: list[bytes] = []
+        self._acknowledges = acknowledges
         self.is_connected = False
         self.keep_alive_s = connect.keep_alive_s
         self._decoder = Decoder(connect.version)
@@ -174,6 +176,10 @@ class Client:
         self._write(Unsubscribe(packet_id, filters))
         return packet_id
 
+    def acknowledge(self, packet_id: int) -> None:
+        """What came at QoS 1 as this is taken care of; for a client that does not acknowledge by itself."""
+        self._acknowledge(0x40, packet_id)
+
     def disconnect(self, reason: Reason = Reason.SUCCESS) -> None:
         self._write(Disconnect(reason))
         self.is_connected = False
@@ -203,7 +209,7 @@ class Client:
         before = len(events)
         decoder.pos, _ = scan_publishes(decoder.data, decoder.pos, decoder.version, self._names, events)  # type: ignore[arg-type]
         for event in events[before:]:
-            if isinstance(event, Publish) and event.qos:
+            if self._acknowledges and isinstance(event, Publish) and event.qos:
                 self.output.append(encode_acknowledgement(0x40, event.packet_id))
 
     def _on_packet(self, packet: Packet, events: list[Event], now_s: float) -> None:
@@ -277,7 +283,7 @@ class Client:
                 raise MqttError(f"topic alias {alias} was never given a topic", Reason.PROTOCOL_ERROR)
             packet = msgspec.structs.replace(packet, topic=self._aliases[alias])
         self._names.add(packet.topic.encode())
-        if packet.qos == 1:
+        if packet.qos == 1 and self._acknowledges:
             self._acknowledge(0x40, packet.packet_id)
         elif packet.qos == 2:
             self._acknowledge(0x50, packet.packet_id)

@@ -63,6 +63,23 @@ def filter_covers(wide: str, narrow: str) -> bool:
     return len(allowed) == len(asked)
 
 
+def filters_overlap(one: str, other: str) -> bool:
+    """Whether some topic is matched by both."""
+    left, right = one.split("/"), other.split("/")
+    for index in range(max(len(left), len(right)) + 1):
+        mine = left[index] if index < len(left) else None
+        theirs = right[index] if index < len(right) else None
+        if "#" in (mine, theirs):
+            return index > 0 or not (left[0] + right[0]).replace("#", "").replace("+", "").startswith("$")
+        if mine is None or theirs is None:
+            return mine is theirs
+        if mine != theirs and "+" not in (mine, theirs):
+            return False
+        if index == 0 and "+" in (mine, theirs) and (mine + theirs).replace("+", "").startswith("$"):
+            return False
+    raise AssertionError("one of the two has ended by then")
+
+
 def filter_matches(topic_filter: str, topic: str) -> bool:
     """Whether one (unshared) filter matches one name; the index answers the same for many filters at once."""
     if topic.startswith("$") and topic_filter[:1] in ("+", "#"):
