@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 import baseline_fanout
-from coterie.kernels.placement.blocks import ROUNDS, Here, Task, place_blocks
+from coterie.kernels.placement.blocks import ROUNDS, Here, PlacementTask, place_blocks
 from coterie.kernels.placement.moves import renamed
 from coterie.kernels.placement.passes import CAREFUL, QUICK, Present, auctioned
 from coterie.kernels.placement.problem import Problem
@@ -221,7 +221,7 @@ def moves(problem: Problem, now: np.ndarray, share: float, price: float = 2.0) -
 
 def blocks(problem: Problem, count: int = 8) -> None:
     base = problem.copies(even(problem))
-    task = Task(problem, SEED, -(-problem.client_count // count))
+    task = PlacementTask(problem, SEED, -(-problem.client_count // count))
     part, seconds = timed(lambda: place_blocks(task, Here(task)))
     ours = say(f"{count} blocks", problem, part, seconds, base)
     part, seconds = timed(lambda: auctioned(problem, SEED, QUICK))

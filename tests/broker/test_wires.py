@@ -10,7 +10,7 @@ from coterie.errors import ConfigError
 from coterie.model.wires import COTERIE, WIRES, wire_named
 from coterie.mqtt.publish import Message as Publication
 from coterie.protocol.events import Event, EventMessage
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.systems import SYSTEMS
 from coterie.systems.key_routing import Ping
 from coterie.systems.scribe import Join, TreeAlive
@@ -19,7 +19,7 @@ TOPIC = "site7/room3/temp"
 IDENTIFIER = Identifiers(7, 0).next(microseconds(1_760_000_000.0))
 
 
-def frame_bytes(system: str, message: Message, number: int | None = None) -> int:
+def frame_bytes(system: str, message: SystemMessage, number: int | None = None) -> int:
     """As `broker.plane` sends it: a tag for the plan, then the system's own encoding."""
     body = b"\0" + SYSTEMS[system].codec().encode(message)
     return len(frame(MESSAGE if number is None else TRACKED_MESSAGE, body, number))

@@ -13,14 +13,14 @@ from urllib.parse import quote
 
 import pytest
 
-from coterie.dashboard.server import Picture, serve
+from coterie.dashboard.server import LatestPicture, serve
 from coterie.dashboard.view import picture
 from tests.dashboard.test_view import says
 
 
 @contextmanager
 def served(look) -> Iterator[int]:
-    server = serve(Picture(look, 0.0), "127.0.0.1", 0, TOKEN)
+    server = serve(LatestPicture(look, 0.0), "127.0.0.1", 0, TOKEN)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -85,7 +85,7 @@ def test_the_picture_is_for_the_page_and_whoever_has_the_token(headers, status):
 
 def test_many_browsers_cost_one_look_per_interval():
     looked, now_s = [], [0.0]
-    one = Picture(lambda: looked.append(1) or {}, 1.0, lambda: now_s[0])
+    one = LatestPicture(lambda: looked.append(1) or {}, 1.0, lambda: now_s[0])
     for _ in range(5):
         one.latest()
     now_s[0] = 1.0

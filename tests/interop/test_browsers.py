@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from coterie.dashboard.server import Picture, serve
+from coterie.dashboard.server import LatestPicture, serve
 from coterie.live.node import LiveNode
 from coterie.systems import system_named
 from tests.interop.fleet import free_ports, lone_config, run
@@ -79,7 +79,7 @@ def test_a_foreign_page_neither_reads_nor_changes_anything(tmp_path: Path) -> No
 
     (ws_port,) = free_ports(1)
     config = lone_config(tmp_path, mqtt={"port": 0, "websocket_port": ws_port}, admin={"token": "secret"})
-    console = serve(Picture(lambda: {"secret": "picture"}, 0.0), "127.0.0.1", 0, "secret")
+    console = serve(LatestPicture(lambda: {"secret": "picture"}, 0.0), "127.0.0.1", 0, "secret")
     threading.Thread(target=console.serve_forever, daemon=True).start()
 
     async def main() -> None:

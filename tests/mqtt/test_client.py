@@ -33,16 +33,16 @@ def test_publish_and_subscribe_at_every_qos(version: int) -> None:
     publisher = online(broker, "p", version)
     packet_id = subscriber.client.subscribe(p.Subscription("x/#", 2), p.Subscription("y", 1))
     settle(subscriber)
-    assert subscriber.events[-1] == c.Subscribed(packet_id, (2, 1))
+    assert subscriber.events[-1] == c.SubscribeDone(packet_id, (2, 1))
     sent = [publisher.client.publish(f"x/{qos}", b"m%d" % qos, qos) for qos in (0, 1, 2, 0, 1, 2)]
     settle(publisher, subscriber)
     heard = [(event.topic, event.payload) for event in subscriber.events if isinstance(event, p.Publish)]
     assert heard == [(f"x/{qos}", b"m%d" % qos) for qos in (0, 1, 2, 0, 1, 2)]
-    done = [event.packet_id for event in publisher.events if isinstance(event, c.Published)]
+    done = [event.packet_id for event in publisher.events if isinstance(event, c.PublishDone)]
     assert sorted(done) == sorted(number for number in sent if number)
     subscriber.client.unsubscribe("x/#")
     settle(subscriber)
-    assert isinstance(subscriber.events[-1], c.Unsubscribed)
+    assert isinstance(subscriber.events[-1], c.UnsubscribeDone)
     publisher.client.disconnect()
     settle(publisher)
     assert "p" not in broker.of

@@ -11,7 +11,7 @@ import pytest
 
 from coterie.accounting.bounds import lower_bounds
 from coterie.errors import ConfigError
-from coterie.kernels.placement.blocks import Here, Task, place_blocks
+from coterie.kernels.placement.blocks import Here, PlacementTask, place_blocks
 from coterie.kernels.placement.limits import limits_of
 from coterie.kernels.placement.moves import renamed
 from coterie.model import Workload
@@ -40,7 +40,7 @@ def placed_here(workload: Workload) -> np.ndarray:
     weight = client_weights(workload)
     limits = limits_of(weight, np.ones((workload.node_count, weight.shape[1])), CHOICES.balance.by_dimension)
     problem = problem_of(workload, limits.weight, limits.capacity)
-    task = Task(problem, CHOICES.seed, CHOICES.block_users, CHOICES.sample_users)
+    task = PlacementTask(problem, CHOICES.seed, CHOICES.block_users, CHOICES.sample_users)
     assert task.block_count == 3
     found = place_blocks(task, Here(task))
     return renamed(found, workload.attachment, problem.loads(found), limits.capacity)

@@ -8,11 +8,11 @@ import pytest
 
 from coterie.errors import RemoteProtocolError
 from coterie.protocol.events import Event, EventMessage
-from coterie.protocol.wire import FRAME_BYTES_MAX, Codec, Message
+from coterie.protocol.wire import FRAME_BYTES_MAX, Codec, SystemMessage
 from coterie.trace import Traffic
 
 
-class Greeting(Message, frozen=True):
+class Greeting(SystemMessage, frozen=True):
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
     position: int
 

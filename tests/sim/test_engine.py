@@ -11,7 +11,7 @@ from coterie.model import Slice
 from coterie.model.latency import Latency
 from coterie.model.plan import slices
 from coterie.protocol.events import Event, Timer
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash, FaultPlan, Heal, Partition, Restart, Slow, Weather
 from coterie.systems.flooding import SYSTEM, Alive, Flood, FloodingNode
@@ -24,7 +24,7 @@ class Misbehaving(FloodingNode):
 
     sin = ""
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         super().on_receive(source, message)
         if not isinstance(message, Flood):
             return

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coterie.model.plan import Neighbour, Slice
 from coterie.protocol.events import Effect, PeerLost, Received, Send, SetTimer, Started, Subscribed, TimerFired
-from coterie.protocol.wire import FRAME_BYTES_MAX, Message
+from coterie.protocol.wire import FRAME_BYTES_MAX, SystemMessage
 from coterie.systems.announcing import (
     ANNOUNCING_MESSAGES,
     Announcement,
@@ -28,7 +28,7 @@ def started(address: int, peers: int) -> MeshNode:
     return node
 
 
-def sent(effects: list[Effect]) -> list[tuple[int, Message]]:
+def sent(effects: list[Effect]) -> list[tuple[int, SystemMessage]]:
     return [(to, effect.message) for effect in effects if isinstance(effect, Send) for to in effect.to]
 
 

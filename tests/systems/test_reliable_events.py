@@ -9,7 +9,7 @@ import pytest
 from coterie.model.plan import Topic, slices
 from coterie.protocol.events import Event, Send
 from coterie.protocol.node import OverlayNode
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Weather
 from coterie.systems.dynatops import SYSTEM
@@ -50,7 +50,7 @@ class Place(OverlayNode):
         self.spread[event.id] = None
         self.keeper.spread(event, 1, source, [child for child in self.children if child != source], 0.0, self.wants)
 
-    def said(self, timer: object = ACKNOWLEDGE, later_s: float = 0.0) -> list[tuple[int, Message]]:
+    def said(self, timer: object = ACKNOWLEDGE, later_s: float = 0.0) -> list[tuple[int, SystemMessage]]:
         self.now_s += later_s
         self.keeper.on_timer(timer)  # type: ignore[arg-type]
         sent = [(peer, effect.message) for effect in self._effects if isinstance(effect, Send) for peer in effect.to]

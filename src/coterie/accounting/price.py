@@ -10,7 +10,7 @@ from coterie.accounting.tally import Standing, Tally, structure_state
 from coterie.kernels import arriving, pricing, spidercast_measures
 from coterie.model import Design, Entries, Ledger, Overlay, Relation, Spread, Workload
 from coterie.model.latency import Latency
-from coterie.model.ledger import Control, Maintenance, Setup, State, Topics
+from coterie.model.ledger import Control, Maintenance, SetupCost, State, Topics
 from coterie.model.relation import Index
 from coterie.model.wires import COTERIE, MQTT, Wire
 
@@ -44,7 +44,7 @@ def structure(design: Design, workload: Workload, wire: Wire) -> Standing:
         control=control(design, workload, messages),
         state=state(design),
         topics=topics(design.trees.spread, design.trees.members, design.overlay.undirected),
-        setup=Setup(
+        setup=SetupCost(
             messages=messages,
             bytes=messages * (wire.announcement + names) + moves * MOVE_COPIES * mean_copy_bytes(workload, wire),
             moves=moves,

@@ -18,7 +18,7 @@ from coterie.model.ledger import (
     Load,
     Loss,
     Maintenance,
-    Setup,
+    SetupCost,
     State,
     Topics,
     Volume,
@@ -36,7 +36,7 @@ class Standing:
     control: Control = field(default_factory=Control)
     state: State = field(default_factory=State)
     topics: Topics = field(default_factory=Topics)
-    setup: Setup = field(default_factory=Setup)
+    setup: SetupCost = field(default_factory=SetupCost)
     wish_bytes: float = 0.0  # length of what an announcement names
     crossing_links: float = 0.0  # share of the routing entries that lead to another zone
     clients: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # of each node

@@ -38,7 +38,7 @@ from coterie.protocol.events import (
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import Parameters, System, node_random
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
 HAD_CAPACITY = 65_536
@@ -186,7 +186,7 @@ class Plane:
         else:
             self._cancel(effect.timer)
 
-    def _send(self, targets: tuple[int, ...], message: Message) -> None:
+    def _send(self, targets: tuple[int, ...], message: SystemMessage) -> None:
         body = self.tag + self._codec.encode(message)
         traffic = message.traffic
         if traffic in BUILDING:

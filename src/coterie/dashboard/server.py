@@ -25,7 +25,7 @@ Look = Callable[[], dict[str, Any]]
 Find = Callable[[str], list[dict[str, Any]]]
 
 
-class Picture:
+class LatestPicture:
     """The latest picture; however many browsers ask, the network is looked at once per interval."""
 
     def __init__(self, look: Look, interval_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -59,7 +59,7 @@ def no_search(text: str) -> list[dict[str, Any]]:
     return []
 
 
-def serve(picture: Picture, host: str, port: int, token: str, find: Find = no_search) -> ThreadingHTTPServer:
+def serve(picture: LatestPicture, host: str, port: int, token: str, find: Find = no_search) -> ThreadingHTTPServer:
     """A server that is ready to run; port 0 takes a free one."""
     guard, text = Guard(token), page()
     rules = page_rules(text)

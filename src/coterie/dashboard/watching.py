@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from coterie.dashboard.server import Picture, serve
+from coterie.dashboard.server import LatestPicture, serve
 from coterie.dashboard.view import NodeSays, merge, picture
 from coterie.errors import CoterieError, RunError
 from coterie.plans.admin import LiveNetwork, ask
@@ -80,5 +80,5 @@ class NetworkWatcher:
 def open_page(watcher: NetworkWatcher, port: int, interval_s: float) -> tuple[ThreadingHTTPServer, str]:
     """A server that is ready to run, and the address to open."""
     own = secrets.token_urlsafe(24)
-    server = serve(Picture(watcher.look, interval_s), "127.0.0.1", port, own, watcher.find)
+    server = serve(LatestPicture(watcher.look, interval_s), "127.0.0.1", port, own, watcher.find)
     return server, f"http://127.0.0.1:{server.server_address[1]}/#token={own}"

@@ -18,10 +18,10 @@ from coterie.mqtt.client import (
     Connected,
     Disconnected,
     Event,
-    Published,
+    PublishDone,
     Refused,
-    Subscribed,
-    Unsubscribed,
+    SubscribeDone,
+    UnsubscribeDone,
     redirect_accepted,
 )
 from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
@@ -217,9 +217,9 @@ class MqttClient:
         match event:
             case Publish():
                 self.on_message(event)
-            case Published():
+            case PublishDone():
                 self._answer(event.packet_id, (event.reason,))
-            case Subscribed() | Unsubscribed():
+            case SubscribeDone() | UnsubscribeDone():
                 self._answer(event.packet_id, event.reasons)
             case Connected():
                 self._on_connected(event)

@@ -148,7 +148,7 @@ class Control(Record, frozen=True, kw_only=True):
         )  # fmt: skip
 
 
-class Setup(Record, frozen=True, kw_only=True):
+class SetupCost(Record, frozen=True, kw_only=True):
     """What it takes to get there, once: messages and bytes that build the structures, and clients that move."""
 
     messages: float = 0.0
@@ -192,7 +192,7 @@ class Ledger(Record, frozen=True, kw_only=True):
     volume: Volume = Volume()
     crossing: Crossing = Crossing()
     load: Load = Load()
-    setup: Setup = Setup()
+    setup: SetupCost = SetupCost()
     loss: Loss = Loss()
 
     @property

@@ -57,24 +57,24 @@ class Disconnected(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-class Published(msgspec.Struct, frozen=True):
+class PublishDone(msgspec.Struct, frozen=True):
     """A message of ours at QoS 1 or 2 is done; `reason` from 0x80 on means the server refused it."""
 
     packet_id: int
     reason: int = 0
 
 
-class Subscribed(msgspec.Struct, frozen=True):
+class SubscribeDone(msgspec.Struct, frozen=True):
     packet_id: int
     reasons: tuple[int, ...]
 
 
-class Unsubscribed(msgspec.Struct, frozen=True):
+class UnsubscribeDone(msgspec.Struct, frozen=True):
     packet_id: int
     reasons: tuple[int, ...]
 
 
-Event = Connected | Refused | Disconnected | Published | Subscribed | Unsubscribed | Publish
+Event = Connected | Refused | Disconnected | PublishDone | SubscribeDone | UnsubscribeDone | Publish
 
 
 def servers_of(reference: str | None) -> tuple[tuple[str, int | None], ...]:
@@ -223,7 +223,7 @@ class Client:
                 self._acknowledge(0x70, packet.packet_id, 0 if found else Reason.PACKET_ID_NOT_FOUND)
             case SubAck() | UnsubAck():
                 self._requests.pop(packet.packet_id, None)
-                kind = Subscribed if type(packet) is SubAck else Unsubscribed
+                kind = SubscribeDone if type(packet) is SubAck else UnsubscribeDone
                 events.append(kind(packet.packet_id, packet.reasons))
             case ConnAck():
                 self._on_connack(packet, events)
@@ -258,7 +258,7 @@ class Client:
         if not session_present:
             self._incoming.clear()
             # A message with PUBREC is the server's already, whatever became of the session.
-            events.extend(Published(one.packet_id) for one in self._inflight.values() if isinstance(one, PubRel))
+            events.extend(PublishDone(one.packet_id) for one in self._inflight.values() if isinstance(one, PubRel))
             unsent = [one for one in self._inflight.values() if isinstance(one, Publish)]
             self._waiting.extendleft(reversed(unsent))
             self._waiting_ids.update(dict.fromkeys(one.packet_id for one in unsent))
@@ -301,7 +301,7 @@ class Client:
             self._acknowledge(0x62, packet_id, 0 if is_known else Reason.PACKET_ID_NOT_FOUND)
         elif is_known:
             del self._inflight[packet_id]
-            events.append(Published(packet_id, packet.reason))
+            events.append(PublishDone(packet_id, packet.reason))
             self._pump()
 
     # -- time -------------------------------------------------------------------------------------------------------

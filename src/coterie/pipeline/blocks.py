@@ -25,8 +25,8 @@ from coterie.kernels.placement.blocks import (
     SAMPLE_USERS,
     Passed,
     Picture,
+    PlacementTask,
     Round,
-    Task,
     pass_block,
     place_blocks,
 )
@@ -42,7 +42,7 @@ from coterie.substrate.placing import EVEN_ENOUGH, Balance, Placed, client_weigh
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Cut = tuple[int, int, int]  # of a Task, all but its problem
+Cut = tuple[int, int, int]  # of a PlacementTask, all but its problem
 PICTURE_MAX = 1 << 29  # brokers x topics: two gigabytes for every task
 COLUMNS = ("indptr", "topics", "rate", "weight", "capacity", "publisher", "said_topic", "said_rate")
 
@@ -114,7 +114,7 @@ def place_tables(
 
 def _place_on_spark(spark: SparkSession, problem: Problem, work: Path, choices: BlockChoices) -> Index:
     cut = (choices.seed, choices.block_users, choices.sample_users)
-    task = Task(problem, *cut)
+    task = PlacementTask(problem, *cut)
     for name in COLUMNS:
         save_array(getattr(problem, name), work, name)
     save_array(task.rank, work, "rank")
@@ -180,7 +180,7 @@ def _block(
 
     def run(block: int) -> pa.Table:
         columns: list[Any] = [map_array(source, name) for name in COLUMNS]
-        task = Task(Problem(*columns), *cut, known_rank=np.asarray(map_array(source, "rank"), np.int32))
+        task = PlacementTask(Problem(*columns), *cut, known_rank=np.asarray(map_array(source, "rank"), np.int32))
         picture: list[Any] = [map_array(target, name) for name in Picture._fields]
         kept: Any = map_array(source, f"part-{block}") if (Path(source) / f"part-{block}.npy").exists() else None
         passed = pass_block(task, Round(number, smoothing, Picture(*picture), blocks), block, kept)

@@ -36,7 +36,7 @@ SCHEMA = (
 )
 
 
-class Place(NamedTuple):
+class JournalPlace(NamedTuple):
     """Up to where one node's journal is read."""
 
     segment: str = ""
@@ -101,7 +101,7 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, root: str, max_bytes: int) -> None:
         self.root = root
         self.max_bytes = max_bytes
-        self.target: dict[str, Place] | None = None
+        self.target: dict[str, JournalPlace] | None = None
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802
         return {}
@@ -120,7 +120,7 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self.target is not None:
             # A node that appeared later has no target: it waits for the next run.
             reached = {node: min(place, self.target[node]) for node, place in reached.items() if node in self.target}
-            reached = {node: max(place, begun.get(node, Place())) for node, place in reached.items()}
+            reached = {node: max(place, begun.get(node, JournalPlace())) for node, place in reached.items()}
         return _encode({**begun, **reached})
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[Range]:
@@ -188,18 +188,20 @@ def attachments_of(events: DataFrame) -> DataFrame:
     )
 
 
-def ends(root: str, start: Mapping[str, Place], budget: int | None) -> dict[str, Place]:
+def ends(root: str, start: Mapping[str, JournalPlace], budget: int | None) -> dict[str, JournalPlace]:
     """How far each node can be read from `start`: whole lines, about `budget` bytes in all, every node its share."""
     nodes = _segments(root)
     share = None if budget is None else max(1, budget // max(1, len(nodes)))
-    return {node: _end(Path(root) / node, names, start.get(node, Place()), share) for node, names in nodes.items()}
+    return {
+        node: _end(Path(root) / node, names, start.get(node, JournalPlace()), share) for node, names in nodes.items()
+    }
 
 
-def ranges(root: str, start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Range]:
+def ranges(root: str, start: Mapping[str, JournalPlace], end: Mapping[str, JournalPlace]) -> list[Range]:
     """Cut what lies between two positions into pieces for tasks."""
     listed = []
     for node, names in _segments(root).items():
-        first, last = start.get(node, Place()), end.get(node, Place())
+        first, last = start.get(node, JournalPlace()), end.get(node, JournalPlace())
         for name in names:
             if not first.segment <= name <= last.segment:
                 continue
@@ -272,7 +274,7 @@ def _segments(root: str) -> dict[str, list[str]]:
     return {node.name: sorted(path.stem for path in node.glob(f"*{SUFFIX}")) for node in nodes}
 
 
-def _end(folder: Path, names: list[str], place: Place, share: int | None) -> Place:
+def _end(folder: Path, names: list[str], place: JournalPlace, share: int | None) -> JournalPlace:
     left = share
     for name in names:
         if name < place.segment:
@@ -282,8 +284,8 @@ def _end(folder: Path, names: list[str], place: Place, share: int | None) -> Pla
         begin = place.byte if name == place.segment else 0
         stop = size if name != names[-1] else _last_line_end(path, begin, size)
         if left is not None and stop - begin > left:
-            return Place(name, _after_line(path, begin + left, stop))
-        place = Place(name, stop)
+            return JournalPlace(name, _after_line(path, begin + left, stop))
+        place = JournalPlace(name, stop)
         left = None if left is None else left - (stop - begin)
         if left == 0:
             break
@@ -319,9 +321,9 @@ def _after_line(path: Path, position: int, stop: int) -> int:
     return stop
 
 
-def _encode(places: Mapping[str, Place]) -> dict[str, str]:
+def _encode(places: Mapping[str, JournalPlace]) -> dict[str, str]:
     return {node: f"{place.segment}:{place.byte}" for node, place in sorted(places.items())}
 
 
-def _decode(offset: Mapping[str, str]) -> dict[str, Place]:
-    return {node: Place(text.rpartition(":")[0], int(text.rpartition(":")[2])) for node, text in offset.items()}
+def _decode(offset: Mapping[str, str]) -> dict[str, JournalPlace]:
+    return {node: JournalPlace(text.rpartition(":")[0], int(text.rpartition(":")[2])) for node, text in offset.items()}

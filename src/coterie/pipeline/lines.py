@@ -22,7 +22,7 @@ SHOWN_BYTES_MAX = 2000
 
 
 @dataclass(frozen=True)
-class Block:
+class FileLines:
     """Whole lines, each with its line break."""
 
     data: bytes
@@ -42,12 +42,12 @@ class Rows:
         return Rows(self.texts.filter(pa.array(keep)), self.numbers[keep], self.is_garbled[keep])
 
 
-def blocks_of(file: InputFile, start: int, stop: int | None) -> Iterator[Block]:
+def blocks_of(file: InputFile, start: int, stop: int | None) -> Iterator[FileLines]:
     """Blocks of a file, or of the lines that begin between two bytes; raises Torn after the last good one."""
     return _elements(file) if file.format == "json" else _lines(file, start, stop)
 
 
-def rows_of(block: Block, first_line: int, file: InputFile, encoding: str) -> Rows:
+def rows_of(block: FileLines, first_line: int, file: InputFile, encoding: str) -> Rows:
     """What a block holds; garbled lines come back escaped."""
     lines, is_garbled = decoded(block.data, encoding)
     numbers = np.arange(first_line, first_line + len(lines), dtype=np.int64)
@@ -58,7 +58,7 @@ def rows_of(block: Block, first_line: int, file: InputFile, encoding: str) -> Ro
 # --- lines ---
 
 
-def _lines(file: InputFile, start: int, stop: int | None) -> Iterator[Block]:
+def _lines(file: InputFile, start: int, stop: int | None) -> Iterator[FileLines]:
     """A range skips the line that began before it and finishes the one that crosses its end."""
     rest = b""
     torn = ""
@@ -82,12 +82,12 @@ def _lines(file: InputFile, start: int, stop: int | None) -> Iterator[Block]:
             if at < len(whole):
                 whole, newline, rest = whole[:at], b"", whole[at:] + newline + rest
         if whole or newline:
-            yield Block(whole + newline, (whole + newline).count(b"\n"))
+            yield FileLines(whole + newline, (whole + newline).count(b"\n"))
     if stop is not None and not skipping and rest:
         rest += _rest_of_line(file.place, stop)
     if rest:
         ended = rest if rest.endswith(b"\n") else rest + b"\n"
-        yield Block(ended, ended.count(b"\n"), torn)
+        yield FileLines(ended, ended.count(b"\n"), torn)
     elif torn:
         raise Torn(torn)
 
@@ -192,7 +192,7 @@ def quoted_fields(row: str, file: InputFile) -> list[str] | str:
 # --- JSON arrays ---
 
 
-def _elements(file: InputFile) -> Iterator[Block]:
+def _elements(file: InputFile) -> Iterator[FileLines]:
     """Every element of one JSON array as a line; their numbers count from 1."""
     pieces = []
     torn = ""
@@ -205,11 +205,11 @@ def _elements(file: InputFile) -> Iterator[Block]:
     try:
         elements = msgspec.json.decode(data, type=list[msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        yield Block(_flat(data[:SHOWN_BYTES_MAX]), 1, f"{torn}broken JSON array ({error})")
+        yield FileLines(_flat(data[:SHOWN_BYTES_MAX]), 1, f"{torn}broken JSON array ({error})")
         return
     for low in range(0, len(elements), ELEMENTS_AT_ONCE):
         some = elements[low : low + ELEMENTS_AT_ONCE]
-        yield Block(b"".join(_flat(bytes(element)) for element in some), len(some))
+        yield FileLines(b"".join(_flat(bytes(element)) for element in some), len(some))
 
 
 def _flat(element: bytes) -> bytes:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from coterie.pipeline.canonical import canonicalise, check_values
 from coterie.pipeline.files import InputFile, Torn
-from coterie.pipeline.lines import Block, blocks_of, quoted_fields, rows_of
+from coterie.pipeline.lines import FileLines, blocks_of, quoted_fields, rows_of
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.storage import Remote
@@ -119,7 +119,9 @@ def checked_rows(batch: pa.RecordBatch, table: str, latest_us: int, topics: str)
     return rows.append_column("origin", origins).append_column("fault", pa.array(faults, pa.string()))
 
 
-def _read_block(split: Split, block: Block, first_line: int, skipped: int, refusal: str, latest_us: int) -> pa.Table:
+def _read_block(
+    split: Split, block: FileLines, first_line: int, skipped: int, refusal: str, latest_us: int
+) -> pa.Table:
     rows = rows_of(block, first_line, split.file, split.source.encoding)
     filled = np.asarray(pc.not_equal(pc.utf8_trim_whitespace(rows.texts), ""))
     filled[:skipped] = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from coterie.model.plan import Slice, Topic
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 
 Timer = str | tuple[str | int, ...]
 
@@ -18,7 +18,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True, gc=False):
     payload: bytes = b""
 
 
-class EventMessage(Message, frozen=True):
+class EventMessage(SystemMessage, frozen=True):
     """Base of the messages that carry an event: `hops` counts the links it has crossed when it arrives."""
 
     event: Event
@@ -56,7 +56,7 @@ class Received(msgspec.Struct, frozen=True):
     """A peer sent this message."""
 
     source: int
-    message: Message
+    message: SystemMessage
 
 
 class TimerFired(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class Send(msgspec.Struct, frozen=True):
     """Send one message to each of these peers. One effect for many receivers, so drivers can encode it once."""
 
     to: tuple[int, ...]
-    message: Message
+    message: SystemMessage
 
 
 class SetTimer(msgspec.Struct, frozen=True):

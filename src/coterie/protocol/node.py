@@ -36,7 +36,7 @@ from coterie.protocol.events import (
     TimerFired,
     Unsubscribed,
 )
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 
 
 class NodeState(msgspec.Struct, frozen=True):
@@ -88,10 +88,10 @@ class OverlayNode:
 
     # --- verbs ---
 
-    def send(self, to: int, message: Message) -> None:
+    def send(self, to: int, message: SystemMessage) -> None:
         self._effects.append(Send((to,), message))
 
-    def send_all(self, to: Iterable[int], message: Message) -> None:
+    def send_all(self, to: Iterable[int], message: SystemMessage) -> None:
         targets = tuple(to)
         if targets:
             self._effects.append(Send(targets, message))
@@ -128,7 +128,7 @@ class OverlayNode:
     def on_publish(self, event: Event) -> None:
         raise NotImplementedError
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         raise NotImplementedError
 
     def on_timer(self, timer: Timer) -> None:

@@ -22,7 +22,7 @@ from coterie.model.design import Upkeep
 from coterie.model.parameters import configure
 from coterie.model.relation import Index
 from coterie.protocol.node import Node
-from coterie.protocol.wire import Codec, Message
+from coterie.protocol.wire import Codec, SystemMessage
 
 
 class Parameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,7 +127,7 @@ class System:
     parameters: type[Parameters]
     stages: Stages
     node: Callable[[int, Any, Random], Node]  # address, parameters, randomness
-    messages: tuple[type[Message], ...]
+    messages: tuple[type[SystemMessage], ...]
     fits: Callable[[Workload], bool] = lambda workload: True  # whether it can serve such a workload at all
 
     def plan(

@@ -38,7 +38,7 @@ from coterie.protocol.events import (
 )
 from coterie.protocol.node import Node
 from coterie.protocol.system import Parameters, System, node_random
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.sim.book import Book, EventSize
 from coterie.sim.faults import Crash, Fault, Heal, Partition, Restart, Slow, Stop, Weather
 from coterie.sim.network import Network
@@ -239,7 +239,7 @@ class Simulation:
         elif isinstance(effect, CancelTimer):
             self._timers[node].pop(effect.timer, None)
 
-    def _send(self, source: int, targets: tuple[int, ...], message: Message) -> None:
+    def _send(self, source: int, targets: tuple[int, ...], message: SystemMessage) -> None:
         traffic = message.traffic
         self.book.sent[traffic] += len(targets)
         if traffic not in KEEPALIVES:
@@ -256,7 +256,7 @@ class Simulation:
         else:
             self._send_one_by_one(source, targets, message)
 
-    def _send_one_by_one(self, source: int, targets: tuple[int, ...], message: Message) -> None:
+    def _send_one_by_one(self, source: int, targets: tuple[int, ...], message: SystemMessage) -> None:
         network = self.network
         for target in targets:
             if network.is_cut(source, target):
@@ -269,7 +269,7 @@ class Simulation:
             for delay_us in delays_us:
                 self._push(self.now_us + delay_us, MESSAGES, (target,), source, message)
 
-    def _arrive(self, targets: tuple[int, ...], source: int, message: Message) -> None:
+    def _arrive(self, targets: tuple[int, ...], source: int, message: SystemMessage) -> None:
         traffic = message.traffic
         received = Received(source, message)
         carries_event = traffic is Traffic.EVENT or traffic is Traffic.INBOUND
@@ -327,7 +327,7 @@ class Simulation:
             self._trace("peer lost", node, peer)
             self._step(node, PeerLost(peer))
 
-    def _dropped(self, source: int, target: int, message: Message, cause: str) -> None:
+    def _dropped(self, source: int, target: int, message: SystemMessage, cause: str) -> None:
         if isinstance(message, EventMessage):
             self.book.drop(message.event, source, target, cause)
         if self._tracer:
@@ -338,7 +338,7 @@ class Simulation:
         what: str,
         node: int,
         peer: int = -1,
-        message: Message | None = None,
+        message: SystemMessage | None = None,
         topic: Topic = -1,
         event: int = -1,
         detail: str = "",

@@ -14,7 +14,7 @@ from coterie.accounting.tally import Standing, structure_state
 from coterie.errors import RunError
 from coterie.model import Design, Ledger, Overlay, Relation, Workload
 from coterie.model.latency import Latency
-from coterie.model.ledger import HEARTBEAT_S, Control, Maintenance, Setup
+from coterie.model.ledger import HEARTBEAT_S, Control, Maintenance, SetupCost
 from coterie.model.plan import slices
 from coterie.model.relation import Index
 from coterie.model.wires import COTERIE, MQTT, Wire
@@ -142,7 +142,7 @@ class _Run:
             seen,
             maintenance=upkeep,
             control=Control(subscription=rate),
-            setup=Setup(
+            setup=SetupCost(
                 messages=messages,
                 bytes=messages * (self.wire.announcement + priced.wish_bytes) + moved,
                 moves=once.moves,

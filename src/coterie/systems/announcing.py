@@ -18,7 +18,7 @@ from typing import ClassVar
 from coterie.model import Slice, Topic
 from coterie.protocol.events import Timer
 from coterie.protocol.node import OverlayNode
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import topic_key
 from coterie.trace import Traffic
 
@@ -26,7 +26,7 @@ SOON_S, AGAIN_S = 0.5, 5.0  # until a peer that could not be reached is greeted 
 PART_BYTES = 1 << 18  # of topics in one message; frames have a limit
 
 
-class Presence(Message, frozen=True):
+class Presence(SystemMessage, frozen=True):
     """I am here, and what I announced to you sums up to this; `asks`: say the same of yourself."""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
@@ -34,7 +34,7 @@ class Presence(Message, frozen=True):
     asks: bool = False
 
 
-class Announcement(Message, frozen=True):
+class Announcement(SystemMessage, frozen=True):
     """Somebody here wants this topic now, or nobody any more."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -42,13 +42,13 @@ class Announcement(Message, frozen=True):
     is_wanted: bool
 
 
-class AskInterest(Message, frozen=True):
+class AskInterest(SystemMessage, frozen=True):
     """I keep something else of you than you announced: tell me all."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
 
 
-class TellInterest(Message, frozen=True):
+class TellInterest(SystemMessage, frozen=True):
     """All that is wanted here, or a part of it; the first one replaces what you kept."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -56,7 +56,7 @@ class TellInterest(Message, frozen=True):
     is_first: bool
 
 
-ANNOUNCING_MESSAGES: tuple[type[Message], ...] = (Presence, Announcement, AskInterest, TellInterest)
+ANNOUNCING_MESSAGES: tuple[type[SystemMessage], ...] = (Presence, Announcement, AskInterest, TellInterest)
 
 
 class TopicSet:
@@ -126,7 +126,7 @@ class AnnouncingNode(OverlayNode):
         if self.own.put(topic, False):
             self.announce(topic, False)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if source not in self.peers:
             return  # it follows a plan that this node does not know yet, or no longer
         self._lost.pop(source, None)

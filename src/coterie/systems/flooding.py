@@ -18,7 +18,7 @@ from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import NodeState, OverlayNode
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import Parameters, Stages, System, check_period
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
 
@@ -38,7 +38,7 @@ class Flood(EventMessage, frozen=True):
     traffic: ClassVar[Traffic] = Traffic.EVENT
 
 
-class Alive(Message, frozen=True):
+class Alive(SystemMessage, frozen=True):
     """I am still here."""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
@@ -93,7 +93,7 @@ class FloodingNode(OverlayNode):
         self._take(event, hops=0)
         self.send_all(self._peers, Flood(event, 1))
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Flood):
             self._take(message.event, message.hops)
 

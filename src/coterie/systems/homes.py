@@ -27,7 +27,7 @@ from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import Parameters, Stages, System, check_period
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import splitmix64, splitmix64_array, topic_key, topic_keys
 from coterie.systems.announcing import (
     ANNOUNCING_MESSAGES,
@@ -251,7 +251,7 @@ class HomesNode(AnnouncingNode):
             self._recent.add(home, message, self.now_s)
             self.send(home, message)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if source in self._away_s:
             del self._away_s[source]
             self._unheard[source] = None

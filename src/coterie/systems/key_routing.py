@@ -14,7 +14,7 @@ from typing import ClassVar
 from coterie.model import Slice
 from coterie.protocol.events import Timer
 from coterie.protocol.node import OverlayNode
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.router import RingRouter
 from coterie.trace import Traffic
 
@@ -23,35 +23,35 @@ ASKED_FOR_REPAIR = 3
 REPAIR_DELAY_S = 1.0
 
 
-class Ping(Message, frozen=True):
+class Ping(SystemMessage, frozen=True):
     """I am here, at this position."""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
     position: int
 
 
-class Probe(Message, frozen=True):
+class Probe(SystemMessage, frozen=True):
     """I had lost you; are you back?"""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
     position: int
 
 
-class AskState(Message, frozen=True):
+class AskState(SystemMessage, frozen=True):
     """Whom would you know, if you sat at this position?"""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
     position: int
 
 
-class TellState(Message, frozen=True):
+class TellState(SystemMessage, frozen=True):
     """These peers, at these positions."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
     contacts: tuple[tuple[int, int], ...]
 
 
-KEY_ROUTING_MESSAGES: tuple[type[Message], ...] = (Ping, Probe, AskState, TellState)
+KEY_ROUTING_MESSAGES: tuple[type[SystemMessage], ...] = (Ping, Probe, AskState, TellState)
 
 
 class RingNode(OverlayNode):
@@ -94,7 +94,7 @@ class RingNode(OverlayNode):
             self._to_ask = {}
             self.send_all(known[:ASKED_FOR_REPAIR], AskState(self.router.position))
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Ping):
             self._hear(source, message.position)
         elif isinstance(message, Probe):

@@ -20,7 +20,7 @@ from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import Parameters, Stages, System, check_period
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.systems.announcing import ANNOUNCING_MESSAGES, AnnouncingNode
 from coterie.systems.flooding import full_mesh
 from coterie.trace import Traffic
@@ -78,7 +78,7 @@ class MeshNode(AnnouncingNode):
         self._take(event, hops=0)
         self.send_all(self.wanted_by.get(event.topic, ()), Routed(event, 1))
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Routed):
             self._take(message.event, message.hops)
         else:

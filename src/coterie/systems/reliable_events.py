@@ -19,7 +19,7 @@ from coterie.model.ledger import HEARTBEAT_S
 from coterie.model.plan import Topic
 from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import OverlayNode
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
 ACKNOWLEDGE_S = 0.5  # acknowledgements wait so long for each other
@@ -33,7 +33,7 @@ RETRY: Timer = "retry events"
 ACKNOWLEDGE: Timer = "acknowledge events"
 
 
-class Offer(Message, frozen=True):
+class Offer(SystemMessage, frozen=True):
     """I keep these events; and you? `to_root`: they have yet to reach the root, else they belong to a tree of ours."""
 
     traffic: ClassVar[Traffic] = Traffic.ACKNOWLEDGEMENT
@@ -41,7 +41,7 @@ class Offer(Message, frozen=True):
     events: tuple[int, ...]
 
 
-class Status(Message, frozen=True):
+class Status(SystemMessage, frozen=True):
     """`lacks`: send me these; `holds`: I keep these; `done`: and so does everybody I was to bring them to."""
 
     traffic: ClassVar[Traffic] = Traffic.ACKNOWLEDGEMENT
@@ -59,7 +59,7 @@ class Replay(EventMessage, frozen=True):
     age_s: float = 0.0
 
 
-RELIABLE_MESSAGES: tuple[type[Message], ...] = (Offer, Status, Replay)
+RELIABLE_MESSAGES: tuple[type[SystemMessage], ...] = (Offer, Status, Replay)
 
 
 class Forest(Protocol):

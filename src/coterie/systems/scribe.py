@@ -16,7 +16,7 @@ from coterie.model.design import Upkeep
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Timer
 from coterie.protocol.system import Parameters, Stages, System, check_period
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.pastry import DIGIT_BITS, LEAVES, PastryRing, PastryRouter
 from coterie.substrate.trees import bottom_up_trees, entries
@@ -50,21 +50,21 @@ class ScribeParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fie
 # --- wire ---
 
 
-class Join(Message, frozen=True):
+class Join(SystemMessage, frozen=True):
     """I want this topic's events from you."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
     topic: Topic
 
 
-class Leave(Message, frozen=True):
+class Leave(SystemMessage, frozen=True):
     """No longer."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
     topic: Topic
 
 
-class TreeAlive(Message, frozen=True):
+class TreeAlive(SystemMessage, frozen=True):
     """I am still your parent in this topic's tree."""
 
     traffic: ClassVar[Traffic] = Traffic.TREE_KEEPALIVE
@@ -129,7 +129,7 @@ class ScribeNode(GroupNode[GroupBranch]):
     def on_subscribe(self, topic: Topic) -> None:
         self._on_tree(topic).is_member = True
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Multicast):
             self._from_parent(source, message)
         elif isinstance(message, ToRoot):

@@ -24,7 +24,7 @@ from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
 from coterie.protocol.system import Parameters, Stages, System, check_period
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.systems.announcing import ANNOUNCING_MESSAGES, AnnouncingNode
 from coterie.trace import Traffic
 
@@ -165,7 +165,7 @@ class StarNode(AnnouncingNode):
     def on_publish(self, event: Event) -> None:
         self._take(event, hops=0, source=self.address)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Bridged):
             self._take(message.event, message.hops, source)
         else:

@@ -36,7 +36,7 @@ from coterie.protocol.events import (
 )
 from coterie.protocol.node import Node, NodeState
 from coterie.protocol.system import Stages, System
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import splitmix64, topic_key
 from coterie.systems.recent import Recent
 from coterie.trace import Traffic
@@ -54,7 +54,7 @@ class PassOn(EventMessage, frozen=True):
     to: tuple[int, ...]
 
 
-class InZone(Message, frozen=True):
+class InZone(SystemMessage, frozen=True):
     """I am still here: on links inside a zone that the system below does not have."""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
@@ -104,7 +104,7 @@ def relay_score(topic: Topic, sender: int, node: int) -> int:
 class ZonedNode:
     """Drives the node below like a driver would, and sends its copies once per zone."""
 
-    def __init__(self, address: int, below: Node, kinds: tuple[type[Message], ...], heartbeat_s: float) -> None:
+    def __init__(self, address: int, below: Node, kinds: tuple[type[SystemMessage], ...], heartbeat_s: float) -> None:
         self.address = address
         self._below = below
         self._kinds = kinds
@@ -228,7 +228,7 @@ def zoned(below: System) -> System:
     )
 
 
-def _node_over(below: System, kinds: tuple[type[Message], ...]) -> Callable[[int, Any, Random], Node]:
+def _node_over(below: System, kinds: tuple[type[SystemMessage], ...]) -> Callable[[int, Any, Random], Node]:
     def node(address: int, parameters: Any, random: Random) -> Node:
         heartbeat_s = getattr(parameters, "link_heartbeat_s", HEARTBEAT_S)
         return ZonedNode(address, below.node(address, parameters, random), kinds, heartbeat_s)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.kernels.placement import auction
-from coterie.kernels.placement.auction import Costs, Field
+from coterie.kernels.placement.auction import Costs, Whereabouts
 from coterie.kernels.placement.passes import (
     QUICK,
     Layout,
@@ -26,13 +26,13 @@ from coterie.kernels.placement.problem import Problem
 from tests.kernels.placement.crowds import plain_copies, problem_of
 
 
-def field_of(problem: Problem, part: np.ndarray, zones: Zones | None = None) -> tuple[Layout, Field]:
+def field_of(problem: Problem, part: np.ndarray, zones: Zones | None = None) -> tuple[Layout, Whereabouts]:
     layout = Layout.of(problem, ranks(problem), np.random.default_rng(1), None, zones)
     is_counted, topics = len(problem.publisher) > 0, len(problem.rate)
     near = layer_of(topics, problem.broker_count, is_counted=is_counted)
     far = layer_of(topics, 0 if zones is None else zones.count, is_counted=is_counted)
     shape = problem.capacity.shape
-    field = Field(part[layout.order], near, far, np.zeros(shape), np.zeros(shape, np.float32))
+    field = Whereabouts(part[layout.order], near, far, np.zeros(shape), np.zeros(shape, np.float32))
     settle(layout.clients, room_of(problem, layout.unit, 0.7, zones).zone_of, field)
     return layout, field
 

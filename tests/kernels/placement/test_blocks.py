@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.kernels.placement.blocks import Here, Picture, Round, Task, pass_block, place_blocks
+from coterie.kernels.placement.blocks import Here, Picture, PlacementTask, Round, pass_block, place_blocks
 from coterie.kernels.placement.passes import auctioned
 from coterie.kernels.placement.problem import Problem
 
 USERS, TOPICS, BROKERS, EACH = 4000, 200, 10, 4
 
 
-def task_of(seed: int, block_users: int, room: float = 1.2, *, publish: bool = False) -> Task:
+def task_of(seed: int, block_users: int, room: float = 1.2, *, publish: bool = False) -> PlacementTask:
     """Clients of ten kinds, each kind with twenty topics of its own."""
     draw = np.random.default_rng(seed)
     kind = draw.integers(10, size=USERS)
@@ -23,7 +23,7 @@ def task_of(seed: int, block_users: int, room: float = 1.2, *, publish: bool = F
     rate = np.bincount(said, minlength=TOPICS).astype(float) if publish else np.ones(TOPICS)
     weight = np.ones((USERS, 1))
     capacity = np.full((BROKERS, 1), room * USERS / BROKERS)
-    return Task(Problem(indptr, topics, rate, weight, capacity, *rows), 3, block_users, sample_users=400)
+    return PlacementTask(Problem(indptr, topics, rate, weight, capacity, *rows), 3, block_users, sample_users=400)
 
 
 @pytest.mark.parametrize("block_count", [1, 4, 16])
@@ -46,7 +46,7 @@ def test_blocks_are_hardly_behind_one_after_the_other() -> None:
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     weight, capacity = np.diff(indptr).astype(float)[:, None], np.full((16, 1), 1.05 * indptr[-1] / 16)
     problem = Problem.of(indptr, np.concatenate(rows).astype(np.int32), np.ones(600), weight, capacity)
-    task = Task(problem, 3, 750, sample_users=400)
+    task = PlacementTask(problem, 3, 750, sample_users=400)
     assert problem.copies(place_blocks(task, Here(task))) < 1.05 * problem.copies(auctioned(problem, 3))
 
 

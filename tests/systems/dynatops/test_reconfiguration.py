@@ -8,7 +8,15 @@ import pytest
 
 from coterie.protocol.events import Send
 from coterie.protocol.node import OverlayNode
-from coterie.systems.dynatops.reconfiguration import Done, Order, Switch, SwitchLeader, SwitchStep, Tell, UnknownVersion
+from coterie.systems.dynatops.reconfiguration import (
+    Done,
+    Order,
+    Switch,
+    SwitchLeader,
+    SwitchStep,
+    ToldVersion,
+    UnknownVersion,
+)
 from tests.systems.dynatops.switching import NODES, switch_under
 
 KINDS = ("none", "broker", "coordinator", "both")
@@ -110,12 +118,12 @@ def test_a_lost_participant_rolls_back_before_finish_and_not_after(steps_done: i
 @pytest.mark.parametrize(
     ("told", "expected"),
     [
-        ([Tell(7, True, False), Tell(7, True, False)], SwitchStep.ROLLBACK),
-        ([Tell(7, True, True), Tell(7, True, False)], SwitchStep.FINISH),
-        ([Tell(7, True, False), Tell(7, False, False)], SwitchStep.ROLLBACK),
+        ([ToldVersion(7, True, False), ToldVersion(7, True, False)], SwitchStep.ROLLBACK),
+        ([ToldVersion(7, True, True), ToldVersion(7, True, False)], SwitchStep.FINISH),
+        ([ToldVersion(7, True, False), ToldVersion(7, False, False)], SwitchStep.ROLLBACK),
     ],
 )
-def test_a_coordinator_without_memory_asks_before_it_decides(told: list[Tell], expected: SwitchStep) -> None:
+def test_a_coordinator_without_memory_asks_before_it_decides(told: list[ToldVersion], expected: SwitchStep) -> None:
     ears = Ears()
     coordinator = SwitchLeader(ears, retry_s=1.0)
     coordinator.resume(7, [1, 2])

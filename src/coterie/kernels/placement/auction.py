@@ -26,7 +26,7 @@ BLOCK = 16  # clients visited one after the other: their rows lie together
 REPRICED = 200  # times a pass
 
 
-class Clients(NamedTuple):
+class ClientRows(NamedTuple):
     """Who is placed, in the order of visits; topics are numbered by popularity so that hot rows lie together."""
 
     indptr: Offset
@@ -56,7 +56,7 @@ class Layer(NamedTuple):
     entering: Singles  # events that enter there; no rows: where is not counted
 
 
-class Field(NamedTuple):
+class Whereabouts(NamedTuple):
     """Where everybody is and what follows from it; passes change all of it in place."""
 
     part: Index  # -1: not yet anywhere
@@ -119,7 +119,7 @@ def show(layer: Layer, rate: Singles, tables: Tables) -> None:
 
 
 @kernel
-def put(clients: Clients, layer: Layer, rate: Singles, tables: Tables, client: int, column: int, sign: int) -> None:
+def put(clients: ClientRows, layer: Layer, rate: Singles, tables: Tables, client: int, column: int, sign: int) -> None:
     """Write the client into a broker's or zone's columns (sign 1), or out of them (sign -1)."""
     for i in range(clients.indptr[client], clients.indptr[client + 1]):
         topic = clients.topics[i]
@@ -135,7 +135,7 @@ def put(clients: Clients, layer: Layer, rate: Singles, tables: Tables, client: i
 
 @kernel
 def seat(
-    clients: Clients, room: Room, field: Field, costs: Costs, tables: Tables, client: int, at: int, sign: int
+    clients: ClientRows, room: Room, field: Whereabouts, costs: Costs, tables: Tables, client: int, at: int, sign: int
 ) -> None:
     put(clients, field.near, costs.rate, tables, client, at, sign)
     if field.far.counts.shape[1] > 0:
@@ -169,7 +169,7 @@ def wish_staying(
 
 
 @kernel
-def add_said(clients: Clients, layer: Layer, tables: Tables, client: int, score: Singles) -> None:
+def add_said(clients: ClientRows, layer: Layer, tables: Tables, client: int, score: Singles) -> None:
     """Add what the client's publications cost: copies that leave from where nobody wants them."""
     scale = 255.0 / (1.0 - tables.powers[1])
     for i in range(clients.said_indptr[client], clients.said_indptr[client + 1]):
@@ -180,9 +180,9 @@ def add_said(clients: Clients, layer: Layer, tables: Tables, client: int, score:
 
 @kernel
 def scores(
-    clients: Clients,
+    clients: ClientRows,
     room: Room,
-    field: Field,
+    field: Whereabouts,
     costs: Costs,
     tables: Tables,
     client: int,
@@ -211,7 +211,7 @@ def add_room(weight: Floats, price: Singles, client: int, score: Singles) -> Non
 
 
 @kernel
-def add_leaving(clients: Clients, room: Room, costs: Costs, tables: Tables, client: int, score: Singles) -> None:
+def add_leaving(clients: ClientRows, room: Room, costs: Costs, tables: Tables, client: int, score: Singles) -> None:
     """What it costs to be elsewhere than at home."""
     home = clients.home[client]
     if home < 0:
@@ -241,7 +241,7 @@ def is_over(load: Floats, limit: Floats, broker: int) -> bool:
 
 
 @kernel
-def least_overfull(clients: Clients, field: Field, room: Room, client: int) -> int:
+def least_overfull(clients: ClientRows, field: Whereabouts, room: Room, client: int) -> int:
     best, best_part = 0, np.inf
     for broker in range(field.load.shape[0]):
         part = 0.0
@@ -254,7 +254,7 @@ def least_overfull(clients: Clients, field: Field, room: Room, client: int) -> i
 
 
 @kernel
-def reprice(field: Field, room: Room, step: float, filled: float) -> None:
+def reprice(field: Whereabouts, room: Room, step: float, filled: float) -> None:
     """Dearer above the soft limit (of the share that has been placed), cheaper below; only differences count."""
     for dimension in range(field.price.shape[1]):
         least = np.float32(np.inf)
@@ -268,7 +268,7 @@ def reprice(field: Field, room: Room, step: float, filled: float) -> None:
 
 
 @kernel
-def sweep(clients: Clients, room: Room, field: Field, costs: Costs, tables: Tables, blocks: Index) -> int:
+def sweep(clients: ClientRows, room: Room, field: Whereabouts, costs: Costs, tables: Tables, blocks: Index) -> int:
     """Everybody in turn, block by block, goes where it costs least and there is room; returns how many moved."""
     count, brokers, rate, fewer = len(field.part), field.load.shape[0], costs.rate, tables.fewer
     indptr, topics, weight, shown = clients.indptr, clients.topics, clients.weight, field.near.shown
@@ -309,7 +309,7 @@ def sweep(clients: Clients, room: Room, field: Field, costs: Costs, tables: Tabl
 
 
 @kernel
-def grow(clients: Clients, room: Room, field: Field, costs: Costs, tables: Tables, placed: int) -> None:
+def grow(clients: ClientRows, room: Room, field: Whereabouts, costs: Costs, tables: Tables, placed: int) -> None:
     """Whoever is nowhere yet joins, in order, where it costs least and there is room; `placed` already are."""
     count, brokers, load = len(field.part), field.load.shape[0], field.load
     score, zones = np.empty(brokers, np.float32), np.empty(field.far.counts.shape[1], np.float32)

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from coterie.kernels.placement import auction
-from coterie.kernels.placement.auction import Costs, Field, Layer, Room, Singles
+from coterie.kernels.placement.auction import Costs, Layer, Room, Singles, Whereabouts
 from coterie.kernels.placement.books import Floats
 from coterie.kernels.placement.passes import (
     GROWING,
@@ -65,7 +65,7 @@ class Passed(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class PlacementTask:
     """The whole problem and how it is cut; by the number of clients alone: machines must not show in the result."""
 
     problem: Problem
@@ -117,7 +117,7 @@ class Runner(Protocol):
 class Here:
     """Block after block in this process: what a cluster does side by side."""
 
-    task: Task
+    task: PlacementTask
     parts: dict[int, Index] = field(default_factory=dict)
 
     def passed(self, told: Round) -> list[Passed]:
@@ -137,7 +137,7 @@ class Whole:
     block_count: int
 
 
-def pass_block(task: Task, told: Round, block: int, part: Index | None) -> Passed:
+def pass_block(task: PlacementTask, told: Round, block: int, part: Index | None) -> Passed:
     """One pass over a block's clients from where they are; changes nothing it was told."""
     users = task.users(block).astype(np.int64)
     own = task.problem.among(users, np.arange(task.problem.broker_count))
@@ -159,7 +159,7 @@ def pass_own(own: Problem, whole: Whole, told: Round, block: int, part: Index | 
     near.counts[:], near.entering[:] = picture.counts, picture.entering
     seats = np.full(own.client_count, -1, np.int32) if part is None else part[layout.order].astype(np.int32)
     far = Layer(near.counts[:, :0], near.shown[:, :0], near.entering[:, :0])
-    state = Field(seats, near, far, picture.load.copy(), picture.price / np.float32(alike))
+    state = Whereabouts(seats, near, far, picture.load.copy(), picture.price / np.float32(alike))
     costs = Costs(layout.rate, 0.0, 0.0, QUICK.learning * 255.0 * mean_rate(layout) / whole.block_count)
     tables = show_all(state, layout.rate, told.smoothing)
     if part is None:
@@ -173,7 +173,7 @@ def pass_own(own: Problem, whole: Whole, told: Round, block: int, part: Index | 
     return Passed(new, *changed, state.price * np.float32(alike))
 
 
-def sample_picture(task: Task) -> Picture:
+def sample_picture(task: PlacementTask) -> Picture:
     """Where topics are once a sample of clients is placed with its part of the room; loads are left at nothing."""
     draw = np.random.default_rng([task.seed, task.problem.client_count])
     count = task.problem.client_count
@@ -190,7 +190,7 @@ def sample_picture(task: Task) -> Picture:
     return picture
 
 
-def place_blocks(task: Task, runner: Runner, rounds: Sequence[tuple[float, int]] = ROUNDS) -> Index:
+def place_blocks(task: PlacementTask, runner: Runner, rounds: Sequence[tuple[float, int]] = ROUNDS) -> Index:
     """Where everybody goes. The first picture is a sample's, which draws those who join to their like.
 
     A round goes in waves: what half of the blocks do side by side the other half does not know.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement import auction
-from coterie.kernels.placement.auction import Bytes, Clients, Costs, Field, Layer, Room, Singles
+from coterie.kernels.placement.auction import Bytes, ClientRows, Costs, Layer, Room, Singles, Whereabouts
 from coterie.kernels.placement.books import DUST, Floats
 from coterie.kernels.placement.problem import Problem
 from coterie.kernels.rings import Index, Offset
@@ -65,7 +65,7 @@ class Layout:
 
     order: Offset  # client at each place
     rank: Index  # of each topic
-    clients: Clients
+    clients: ClientRows
     rate: Singles
     unit: Floats  # by dimension: what weights were multiplied with
 
@@ -85,7 +85,7 @@ class Layout:
         said = said_rows(problem, order, rank, indptr, topics)
         rate = np.zeros(len(problem.rate), np.float32)
         rate[rank] = problem.rate
-        clients = Clients(indptr, topics, *said, problem.weight[order] * unit, home, away)
+        clients = ClientRows(indptr, topics, *said, problem.weight[order] * unit, home, away)
         return cls(order, rank, clients, rate, unit)
 
 
@@ -149,7 +149,7 @@ def layer_of(topic_count: int, columns: int, *, is_counted: bool) -> Layer:
 
 
 @kernel
-def settle(clients: Clients, zone_of: Index, field: Field) -> None:
+def settle(clients: ClientRows, zone_of: Index, field: Whereabouts) -> None:
     """The books of where everybody is who is somewhere; bytes are not shown yet."""
     is_zoned, is_counted = field.far.counts.shape[1] > 0, field.near.entering.shape[0] > 0
     for client in range(len(field.part)):
@@ -198,7 +198,7 @@ def auctioned(
     near = layer_of(topics, problem.broker_count, is_counted=is_counted)
     far = layer_of(topics, zones.count if zones is not None else 0, is_counted=is_counted)
     shape = (problem.broker_count, dimensions)
-    field = Field(part, near, far, np.zeros(shape), np.zeros(shape, np.float32))
+    field = Whereabouts(part, near, far, np.zeros(shape), np.zeros(shape, np.float32))
     settle(layout.clients, room.zone_of, field)
     _pass_all(layout, room, field, manner, draw, present, zones)
     found = np.empty(problem.client_count, np.int32)
@@ -209,7 +209,7 @@ def auctioned(
 def _pass_all(
     layout: Layout,
     room: Room,
-    field: Field,
+    field: Whereabouts,
     manner: Manner,
     draw: np.random.Generator,
     present: Present | None,
@@ -236,7 +236,7 @@ def mean_rate(layout: Layout) -> float:
     return float(layout.rate[topics].mean(dtype=np.float64)) if len(topics) else 1.0
 
 
-def show_all(field: Field, rate: Singles, smoothing: float) -> auction.Tables:
+def show_all(field: Whereabouts, rate: Singles, smoothing: float) -> auction.Tables:
     """All bytes anew for this p."""
     tables = auction.tables_of(smoothing)
     for layer in (field.near, field.far):

@@ -47,7 +47,7 @@ class Notes(NamedTuple):
     known: Index
 
 
-class Between(NamedTuple):
+class TopicBetween(NamedTuple):
     """What one topic holds at the two brokers of an exchange."""
 
     rate: float
@@ -58,17 +58,17 @@ class Between(NamedTuple):
 
 
 @kernel
-def between(rate: Floats, seats: Seats, topic: int, here: int, there: int) -> Between:
+def between(rate: Floats, seats: Seats, topic: int, here: int, there: int) -> TopicBetween:
     counts, entering = seats.counts, seats.entering
     if entering.shape[0] == 0:
-        return Between(rate[topic], counts[topic, here], counts[topic, there], 0.0, 0.0)
-    return Between(
+        return TopicBetween(rate[topic], counts[topic, here], counts[topic, there], 0.0, 0.0)
+    return TopicBetween(
         rate[topic], counts[topic, here], counts[topic, there], entering[topic, here], entering[topic, there]
     )
 
 
 @kernel
-def shifted(topic: Between, table: Floats, pins: int, said: float) -> float:
+def shifted(topic: TopicBetween, table: Floats, pins: int, said: float) -> float:
     """What it saves if so many wishes and publications leave here for there (fewer than none: come from there)."""
     before_here = (topic.rate - topic.in_here) * table[min(topic.at_here, POWERS)]
     before_there = (topic.rate - topic.in_there) * table[min(topic.at_there, POWERS)]

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from coterie.mqtt.client import Client, Connected, Disconnected, Event, Published, Refused, Subscribed, Unsubscribed
+from coterie.mqtt.client import (
+    Client,
+    Connected,
+    Disconnected,
+    Event,
+    PublishDone,
+    Refused,
+    SubscribeDone,
+    UnsubscribeDone,
+)
 from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
 from coterie.mqtt.properties import Properties
 from coterie.mqtt.reasons import MqttError
@@ -200,13 +209,13 @@ class Person:
         match event:
             case Publish():
                 self._on_publish(event)
-            case Published():
+            case PublishDone():
                 self._on_published(event)
             case Connected():
                 self._on_connected(event)
-            case Subscribed():
+            case SubscribeDone():
                 self._on_subscribed(event)
-            case Unsubscribed():
+            case UnsubscribeDone():
                 for topic_filter in self._asked.pop(event.packet_id, ()):
                     self._unwanted.pop(topic_filter, None)
             case Refused() | Disconnected():
@@ -246,7 +255,7 @@ class Person:
     def _unsubscribe(self, filters: tuple[str, ...]) -> None:
         self._asked[self.client.unsubscribe(*filters)] = filters
 
-    def _on_subscribed(self, event: Subscribed) -> None:
+    def _on_subscribed(self, event: SubscribeDone) -> None:
         diary, now_us = self.diary, self._world.now_us
         for topic_filter, reason in zip(self._asked.pop(event.packet_id, ()), event.reasons, strict=False):
             if reason < 0x80 and topic_filter in self._wanted:
@@ -265,7 +274,7 @@ class Person:
         diary, now_us = self.diary, self._world.now_us
         diary.receive(Receipt(now_us, number, packet.topic, packet.qos, packet.retain, diary.epoch, diary.connection))
 
-    def _on_published(self, event: Published) -> None:
+    def _on_published(self, event: PublishDone) -> None:
         number = self._sent.pop(event.packet_id, None)
         if number is not None:
             one = self._world.record.uttered[number]

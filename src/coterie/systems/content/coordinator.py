@@ -17,7 +17,7 @@ from math import inf
 
 from coterie.model import Topic
 from coterie.model.ledger import HEARTBEAT_S
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.filters import Filter
 from coterie.systems.content.filtering import filter_of
 from coterie.systems.content.messages import (
@@ -72,7 +72,7 @@ class Coordinator:
     def __init__(
         self,
         parameters: ContentParameters,
-        send: Callable[[int, Message], None],
+        send: Callable[[int, SystemMessage], None],
         alarm: Callable[[str, float], None],
     ) -> None:
         self._parameters = parameters
@@ -91,7 +91,7 @@ class Coordinator:
 
     # --- what brokers say ---
 
-    def receive(self, source: int, message: Message, now_s: float) -> None:
+    def receive(self, source: int, message: SystemMessage, now_s: float) -> None:
         if isinstance(message, BrokerReport):
             self._report(source, message, now_s)
         elif isinstance(message, BrokerHere):

@@ -8,7 +8,7 @@ import msgspec
 
 from coterie.model import Topic
 from coterie.protocol.events import EventMessage
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
 
@@ -45,7 +45,7 @@ class Document(EventMessage, frozen=True):
     group: int
 
 
-class BrokerReport(Message, frozen=True, tag="Report"):
+class BrokerReport(SystemMessage, frozen=True, tag="Report"):
     """All that the coordinator has to know of a broker. `life` changes when it restarts, `number` with each report."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -57,20 +57,20 @@ class BrokerReport(Message, frozen=True, tag="Report"):
     costs: tuple[float, ...] = ()  # of the links to the neighbours; without them, 1 each
 
 
-class Known(Message, frozen=True):
+class Known(SystemMessage, frozen=True):
     """Every broker that is up routes by this report."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
     number: int
 
 
-class AskReport(Message, frozen=True, tag="Tell"):
+class AskReport(SystemMessage, frozen=True, tag="Tell"):
     """The coordinator does not know you: report."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
 
 
-class BrokerHere(Message, frozen=True, tag="Here"):
+class BrokerHere(SystemMessage, frozen=True, tag="Here"):
     """A broker is alive and routes by this version."""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
@@ -78,14 +78,14 @@ class BrokerHere(Message, frozen=True, tag="Here"):
     version: int
 
 
-class Suspect(Message, frozen=True):
+class Suspect(SystemMessage, frozen=True):
     """A broker could not reach its neighbour."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
     peer: int
 
 
-class Install(Message, frozen=True):
+class Install(SystemMessage, frozen=True):
     """The routing tables of a version. It is used for documents marked with it, and for new ones after the switch."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
@@ -95,7 +95,7 @@ class Install(Message, frozen=True):
     entries: tuple[Entry, ...]
 
 
-class Amend(Message, frozen=True):
+class Amend(SystemMessage, frozen=True):
     """Entries of a version that changed because subscriptions came or went; holds everything not acknowledged yet."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -104,7 +104,7 @@ class Amend(Message, frozen=True):
     entries: tuple[Entry, ...]
 
 
-class Ready(Message, frozen=True):
+class Ready(SystemMessage, frozen=True):
     """The broker has applied everything up to this revision of this version."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
@@ -112,14 +112,14 @@ class Ready(Message, frozen=True):
     revision: int
 
 
-class UseVersion(Message, frozen=True, tag="Switch"):
+class UseVersion(SystemMessage, frozen=True, tag="Switch"):
     """Everybody has this version: publish by it."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
     version: int
 
 
-class DocumentSample(Message, frozen=True, tag="Sample"):
+class DocumentSample(SystemMessage, frozen=True, tag="Sample"):
     """A document published at the sender, drawn with probability p (section VI); attributes only if filters exist."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -128,13 +128,13 @@ class DocumentSample(Message, frozen=True, tag="Sample"):
     size_bytes: int = 0
 
 
-class LinkAlive(Message, frozen=True, tag="Alive"):
+class LinkAlive(SystemMessage, frozen=True, tag="Alive"):
     """The link between two brokers works; one per link and direction serves all trees."""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
 
 
-MESSAGES: tuple[type[Message], ...] = (
+MESSAGES: tuple[type[SystemMessage], ...] = (
     Document,
     BrokerReport,
     Known,

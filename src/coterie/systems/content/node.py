@@ -11,7 +11,7 @@ from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, Timer
 from coterie.protocol.node import NodeState, OverlayNode
 from coterie.protocol.seen import Seen
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.filters import Filter
 from coterie.systems.content.coordinator import RETRY_S, Coordinator
 from coterie.systems.content.filtering import Gates, attributes_of, filter_of
@@ -158,13 +158,13 @@ class ContentNode(OverlayNode):
 
     # --- talking to the coordinator, who may be here ---
 
-    def _tell_coordinator(self, message: Message) -> None:
+    def _tell_coordinator(self, message: SystemMessage) -> None:
         if self._desk is not None:
             self._desk.receive(self.address, message, self.now_s)
         else:
             self.send(self._parameters.coordinator, message)
 
-    def _send_from_desk(self, to: int, message: Message) -> None:
+    def _send_from_desk(self, to: int, message: SystemMessage) -> None:
         if to == self.address:
             self._follow(message)
         else:
@@ -176,7 +176,7 @@ class ContentNode(OverlayNode):
         topics = tuple(self._topics)
         self._tell_coordinator(BrokerReport(self._life, self._number, newest, self._neighbours, topics, self._costs))
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Document):
             self._pass_on(source, message)
         elif isinstance(message, LinkAlive):
@@ -187,7 +187,7 @@ class ContentNode(OverlayNode):
         elif source == self._parameters.coordinator:
             self._follow(message)
 
-    def _follow(self, message: Message) -> None:
+    def _follow(self, message: SystemMessage) -> None:
         """What the coordinator orders."""
         if isinstance(message, Known):
             if message.number == self._number:

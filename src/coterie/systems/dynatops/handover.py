@@ -14,7 +14,7 @@ from coterie.model.plan import Topic
 from coterie.protocol.node import OverlayNode
 from coterie.substrate.identifiers import topic_key
 from coterie.systems.dynatops.messages import TREE_HOPS_MAX, Adopt, Handover, HandoverTaken
-from coterie.systems.dynatops.plane import Plane
+from coterie.systems.dynatops.plane import RingPlane
 
 ATTEMPTS_MAX = 6  # then the table is given up: step 3.2 builds what it would have held
 
@@ -24,7 +24,7 @@ Table = tuple[tuple[Topic, tuple[int, ...]], ...]
 class Transfer:
     """The handover of one switch at one broker."""
 
-    def __init__(self, node: OverlayNode, old: Plane, new: Plane, retry_s: float) -> None:
+    def __init__(self, node: OverlayNode, old: RingPlane, new: RingPlane, retry_s: float) -> None:
         self._node = node
         self._old = old
         self._new = new

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from coterie.model.plan import Topic
 from coterie.protocol.events import EventMessage
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.systems.dynatops.reconfiguration import RECONFIGURATION_MESSAGES
 from coterie.systems.key_routing import AskState, TellState
 from coterie.systems.reliable_events import RELIABLE_MESSAGES
@@ -15,7 +15,7 @@ from coterie.trace import Traffic
 TREE_HOPS_MAX = 64  # a request that has come further runs in circles
 
 
-class RootJoin(Message, frozen=True, tag="Join"):
+class RootJoin(SystemMessage, frozen=True, tag="Join"):
     """On its way to the root: lead the topic's tree to this broker at this position."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -27,7 +27,7 @@ class RootJoin(Message, frozen=True, tag="Join"):
     hops: int = 1
 
 
-class TreeGraft(Message, frozen=True, tag="Graft"):
+class TreeGraft(SystemMessage, frozen=True, tag="Graft"):
     """On its way down from the root to the member: you are my child from now on; `epoch` names the edge."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -40,7 +40,7 @@ class TreeGraft(Message, frozen=True, tag="Graft"):
     hops: int = 1
 
 
-class Prune(Message, frozen=True):
+class Prune(SystemMessage, frozen=True):
     """I am no longer your child; means the edge of this epoch and older ones only."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -49,7 +49,7 @@ class Prune(Message, frozen=True):
     epoch: int
 
 
-class Dissolve(Message, frozen=True):
+class Dissolve(SystemMessage, frozen=True):
     """I have lost my way to the root: whoever wants the topic must join again."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -57,7 +57,7 @@ class Dissolve(Message, frozen=True):
     topic: Topic
 
 
-class EdgeAlive(Message, frozen=True, tag="TreeAlive"):
+class EdgeAlive(SystemMessage, frozen=True, tag="TreeAlive"):
     """From the root down, once per interval: this edge stands. Edges left over from a crash may form a ring, which has
     no root: `hops` lets the word that runs in it die, then its brokers hear nothing and join again."""
 
@@ -82,7 +82,7 @@ class TreeMulticast(EventMessage, frozen=True, tag="Multicast"):
     version: int = 0
 
 
-class VersionHere(Message, frozen=True, tag="Here"):
+class VersionHere(SystemMessage, frozen=True, tag="Here"):
     """I use this version and sit at this position; `asks`: and you? `is_sure`: not freshly started.
 
     `near` are the peers next to me on the ring, so that neighbours who have missed each other meet (Chord's stabilise).
@@ -96,7 +96,7 @@ class VersionHere(Message, frozen=True, tag="Here"):
     near: tuple[tuple[int, int], ...] = ()
 
 
-class OtherVersion(Message, frozen=True, tag="InForce"):
+class OtherVersion(SystemMessage, frozen=True, tag="InForce"):
     """Another version than yours is in use; you had position `position` in it, if `is_known`."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -106,7 +106,7 @@ class OtherVersion(Message, frozen=True, tag="InForce"):
     revoked: int
 
 
-class Announce(Message, frozen=True):
+class Announce(SystemMessage, frozen=True):
     """In the new plane I sit here."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
@@ -114,7 +114,7 @@ class Announce(Message, frozen=True):
     position: int
 
 
-class Handover(Message, frozen=True):
+class Handover(SystemMessage, frozen=True):
     """Step 3.1, on its way to whoever takes `position` in the new plane: topics and positions of their children."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
@@ -125,14 +125,14 @@ class Handover(Message, frozen=True):
     hops: int = 1
 
 
-class HandoverTaken(Message, frozen=True):
+class HandoverTaken(SystemMessage, frozen=True):
     """I have your table."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
     version: int
 
 
-class Adopt(Message, frozen=True):
+class Adopt(SystemMessage, frozen=True):
     """In the new plane you are my child in these topics' trees (topic, epoch)."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
@@ -140,14 +140,14 @@ class Adopt(Message, frozen=True):
     edges: tuple[tuple[Topic, int], ...]
 
 
-class Adopted(Message, frozen=True):
+class Adopted(SystemMessage, frozen=True):
     """I know."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
     version: int
 
 
-MESSAGES: tuple[type[Message], ...] = (
+MESSAGES: tuple[type[SystemMessage], ...] = (
     RootJoin,
     TreeGraft,
     Prune,

@@ -9,13 +9,13 @@ from coterie.model import Slice, Topic
 from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.chord import ChordRouter
 from coterie.substrate.identifiers import node_position, topic_key
 from coterie.systems.dynatops import messages as wire
 from coterie.systems.dynatops.handover import Transfer
 from coterie.systems.dynatops.parameters import DynatopsParameters
-from coterie.systems.dynatops.plane import Plane
+from coterie.systems.dynatops.plane import RingPlane
 from coterie.systems.dynatops.reconfiguration import (
     GRACE_S,
     Ask,
@@ -25,7 +25,7 @@ from coterie.systems.dynatops.reconfiguration import (
     SwitchLeader,
     SwitchReport,
     SwitchStep,
-    Tell,
+    ToldVersion,
     UnknownVersion,
 )
 from coterie.systems.key_routing import AskState, RingNode, TellState
@@ -49,7 +49,7 @@ class DynatopsNode(RingNode):
         self._keeper: Keeper | None = None
         if parameters.reliable:
             self._keeper = Keeper(self, self, parameters.retry_s, parameters.retention_s, parameters.kept_capacity)
-        self._planes: dict[int, Plane] = {}
+        self._planes: dict[int, RingPlane] = {}
         self._plans: dict[int, Slice] = {}  # the newest two
         self._transfer: Transfer | None = None
         self._switch = Switch(self, 0)
@@ -70,7 +70,7 @@ class DynatopsNode(RingNode):
         }
 
     @property
-    def plane(self) -> Plane:
+    def plane(self) -> RingPlane:
         return self._planes[self._switch.version]
 
     @property
@@ -84,8 +84,8 @@ class DynatopsNode(RingNode):
     def make_router(self, position: int) -> ChordRouter:
         return ChordRouter(self.address, position, self._parameters.near)
 
-    def _make_plane(self, version: int, router: ChordRouter) -> Plane:
-        plane = Plane(self, version, router, self._wants, self._seen, self._parameters, self._keeper)
+    def _make_plane(self, version: int, router: ChordRouter) -> RingPlane:
+        plane = RingPlane(self, version, router, self._wants, self._seen, self._parameters, self._keeper)
         self._planes[version] = plane
         return plane
 
@@ -126,7 +126,7 @@ class DynatopsNode(RingNode):
     def on_publish(self, event: Event) -> None:
         self.plane.towards_root(event, hops=0)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         handler = self._handlers.get(type(message))
         if handler is not None:
             plane = self._planes.get(message.version)  # type: ignore[attr-defined]
@@ -157,7 +157,7 @@ class DynatopsNode(RingNode):
                 self._answer(self._switch.on_order(message), source)
             case Ask():
                 self._answer(self._switch.tell(message.version), source)
-            case Done() | UnknownVersion() | Tell() | SwitchReport():
+            case Done() | UnknownVersion() | ToldVersion() | SwitchReport():
                 self._coordinate(source, message)
             case AskState():
                 known = [contact for contact in self.router.state_for(message.position) if contact[0] != source]
@@ -356,7 +356,7 @@ class DynatopsNode(RingNode):
         self._transfer = None
         self._propose()
 
-    def _on_adopt(self, source: int, message: wire.Adopt, plane: Plane) -> None:
+    def _on_adopt(self, source: int, message: wire.Adopt, plane: RingPlane) -> None:
         for topic, epoch in message.edges:
             plane.adopted_by(source, topic, epoch)
         self.send(source, wire.Adopted(message.version))
@@ -383,7 +383,7 @@ class DynatopsNode(RingNode):
         if switch.step is not None and (is_handed_over or is_repaired):
             self._answer(switch.done(switch.pending, switch.step))
 
-    def _answer(self, message: Message | None, source: int | None = None) -> None:
+    def _answer(self, message: SystemMessage | None, source: int | None = None) -> None:
         if message is None:
             return
         target = self._parameters.coordinator if source is None else source
@@ -413,7 +413,7 @@ class DynatopsNode(RingNode):
         participants = sorted(peer for peer, heard_s in self._reported.items() if heard_s >= fresh_s)
         coordinator.begin(newest, participants)
 
-    def _coordinate(self, source: int, message: Message) -> None:
+    def _coordinate(self, source: int, message: SystemMessage) -> None:
         coordinator = self._coordinator
         if coordinator is None:
             return
@@ -421,7 +421,7 @@ class DynatopsNode(RingNode):
             coordinator.on_done(source, message)
         elif isinstance(message, UnknownVersion):
             coordinator.on_refused(source, message)
-        elif isinstance(message, Tell):
+        elif isinstance(message, ToldVersion):
             coordinator.on_told(source, message)
         elif isinstance(message, SwitchReport):
             self._reported.pop(source, None)

@@ -45,7 +45,7 @@ class TreeBranch:
         self.heard_s = now_s
 
 
-class Plane:
+class RingPlane:
     """Trees over one router. `wants`, `seen` and `keeper` belong to the broker and are shared by its planes."""
 
     def __init__(

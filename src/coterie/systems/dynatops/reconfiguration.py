@@ -20,7 +20,7 @@ from enum import IntEnum
 from typing import ClassVar, Protocol
 
 from coterie.protocol.node import OverlayNode
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
 PATIENCE = 40  # orders repeated before a participant that stays silent stops a switch
@@ -50,7 +50,7 @@ FORWARD = (
 )
 
 
-class Order(Message, frozen=True):
+class Order(SystemMessage, frozen=True):
     """The coordinator asks for a step. Of two orders the one with the higher ballot is the later one.
 
     `participants` is who takes part, in case the coordinator forgets.
@@ -63,7 +63,7 @@ class Order(Message, frozen=True):
     participants: tuple[int, ...] = ()
 
 
-class Done(Message, frozen=True):
+class Done(SystemMessage, frozen=True):
     """The step that this ballot asked for is done here (RCFG_OVERLAY_DONE and its like)."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
@@ -71,21 +71,21 @@ class Done(Message, frozen=True):
     ballot: int
 
 
-class UnknownVersion(Message, frozen=True, tag="Refused"):
+class UnknownVersion(SystemMessage, frozen=True, tag="Refused"):
     """I know nothing of this version: I was not there from the beginning, or have lost my memory."""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
     version: int
 
 
-class Ask(Message, frozen=True):
+class Ask(SystemMessage, frozen=True):
     """How far are you with this version?"""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
     version: int
 
 
-class Tell(Message, frozen=True):
+class ToldVersion(SystemMessage, frozen=True, tag="Tell"):
     """This far: do I have its plane, and do I use it?"""
 
     traffic: ClassVar[Traffic] = Traffic.RECONFIGURATION
@@ -94,7 +94,7 @@ class Tell(Message, frozen=True):
     is_used: bool
 
 
-class SwitchReport(Message, frozen=True, tag="Report"):
+class SwitchReport(SystemMessage, frozen=True, tag="Report"):
     """I take part, use version `version`, and (if not -1) am in the middle of a switch to `pending`."""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
@@ -103,7 +103,14 @@ class SwitchReport(Message, frozen=True, tag="Report"):
     participants: tuple[int, ...] = ()
 
 
-RECONFIGURATION_MESSAGES: tuple[type[Message], ...] = (Order, Done, UnknownVersion, Ask, Tell, SwitchReport)
+RECONFIGURATION_MESSAGES: tuple[type[SystemMessage], ...] = (
+    Order,
+    Done,
+    UnknownVersion,
+    Ask,
+    ToldVersion,
+    SwitchReport,
+)
 
 
 class SwitchSteps(Protocol):
@@ -132,7 +139,7 @@ class SwitchLeader:
         self._waiting: dict[int, None] = {}
         self._attempts = 0
         self._ballot = 0
-        self._told: dict[int, Tell] = {}
+        self._told: dict[int, ToldVersion] = {}
         self._is_asking = False
 
     @property
@@ -166,7 +173,7 @@ class SwitchLeader:
         if message.version == self.version:
             self.on_lost(source)
 
-    def on_told(self, source: int, message: Tell) -> None:
+    def on_told(self, source: int, message: ToldVersion) -> None:
         if self._is_asking and message.version == self.version:
             self._told[source] = message
             self._waiting.pop(source, None)
@@ -205,7 +212,7 @@ class SwitchLeader:
 
     def _send(self) -> None:
         everybody = tuple(self.participants)
-        message: Message = Ask(self.version)
+        message: SystemMessage = Ask(self.version)
         if self.step is not None:
             message = Order(self.version, self.step, self._ballot, everybody if self.step is SwitchStep.INIT else ())
         here = self._node.address
@@ -245,7 +252,7 @@ class Switch:
         self._is_done = False
         self._wanted: Order | None = None  # INIT has come, but the plan has not
 
-    def on_order(self, order: Order) -> Message | None:
+    def on_order(self, order: Order) -> SystemMessage | None:
         """The answer, or None while the work goes on (then `done` gives it) or if the order is out of date."""
         if order.ballot < self._ballot:
             return None
@@ -256,24 +263,24 @@ class Switch:
                 return answer
         return Done(order.version, order.ballot) if self._is_done else None
 
-    def done(self, version: int, step: SwitchStep) -> Message | None:
+    def done(self, version: int, step: SwitchStep) -> SystemMessage | None:
         """The system has finished the work of a step; the message for the coordinator, if it still waits for it."""
         if version != self.pending or step is not self.step or self._is_done:
             return None
         self._is_done = True
         return Done(version, self._ballot)
 
-    def planned(self) -> Message | None:
+    def planned(self) -> SystemMessage | None:
         """A plan has come; perhaps it is the one that an order has been waiting for."""
         order = self._wanted
         if order is None or order.ballot != self._ballot:
             return None
         return self._obey(order) or (Done(order.version, order.ballot) if self._is_done else None)
 
-    def tell(self, version: int) -> Tell:
-        return Tell(version, version in (self.pending, self.version), self.version == version)
+    def tell(self, version: int) -> ToldVersion:
+        return ToldVersion(version, version in (self.pending, self.version), self.version == version)
 
-    def _obey(self, order: Order) -> Message | None:
+    def _obey(self, order: Order) -> SystemMessage | None:
         """Do what a new order says; a refusal if that is impossible."""
         version, step = order.version, order.step
         self._is_done = False
@@ -285,7 +292,7 @@ class Switch:
         self._is_done = self._perform(version, step)
         return None
 
-    def _init(self, order: Order) -> Message | None:
+    def _init(self, order: Order) -> SystemMessage | None:
         version = order.version
         self._wanted = None
         if version in (self.pending, self.version):
@@ -299,7 +306,7 @@ class Switch:
             self._wanted = order
         return None
 
-    def _after_the_fact(self, version: int, step: SwitchStep) -> Message | None:
+    def _after_the_fact(self, version: int, step: SwitchStep) -> SystemMessage | None:
         """What is over already is simply confirmed; what never began here is refused."""
         if step in (SwitchStep.ROLLBACK, SwitchStep.FORGET) and version != self.version:
             self.revoked = max(self.revoked, version)

@@ -17,7 +17,7 @@ from random import Random
 
 from coterie.model import Slice, Topic
 from coterie.protocol.events import Timer
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import clockwise, topic_key
 from coterie.substrate.router import Contact
 from coterie.systems.magnet.node import MagnetNode
@@ -82,7 +82,7 @@ class InterestNode(MagnetNode):
         if timer == "links":
             self._ask_likes()
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, AskLikes):
             self._askers[source] = None
             if len(self._askers) > ASKERS_MAX:

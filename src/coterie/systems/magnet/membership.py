@@ -13,7 +13,7 @@ from random import Random
 from coterie.model import Slice, Topic
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, Timer
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import topic_key
 from coterie.systems.group_multicast import HOPS_MAX
 from coterie.systems.magnet.parameters import MagnetParameters
@@ -107,7 +107,7 @@ class SamplingNode(TreeNode):
         else:
             super().on_timer(timer)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Sample):
             self._reports.setdefault(message.topic, {})[source] = (self.now_s, message.subscribers)
         elif isinstance(message, View):

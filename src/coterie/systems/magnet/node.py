@@ -13,7 +13,7 @@ from random import Random
 from coterie.model import Slice, Topic
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Timer
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import MASK, clockwise
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
@@ -119,7 +119,7 @@ class MagnetNode(SamplingNode):
         else:
             super().on_timer(timer)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, AskPlace):
             self._offer_place(source, message.position)
         elif isinstance(message, TellPlace):

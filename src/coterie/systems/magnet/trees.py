@@ -18,7 +18,7 @@ from random import Random
 
 from coterie.model import Slice, Topic
 from coterie.protocol.events import Timer
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
@@ -119,7 +119,7 @@ class TreeNode(WalkingNode[RangedBranch]):
     def on_subscribe(self, topic: Topic) -> None:
         self._want(topic)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Multicast):
             self._from_parent(source, message)
         elif isinstance(message, ToRoot):

@@ -16,7 +16,7 @@ from typing import Generic, NamedTuple
 
 from coterie.model import Slice, Topic
 from coterie.protocol.events import Timer
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import MASK, clockwise
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact
@@ -136,7 +136,7 @@ class WalkingNode(GroupNode[OwnBranch], Generic[OwnBranch]):
         else:
             super().on_timer(timer)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, Walk):
             self._on_walk(source, message)
         elif isinstance(message, Walked):

@@ -11,7 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from coterie.model import Topic
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.systems.group_multicast import Multicast, ToRoot
 from coterie.systems.key_routing import KEY_ROUTING_MESSAGES
 from coterie.trace import Traffic
@@ -19,7 +19,7 @@ from coterie.trace import Traffic
 SKEWED, CONTROL = 1, 2  # rings, as bits
 
 
-class Follow(Message, frozen=True):
+class Follow(SystemMessage, frozen=True):
     """A ping to one's successor on these rings, who answers if it knows somebody in between."""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
@@ -27,7 +27,7 @@ class Follow(Message, frozen=True):
     rings: int
 
 
-class TreeJoin(Message, frozen=True, tag="Join"):
+class TreeJoin(SystemMessage, frozen=True, tag="Join"):
     """Looks for the node from which the way to this member leaves the tree (Algorithm 2, phases 1 and 2)."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -38,7 +38,7 @@ class TreeJoin(Message, frozen=True, tag="Join"):
     hops: int
 
 
-class Graft(Message, frozen=True):
+class Graft(SystemMessage, frozen=True):
     """You are my child in this tree and reach so far; pass it on towards the member (Algorithm 2, phase 3)."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -52,7 +52,7 @@ class Graft(Message, frozen=True):
     is_first: bool = False  # from the home to the subscriber that its tree begins with (interest-ring)
 
 
-class Bound(Message, frozen=True):
+class Bound(SystemMessage, frozen=True):
     """You are still my child, but the root or your reach is another now."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -61,7 +61,7 @@ class Bound(Message, frozen=True):
     reach: int
 
 
-class TreeLeave(Message, frozen=True, tag="Leave"):
+class TreeLeave(SystemMessage, frozen=True, tag="Leave"):
     """You are not my parent, whatever your grafts up to this one said; -1: nor any other."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -69,14 +69,14 @@ class TreeLeave(Message, frozen=True, tag="Leave"):
     stamp: int
 
 
-class Drop(Message, frozen=True):
+class Drop(SystemMessage, frozen=True):
     """You are not my child."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
     topic: Topic
 
 
-class ChildAlive(Message, frozen=True, tag="TreeAlive"):
+class ChildAlive(SystemMessage, frozen=True, tag="TreeAlive"):
     """You are my parent, and I believe this of my place (the heartbeat of section 3.3)."""
 
     traffic: ClassVar[Traffic] = Traffic.TREE_KEEPALIVE
@@ -85,7 +85,7 @@ class ChildAlive(Message, frozen=True, tag="TreeAlive"):
     reach: int
 
 
-class Walk(Message, frozen=True):
+class Walk(SystemMessage, frozen=True):
     """A walker that samples the ring clockwise from its origin's place up to `reach` (section 2.2)."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -96,7 +96,7 @@ class Walk(Message, frozen=True):
     turn: int
 
 
-class Walked(Message, frozen=True):
+class Walked(SystemMessage, frozen=True):
     """Your walker has ended here; this is where I sit, what I want and what that weighs."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -115,7 +115,7 @@ class Subscriber(msgspec.Struct, frozen=True, array_like=True):
     weight: float
 
 
-class Sample(Message, frozen=True):
+class Sample(SystemMessage, frozen=True):
     """Subscribers of a topic and their interests, on the way up the control tree (section 3.4)."""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
@@ -123,7 +123,7 @@ class Sample(Message, frozen=True):
     subscribers: tuple[Subscriber, ...]
 
 
-class View(Message, frozen=True):
+class View(SystemMessage, frozen=True):
     """The sample that the home has settled on, on the way down the control tree, or to somebody who asked."""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
@@ -132,7 +132,7 @@ class View(Message, frozen=True):
     subscribers: tuple[Subscriber, ...]
 
 
-class AskView(Message, frozen=True):
+class AskView(SystemMessage, frozen=True):
     """To the home: whom should I know of those who want this topic?"""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
@@ -141,14 +141,14 @@ class AskView(Message, frozen=True):
     hops: int
 
 
-class AskPlace(Message, frozen=True):
+class AskPlace(SystemMessage, frozen=True):
     """I would like to sit behind you (section 3.2)."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
     position: int
 
 
-class TellPlace(Message, frozen=True):
+class TellPlace(SystemMessage, frozen=True):
     """I sit here and my successor there; these would be your neighbours."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -158,20 +158,20 @@ class TellPlace(Message, frozen=True):
     contacts: tuple[tuple[int, int], ...]
 
 
-class AskLikes(Message, frozen=True):
+class AskLikes(SystemMessage, frozen=True):
     """You are a link of mine: tell me what you want, now and whenever it changes."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
 
 
-class Wants(Message, frozen=True, tag="Likes"):
+class Wants(SystemMessage, frozen=True, tag="Likes"):
     """What I want."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
     topics: tuple[Topic, ...]
 
 
-TREE_MESSAGES: tuple[type[Message], ...] = (
+TREE_MESSAGES: tuple[type[SystemMessage], ...] = (
     Follow,
     Walk,
     Walked,
@@ -185,5 +185,5 @@ TREE_MESSAGES: tuple[type[Message], ...] = (
     Multicast,
     *KEY_ROUTING_MESSAGES,
 )
-MAGNET_MESSAGES: tuple[type[Message], ...] = (Sample, View, AskView, AskPlace, TellPlace, *TREE_MESSAGES)
-INTEREST_MESSAGES: tuple[type[Message], ...] = (AskLikes, Wants, *MAGNET_MESSAGES)
+MAGNET_MESSAGES: tuple[type[SystemMessage], ...] = (Sample, View, AskView, AskPlace, TellPlace, *TREE_MESSAGES)
+INTEREST_MESSAGES: tuple[type[SystemMessage], ...] = (AskLikes, Wants, *MAGNET_MESSAGES)

@@ -7,14 +7,14 @@ from typing import ClassVar
 from coterie.model.plan import Topic
 from coterie.protocol.events import EventMessage
 from coterie.protocol.membership import Descriptor
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
 Standing = tuple[int, int]  # degree and target of one task
 ASK, JOIN, REPLY, HANDOVER = range(4)  # steps of a gossip exchange
 
 
-class Heartbeat(Message, frozen=True):
+class Heartbeat(SystemMessage, frozen=True):
     """I am here; this is my standing in the greedy and the random task, and this is what I want (section 2.3)."""
 
     traffic: ClassVar[Traffic] = Traffic.LINK_KEEPALIVE
@@ -24,7 +24,7 @@ class Heartbeat(Message, frozen=True):
     interest: tuple[Topic, ...]
 
 
-class InterestChange(Message, frozen=True, tag="Interest"):
+class InterestChange(SystemMessage, frozen=True, tag="Interest"):
     """What I want has changed (section 2.4), told at once so that no event goes astray until the next heartbeat."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -32,7 +32,7 @@ class InterestChange(Message, frozen=True, tag="Interest"):
     interest: tuple[Topic, ...]
 
 
-class LinkConnect(Message, frozen=True, tag="Connect"):
+class LinkConnect(SystemMessage, frozen=True, tag="Connect"):
     """Be my neighbour in this task. A repair must be accepted and is kept: it joins two parts of a topic."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -43,7 +43,7 @@ class LinkConnect(Message, frozen=True, tag="Connect"):
     is_repair: bool = False
 
 
-class ConnectOk(Message, frozen=True):
+class ConnectOk(SystemMessage, frozen=True):
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
 
     task: int
@@ -52,7 +52,7 @@ class ConnectOk(Message, frozen=True):
     is_repair: bool = False
 
 
-class Redirect(Message, frozen=True):
+class Redirect(SystemMessage, frozen=True):
     """I have enough; `node`, who wants much of what you want, may have room (-1: I know nobody)."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -61,7 +61,7 @@ class Redirect(Message, frozen=True):
     node: int
 
 
-class LinkDisconnect(Message, frozen=True, tag="Disconnect"):
+class LinkDisconnect(SystemMessage, frozen=True, tag="Disconnect"):
     """I can spare our link; can you?"""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -69,13 +69,13 @@ class LinkDisconnect(Message, frozen=True, tag="Disconnect"):
     task: int
 
 
-class DisconnectOk(Message, frozen=True):
+class DisconnectOk(SystemMessage, frozen=True):
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
 
     task: int
 
 
-class LinkLeave(Message, frozen=True, tag="Leave"):
+class LinkLeave(SystemMessage, frozen=True, tag="Leave"):
     """We are no neighbours (any more); if it is final, because I stop."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY
@@ -83,7 +83,7 @@ class LinkLeave(Message, frozen=True, tag="Leave"):
     is_final: bool = False
 
 
-class Exchange(Message, frozen=True):
+class Exchange(SystemMessage, frozen=True):
     """A handful of what I know, and for each topic I want the lowest member I can reach inside it (its label).
 
     Who has just come asks to JOIN; who has learned enough answers with a HANDOVER of much of its view.
@@ -97,7 +97,7 @@ class Exchange(Message, frozen=True):
     gone: tuple[tuple[int, int], ...] = ()  # who is gone, and milliseconds since that was found
 
 
-class Beacon(Message, frozen=True):
+class Beacon(SystemMessage, frozen=True):
     """(topic, lowest member, its count) for topics whose lowest member has just been heard of."""
 
     traffic: ClassVar[Traffic] = Traffic.MEMBERSHIP
@@ -105,7 +105,7 @@ class Beacon(Message, frozen=True):
     heard: tuple[tuple[Topic, int, int], ...]
 
 
-class Foreign(Message, frozen=True):
+class Foreign(SystemMessage, frozen=True):
     """To the lowest member of one part of a topic: `node` belongs to another part, link to it."""
 
     traffic: ClassVar[Traffic] = Traffic.OVERLAY

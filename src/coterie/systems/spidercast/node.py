@@ -13,7 +13,7 @@ from coterie.model.plan import Slice, Topic
 from coterie.protocol.events import Event, Timer
 from coterie.protocol.node import NodeState, OverlayNode
 from coterie.protocol.seen import Seen
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.systems.spidercast.entry import WALK_MAX, next_hop
 from coterie.systems.spidercast.messages import (
     ASK,
@@ -175,7 +175,7 @@ class SpiderCastNode(OverlayNode):
 
     # --- messages ---
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         match message:
             case TopicFlood():
                 self._take(message.event, message.hops, source)
@@ -197,7 +197,7 @@ class SpiderCastNode(OverlayNode):
             case _:
                 self._on_overlay(source, message)
 
-    def _on_overlay(self, source: int, message: Message) -> None:
+    def _on_overlay(self, source: int, message: SystemMessage) -> None:
         match message:
             case LinkConnect():
                 self._on_connect(source, message)

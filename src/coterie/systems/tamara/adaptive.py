@@ -15,7 +15,7 @@ from coterie.model import Topic, Workload
 from coterie.model.design import Upkeep
 from coterie.protocol.events import Timer
 from coterie.protocol.system import System
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import topic_key
 from coterie.systems import scribe
 from coterie.systems.scribe import pastry_overlay
@@ -55,7 +55,7 @@ class TamaraNode(SubscriberNode):
 
     # --- routing to roots and down trees ---
 
-    def _ask(self, message: Message) -> None:
+    def _ask(self, message: SystemMessage) -> None:
         """Hop by hop to the root of the channel the message is about, which acts on it."""
         channel = _addressee(message)
         towards = self.router.next_hop(topic_key(channel))
@@ -80,7 +80,7 @@ class TamaraNode(SubscriberNode):
         elif group.is_member and isinstance(message, Invite):
             self.on_invite(message)
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, SubscriberMoved | Consult | Notice | Propose):
             self._ask(message)
         elif isinstance(message, Survey | Invite):
@@ -290,7 +290,7 @@ class TamaraNode(SubscriberNode):
             del self._rooted[name]
 
 
-def _addressee(message: Message) -> Topic:
+def _addressee(message: SystemMessage) -> Topic:
     if isinstance(message, Consult):
         return message.topic
     if isinstance(message, Notice):

@@ -36,7 +36,7 @@ from coterie.protocol.events import (
 )
 from coterie.protocol.node import Node, NodeState, OverlayNode
 from coterie.protocol.seen import Seen
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import splitmix64, topic_key
 from coterie.trace import Traffic
 
@@ -56,22 +56,22 @@ def numbered(event: Event, channel: Topic) -> Event:
 class Envelopes:
     """Messages with an event of the layer below, closed for the wire and opened again."""
 
-    def __init__(self, messages: Iterable[type[Message]]) -> None:
+    def __init__(self, messages: Iterable[type[SystemMessage]]) -> None:
         kinds: dict[Traffic, list[Any]] = {}
         for message in messages:
             if issubclass(message, EventMessage):
                 kinds.setdefault(message.traffic, []).append(message)
         self._of: dict[Traffic, Any] = {traffic: _envelope(traffic, some) for traffic, some in kinds.items()}
-        self.messages: tuple[type[Message], ...] = tuple(self._of.values())
+        self.messages: tuple[type[SystemMessage], ...] = tuple(self._of.values())
 
-    def close(self, message: Message) -> Message:
+    def close(self, message: SystemMessage) -> SystemMessage:
         if not isinstance(message, EventMessage):
             return message
         inside = msgspec.structs.replace(message, event=Event(message.event.id, message.event.topic))
-        envelope: Message = self._of[message.traffic](_decode(message.event.payload), message.hops, inside)
+        envelope: SystemMessage = self._of[message.traffic](_decode(message.event.payload), message.hops, inside)
         return envelope
 
-    def open(self, envelope: Message) -> Message:
+    def open(self, envelope: SystemMessage) -> SystemMessage:
         if not isinstance(envelope, self.messages):
             return envelope
         opened: Any = envelope
@@ -165,7 +165,7 @@ class LayeredNode(OverlayNode):
         for channel in dict.fromkeys((event.topic, *clusters)):
             self._tell(Published(numbered(event, channel)))
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         self._hops = message.hops if isinstance(message, EventMessage) else 0
         self._tell(Received(source, self._envelopes.open(message)))
 

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from coterie.model import Topic
 from coterie.protocol.events import EventMessage
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
 
-class ClusterJoin(Message, frozen=True):
+class ClusterJoin(SystemMessage, frozen=True):
     """I want this cluster's events from you; these are its topics, as far as I know."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
@@ -19,7 +19,7 @@ class ClusterJoin(Message, frozen=True):
     topics: tuple[Topic, ...]
 
 
-class ClusterAlive(Message, frozen=True):
+class ClusterAlive(SystemMessage, frozen=True):
     """I am still your parent in this cluster's tree, and know this version of it."""
 
     traffic: ClassVar[Traffic] = Traffic.TREE_KEEPALIVE
@@ -27,14 +27,14 @@ class ClusterAlive(Message, frozen=True):
     version: int
 
 
-class AskCluster(Message, frozen=True):
+class AskCluster(SystemMessage, frozen=True):
     """Which topics does this cluster have?"""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
     cluster: str
 
 
-class TellCluster(Message, frozen=True):
+class TellCluster(SystemMessage, frozen=True):
     """These; passed down the tree when they change."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -43,7 +43,7 @@ class TellCluster(Message, frozen=True):
     topics: tuple[Topic, ...]
 
 
-class Associate(Message, frozen=True):
+class Associate(SystemMessage, frozen=True):
     """From a cluster's root to the root of one of its topics, hop by hop: send me this topic's events."""
 
     traffic: ClassVar[Traffic] = Traffic.ASSOCIATION
@@ -52,7 +52,7 @@ class Associate(Message, frozen=True):
     topics: tuple[Topic, ...]  # all of the cluster's, for those who consult the topic's root
 
 
-class Dissociate(Message, frozen=True):
+class Dissociate(SystemMessage, frozen=True):
     """The same way: no longer."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -74,7 +74,7 @@ class ClusterMulticast(EventMessage, frozen=True):
     cluster: str
 
 
-CLUSTER_MESSAGES: tuple[type[Message], ...] = (
+CLUSTER_MESSAGES: tuple[type[SystemMessage], ...] = (
     ClusterJoin,
     ClusterAlive,
     AskCluster,
@@ -89,7 +89,7 @@ CLUSTER_MESSAGES: tuple[type[Message], ...] = (
 # --- what adapts clusters (Tamara+) ---
 
 
-class Consult(Message, frozen=True):
+class Consult(SystemMessage, frozen=True):
     """To a topic's root, hop by hop: this user has subscribed directly; which clusters have the topic?"""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -97,7 +97,7 @@ class Consult(Message, frozen=True):
     user: int
 
 
-class Advice(Message, frozen=True):
+class Advice(SystemMessage, frozen=True):
     """From a topic's root: clusters with the topic, as (name, topics)."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -105,7 +105,7 @@ class Advice(Message, frozen=True):
     clusters: tuple[tuple[str, tuple[Topic, ...]], ...]
 
 
-class SubscriberMoved(Message, frozen=True, tag="Moved"):
+class SubscriberMoved(SystemMessage, frozen=True, tag="Moved"):
     """To a channel's root, hop by hop: a subscriber has come or gone, so many updates after a user's wish."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -114,7 +114,7 @@ class SubscriberMoved(Message, frozen=True, tag="Moved"):
     depth: int
 
 
-class Notice(Message, frozen=True):
+class Notice(SystemMessage, frozen=True):
     """To a cluster's root, hop by hop: a member subscribed to this topic directly, or does not want it any more."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -123,7 +123,7 @@ class Notice(Message, frozen=True):
     is_leaving: bool
 
 
-class Survey(Message, frozen=True):
+class Survey(SystemMessage, frozen=True):
     """Down a channel's tree: with this probability, tell the root which channels you are on."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -133,7 +133,7 @@ class Survey(Message, frozen=True):
     probability: float
 
 
-class Answer(Message, frozen=True):
+class Answer(SystemMessage, frozen=True):
     """To the root: my channels, and the topics I get from this one alone."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -143,7 +143,7 @@ class Answer(Message, frozen=True):
     needed: tuple[Topic, ...]
 
 
-class Propose(Message, frozen=True):
+class Propose(SystemMessage, frozen=True):
     """To a partner channel's root, hop by hop: so many subscribers in common; shall we merge?"""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -156,7 +156,7 @@ class Propose(Message, frozen=True):
     depth: int
 
 
-class MergeVerdict(Message, frozen=True, tag="Verdict"):
+class MergeVerdict(SystemMessage, frozen=True, tag="Verdict"):
     """To the proposer's root: your subscribers are welcome in this cluster, or (empty name) nothing changes."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -167,7 +167,7 @@ class MergeVerdict(Message, frozen=True, tag="Verdict"):
     depth: int
 
 
-class Invite(Message, frozen=True):
+class Invite(SystemMessage, frozen=True):
     """Down a channel's tree: take the cluster instead."""
 
     traffic: ClassVar[Traffic] = Traffic.CLUSTERING
@@ -178,7 +178,7 @@ class Invite(Message, frozen=True):
     depth: int
 
 
-ADAPTATION_MESSAGES: tuple[type[Message], ...] = (
+ADAPTATION_MESSAGES: tuple[type[SystemMessage], ...] = (
     Consult,
     Advice,
     SubscriberMoved,

@@ -14,7 +14,7 @@ from random import Random
 from coterie.model import Slice, Topic
 from coterie.protocol.events import Event, Timer
 from coterie.protocol.seen import Seen
-from coterie.protocol.wire import Message
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import splitmix64, topic_key
 from coterie.systems.group_multicast import Multicast, ToRoot
 from coterie.systems.scribe import (
@@ -100,7 +100,7 @@ class ClusterNode(ScribeNode):
 
     # --- trees: a join says what the cluster carries, a heartbeat which version ---
 
-    def send(self, to: int, message: Message) -> None:
+    def send(self, to: int, message: SystemMessage) -> None:
         if type(message) is Join and message.topic in self._shapes:
             name = str(message.topic)
             message = ClusterJoin(name, *self._shapes[name])
@@ -200,7 +200,7 @@ class ClusterNode(ScribeNode):
 
     # --- messages ---
 
-    def on_receive(self, source: int, message: Message) -> None:
+    def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, ClusterMulticast):
             self._from_above(source, message.cluster, message.event, message.hops)
         elif isinstance(message, Multicast):
