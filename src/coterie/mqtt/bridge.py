@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import msgspec
 
 from coterie.errors import ConfigError, LocalProtocolError
-from coterie.mqtt.client import Client, Connected, Disconnected, Event, Published, Refused, Subscribed
+from coterie.mqtt.client import Client, Connected, Disconnected, Event, PublishDone, Refused, SubscribeDone
 from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
 from coterie.mqtt.properties import NO_PROPERTIES, Properties
 from coterie.mqtt.reasons import MqttError
@@ -138,13 +138,13 @@ class Bridge:
 
     def _on_other(self, event: Event, side: BridgeSide, other: BridgeSide, who: str) -> bool:
         match event:
-            case Published():
+            case PublishDone():
                 if event.reason >= 0x80:
                     self.passed.refused += 1
                 origin = side.waiting.pop(event.packet_id, 0)
                 if origin:
                     other.client.acknowledge(origin)
-            case Subscribed():
+            case SubscribeDone():
                 denied = [one.filter for one, code in zip(side.wanted, event.reasons, strict=False) if code >= 0x80]
                 if denied:
                     self.trouble = f"{who} does not let it subscribe to {', '.join(denied)}"
