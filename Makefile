@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run setup dev test slow check lint lock bench reproduce seeds peers jars docs notebooks pictures clean
+.PHONY: help run setup dev test slow check lint lock bench reproduce seeds peers jars lakes docs notebooks pictures clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,9 @@ peers:  ## mosquitto and HAProxy for tests against them, where that may be (Debi
 jars:  ## Kafka (source and broker) and hadoop-aws for the tests that need them, by Maven into .jars
 	mvn -q -B -f scripts/jars/pom.xml dependency:copy -DoutputDirectory=$(CURDIR)/.jars/spark
 	mvn -q -B -f scripts/jars/pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/.jars/broker
+
+lakes: dev  ## a Spark with Delta and Iceberg for the test of both, in .lakes
+	sh scripts/lakes $(BIN)/python
 
 lock: dev  ## renew the pins (needs uv)
 	sh scripts/lock

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 
 from coterie.errors import InputError
+from coterie.pipeline.readlimits import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from coterie.pipeline.schemas import TIME
 
 if TYPE_CHECKING:
@@ -112,10 +112,10 @@ class JournalStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         self.target = ends(self.root, {}, None)
 
-    def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:  # noqa: N802
+    def latestOffset(self, start: dict[str, str] | None = None, limit: ReadLimit | None = None) -> dict[str, str]:  # noqa: N802
         budget = limit.max_bytes if isinstance(limit, ReadMaxBytes) else None
-        assert budget is not None or isinstance(limit, ReadAllAvailable)
-        begun = _decode(start)
+        assert budget is not None or limit is None or isinstance(limit, ReadAllAvailable)
+        begun = _decode(start or {})
         reached = ends(self.root, begun, budget)
         if self.target is not None:
             # A node that appeared later has no target: it waits for the next run.
