@@ -9,7 +9,6 @@ from coterie.kernels import slotcost
 from coterie.lab.dynatops import EXPERIMENTS
 from coterie.lab.dynatops_runs import run_poisson
 from coterie.systems.dynatops import SYSTEM
-from coterie.systems.dynatops.monitoring import RateEstimate
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.systems.dynatops.positions import Slots, hashed_slots, slot_positions
 from coterie.workloads import make_workload
@@ -36,12 +35,6 @@ def test_equation_12_broker_costs_add_up_to_the_total() -> None:
     relays, hops = slotcost.full_cost(instance, slot_of)
     costs = slotcost.broker_costs(slotcost.stand(instance, slot_of))
     assert np.isclose(costs.sum(), relays + 0.7 * hops)
-
-
-def test_equation_8_is_an_exponential_filter() -> None:
-    estimate = RateEstimate(np.array([10.0, 0.0]), alpha=0.3)
-    assert np.allclose(estimate.observe(np.array([20.0, 10.0])), [13.0, 3.0])
-    assert np.allclose(estimate.observe(np.array([13.0, 3.0])), [13.0, 3.0])
 
 
 def test_users_with_similar_subscriptions_gather_and_brokers_change_less() -> None:

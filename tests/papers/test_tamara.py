@@ -15,7 +15,6 @@ from coterie.lab.tamara import EXPERIMENTS
 from coterie.systems.tamara.costs import (
     SIMPLE,
     add_threshold,
-    join_threshold,
     merge_threshold,
     scribe_average,
     scribe_worst,
@@ -83,11 +82,6 @@ def test_the_add_formula_is_the_difference_of_overall_costs(rate: float, size: i
     change = benefit.add_benefit(COSTS, rate, 10_000, shared, size, topics)
     assert change == pytest.approx(rate * (size + 1 - shared) + 1 - shared, rel=1e-9, abs=1e-6)
     assert benefit.remove_benefit(COSTS, rate, 10_000 - shared, shared, size, topics + 1) == pytest.approx(-change)
-
-
-def test_subscribing_pays_when_enough_of_a_cluster_is_wanted() -> None:
-    """Section 4: |t| > (1 + alpha |T_c|) / (1 + alpha)."""
-    assert join_threshold(0.1, 12) == pytest.approx(2.0)
 
 
 @given(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from coterie.accounting.bounds import lower_bounds
@@ -17,11 +15,8 @@ from coterie.kernels.placement.moves import renamed
 from coterie.model import Workload
 from coterie.model.store import load_design, save_workload
 from coterie.pipeline import blocks, planning
-from coterie.pipeline.blocks import BlockChoices, place_tables, place_users
-from coterie.pipeline.interests import load_interests, subscriber_names
+from coterie.pipeline.blocks import BlockChoices, place_users
 from coterie.pipeline.planning import LATER, LEARN, Candidate, Ways, design_file, price_all
-from coterie.pipeline.schemas import table_schema
-from coterie.pipeline.tasks import part_files, write_part
 from coterie.substrate.placing import Balance, client_weights, problem_of
 from coterie.systems import SYSTEMS
 from coterie.systems.dynatops.parameters import DynatopsParameters
@@ -56,35 +51,6 @@ def test_tasks_place_like_one_process(spark, tmp_path, crowd):
     assert (found.load <= found.capacity * (1 + 1e-9)).all()
     assert found.hottest[0] <= 1.05
     assert not (tmp_path / "rounds").exists()
-
-
-@pytest.mark.spark
-@pytest.mark.xdist_group("spark")
-def test_from_canonical_tables_to_a_table_of_places(spark, tmp_path, crowd):
-    interests = crowd.interests
-    names = [f"u{user:04d}" for user in interests.rows]
-    topics = [f"t{topic:02d}" for topic in interests.columns]
-    rows = pa.table({"subscriber": names, "topic": topics})
-    schema = table_schema("subscriptions").arrow
-    empty = {
-        name: pa.nulls(len(rows), schema.field(name).type) for name in schema.names if name not in rows.schema.names
-    }
-    whole = pa.table({**{name: rows[name] for name in rows.schema.names}, **empty}).select(schema.names).cast(schema)
-    half = interests.indptr[300]
-    for index, part in enumerate((whole.slice(0, half), whole.slice(half))):
-        write_part(part, tmp_path / "tables" / "subscriptions", index)
-    heard = [{"topic": "t00", "count": 40}, {"topic": "t01", "count": 2}, {"topic": "unheard", "count": 9}]
-    events = pa.Table.from_pylist(heard, table_schema("publications").arrow)
-    write_part(events, tmp_path / "tables" / "publications", 0)
-    placed = place_tables(spark, tmp_path / "tables", tmp_path / "out", 8, CHOICES)
-    table = pa.concat_tables([pq.read_table(path) for path in part_files(tmp_path / "out" / "placement")])
-    assert table["subscriber"].to_pylist() == subscriber_names(tmp_path / "out" / "interests").to_pylist()
-    assert table["node"].to_pylist() == placed.node_of.tolist()
-    # Only two topics are published: all that matters is where their subscribers are.
-    interests = load_interests(tmp_path / "out" / "interests")
-    brokers = [len(set(placed.node_of[interests.rows[interests.columns == topic]].tolist())) for topic in (0, 1)]
-    assert placed.copies == 40 * (brokers[0] - 1) + 2 * (brokers[1] - 1)
-    assert placed.copies < placed.copies_before
 
 
 @pytest.mark.spark

@@ -52,23 +52,6 @@ def test_events_are_counted_by_window_including_borders_and_times_before_1970(sp
     assert sorted(map(tuple, found.collect())) == [("x", 0, 3, 10), ("x", 1, 1, 5), ("y", -1, 1, 5)]
 
 
-@pytest.mark.spark
-def test_changes_are_net_per_window(spark):
-    rows = [
-        ("a", "x", at(1), at(12)),
-        ("a", "y", at(1), at(2)),  # comes and goes in one window: no change
-        ("b", "x", None, at(3)),
-        ("b", "y", at(15), None),
-    ]
-    found = features.changes_by_window(spark.createDataFrame(rows, SUBSCRIPTIONS), 10.0)
-    assert sorted(map(tuple, found.collect())) == [
-        (0, "a", "x", 1),
-        (0, "b", "x", -1),
-        (1, "a", "x", -1),
-        (1, "b", "y", 1),
-    ]
-
-
 def test_a_window_must_be_positive():
     with pytest.raises(ConfigError, match="window_s"):
         features.window_index(None, 0.0)

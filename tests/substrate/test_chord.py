@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from coterie.errors import ConfigError
 from coterie.substrate.chord import ChordRouter, chord_ring
-from coterie.substrate.identifiers import MASK, even_positions, in_interval_open_closed, node_positions
+from coterie.substrate.identifiers import MASK, even_positions, node_positions
 from coterie.substrate.rings import ClockwiseRing
 from tests.substrate.rings_of_nodes import KEYS, POSITIONS, clockwise_owner
 
@@ -28,7 +28,11 @@ def slow_hop(positions: list[int], node: int, key: int, successors: int) -> int:
     if clockwise_owner(positions, key) == node:
         return node
     links = slow_links(positions, node, successors)
-    on_the_way = [link for link in links if in_interval_open_closed(positions[link], positions[node], key)]
+    on_the_way = [
+        link
+        for link in links
+        if 0 < (positions[link] - positions[node]) & MASK <= ((key - positions[node]) & MASK or MASK + 1)
+    ]
     return on_the_way[-1] if on_the_way else links[0]
 
 

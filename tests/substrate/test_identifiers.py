@@ -1,4 +1,4 @@
-"""Identifiers: hashing in bulk equals hashing one by one; intervals equal walking around the ring."""
+"""Identifiers: hashing in bulk equals hashing one by one; distances around the ring."""
 
 import numpy as np
 from hypothesis import given
@@ -11,24 +11,6 @@ POINTS = st.one_of(
     st.sampled_from([0, 1, 2, 1 << 63, (1 << 63) - 1, (1 << 63) + 1, ids.MASK - 1, ids.MASK]),
     st.integers(0, ids.MASK),
 )
-
-
-def walk(start: int, end: int, point: int) -> tuple[bool, bool, bool]:
-    """Walk clockwise from start to the next arrival at end: was the point met at the start, on the way, at the end?"""
-    rest = sorted({start, end, point} - {start})
-    clockwise = [stop for stop in rest if stop > start] + [stop for stop in rest if stop < start] + [start]
-    upto = clockwise.index(end)
-    return point == start, point in clockwise[:upto], point == end
-
-
-@given(POINTS, POINTS, POINTS)
-def test_intervals_equal_walking(point: int, start: int, end: int) -> None:
-    at_start, inside, at_end = walk(start, end, point)
-    assert ids.in_interval_open_closed(point, start, end) == (inside or at_end)
-    assert ids.in_interval_closed_open(point, start, end) == (at_start or inside)
-    assert ids.in_interval_open(point, start, end) == inside
-    expected = point == start if start == end else at_start or inside or at_end
-    assert ids.in_interval_closed(point, start, end) == expected
 
 
 @given(POINTS, POINTS)

@@ -193,23 +193,3 @@ def test_forgetting_leaves_what_the_rest_would_give(kind: str, steps: list[tuple
     assert fresh.neighbours() == router.neighbours()
     for topic in range(20):
         assert fresh.next_hop(topic_key(topic)) == router.next_hop(topic_key(topic))
-
-
-def test_refresh_keys_find_better_entries() -> None:
-    """A Chord node that asks for its refresh keys ends with the fingers of the bulk form."""
-    positions = {peer: node_position(peer, 8) for peer in range(100)}
-    complete = ChordRouter(0, positions[0])
-    complete.learn_all(positions.items())
-    partial = ChordRouter(0, positions[0])
-    partial.learn_all(complete.successors() + complete.predecessors())
-    circle = Circle(np.array(list(positions.values()), np.uint64))
-    for owner in circle.successors(np.array(partial.refresh_keys(), np.uint64)).tolist():
-        partial.learn(owner, positions[owner])
-    assert partial.neighbours() == complete.neighbours()
-    full = PastryRouter(0, positions[0])
-    full.learn_all(positions.items())
-    sought = PastryRouter(0, positions[0])
-    sought.learn_all(full.successors() + full.predecessors())
-    for owner in circle.nearest(np.array(full.refresh_keys(), np.uint64)).tolist():
-        sought.learn(owner, positions[owner])
-    assert len(sought.table()) >= 0.9 * len(full.table())

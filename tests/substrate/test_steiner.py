@@ -17,6 +17,7 @@ from coterie.kernels import graphs
 from coterie.model.graph import BrokerGraph
 from coterie.substrate import lowstretch
 from coterie.substrate.steiner import NODES_MAX, Terrain, links_of
+from tests.substrate import spanning
 
 
 def network(count: int, extra: int, seed: int, is_uniform: bool) -> BrokerGraph:
@@ -94,7 +95,7 @@ def test_low_stretch_trees_span_and_their_stretch_is_what_paths_say(graph: Broke
     weights = data.draw(st.lists(st.integers(0, 5), min_size=graph.link_count, max_size=graph.link_count))
     multiplicity = np.array(weights, np.float64)
     terrain = Terrain(graph)
-    tree = lowstretch.low_stretch_tree(terrain.links, multiplicity, terrain.is_uniform)
+    tree = spanning.low_stretch_tree(terrain.links, multiplicity, terrain.is_uniform)
     edges = tree.parent_edge[tree.parent_edge >= 0]
     assert len(set(edges.tolist())) == graph.node_count - 1
     place = np.empty(graph.node_count, int)
@@ -111,9 +112,9 @@ def test_low_stretch_trees_span_and_their_stretch_is_what_paths_say(graph: Broke
 @settings(max_examples=25, deadline=None)
 def test_minimum_spanning_and_shortest_path_trees(graph: BrokerGraph) -> None:
     terrain = Terrain(graph)
-    spanning = lowstretch.minimum_spanning_tree(terrain.links, graph.cost)
-    assert terrain.cost_of(spanning.parent_edge[1:]) >= 0
-    total = graph.cost[spanning.parent_edge[spanning.parent_edge >= 0]].sum()
+    smallest = spanning.minimum_spanning_tree(terrain.links, graph.cost)
+    assert terrain.cost_of(smallest.parent_edge[1:]) >= 0
+    total = graph.cost[smallest.parent_edge[smallest.parent_edge >= 0]].sum()
     assert total == pytest.approx(minimum_spanning_tree(matrix(graph).tocsr()).sum())
     tree = lowstretch.shortest_path_tree(terrain.links, terrain.is_uniform, 0)
     for node in range(graph.node_count):
@@ -136,8 +137,8 @@ def test_low_stretch_is_far_below_that_of_a_random_tree() -> None:
     graph = network(400, 2000, 1, True)
     terrain = Terrain(graph)
     ones = np.ones(graph.link_count)
-    low = lowstretch.average_stretch(terrain.links, ones, lowstretch.low_stretch_tree(terrain.links, ones, True))
-    chance = lowstretch.minimum_spanning_tree(terrain.links, np.random.default_rng(0).random(graph.link_count))
+    low = lowstretch.average_stretch(terrain.links, ones, spanning.low_stretch_tree(terrain.links, ones, True))
+    chance = spanning.minimum_spanning_tree(terrain.links, np.random.default_rng(0).random(graph.link_count))
     assert low < np.log2(400) < lowstretch.average_stretch(terrain.links, ones, chance)
 
 

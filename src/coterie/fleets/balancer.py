@@ -143,11 +143,6 @@ class LiveBalancer:
                 found.append((session, fields.get("src", ""), fields["srv"]))
         return found
 
-    def unnamed_count(self) -> int:
-        """Connections whose client is not known, because the ring has lost them."""
-        known = {seat.session for seat in self.seats().values()}
-        return sum(session not in known for session, _, _ in self._sessions())
-
     def end(self, seats: Iterable[Seat]) -> int:
         """End these connections, how many it were; a name that has passed to another connection is left alone."""
         still = {(session, source) for session, source, _ in self._sessions()}

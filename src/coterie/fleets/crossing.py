@@ -73,8 +73,3 @@ class Copies:
                 if target != came and filters.match(topic):
                     waiting.append((target, at))
         return copies
-
-
-def predicted_copies(wanted: FleetLayout, copies: Copies, counts: Mapping[tuple[str, str], float]) -> float:
-    """Copies for so many events by (client, topic); clients publish at their homes."""
-    return sum(count * copies.of(wanted.home[client], topic) for (client, topic), count in counts.items())

@@ -15,9 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
 from coterie.kernels.placement.blocks import (
@@ -35,8 +32,7 @@ from coterie.kernels.placement.moves import renamed
 from coterie.kernels.placement.problem import Problem
 from coterie.model import Workload
 from coterie.model.relation import Index
-from coterie.pipeline.interests import SUBSCRIBERS, encode_interests, topic_names
-from coterie.pipeline.tasks import map_array, part_files, run_tasks, save_array, write_part
+from coterie.pipeline.tasks import map_array, run_tasks, save_array
 from coterie.substrate.placing import EVEN_ENOUGH, Balance, Placed, client_weights, problem_of
 
 if TYPE_CHECKING:
@@ -89,27 +85,6 @@ def place_problem(spark: SparkSession, problem: Problem, now: Index, work: Path,
     heaviest = () if limits.heaviest is None else (limits.heaviest,)
     before, after, load = problem.copies(now), problem.copies(node_of), problem.loads(node_of)
     return Placed(node_of, before, after, moves, load, limits.capacity, heaviest)
-
-
-def place_tables(
-    spark: SparkSession, tables: Path, out: Path, broker_count: int, choices: BlockChoices = DEFAULT_BLOCKS
-) -> Placed:
-    """Canonical tables in; `out`/placement (subscriber, node) out, one part for each part of the subscribers.
-
-    A topic's rate is the number of its publications, wherever they enter; without a table of them all topics weigh the
-    same.
-    """
-    interests = encode_interests(spark, tables / "subscriptions", out / "interests")
-    given = (np.arange(interests.row_count) % broker_count).astype(np.int32)
-    rates = _event_counts(spark, tables / "publications", topic_names(out / "interests"))
-    messages = np.bincount(interests.rows, rates[interests.columns], interests.row_count)
-    weight = np.stack([np.ones(interests.row_count), messages], axis=1)
-    problem = Problem.of(interests.indptr, interests.columns, rates, weight, np.zeros((broker_count, 2)))
-    placed = place_problem(spark, problem, given, out / "rounds", choices)
-    save_array(placed.node_of, out, "node_of")
-    parts = [(index, str(path)) for index, path in enumerate(part_files(out / "interests" / SUBSCRIBERS))]
-    run_tasks(spark, parts, _writer(out), "part int")
-    return placed
 
 
 def _place_on_spark(spark: SparkSession, problem: Problem, work: Path, choices: BlockChoices) -> Index:
@@ -186,31 +161,5 @@ def _block(
         passed = pass_block(task, Round(number, smoothing, Picture(*picture), blocks), block, kept)
         _save(passed, Path(target) / f"block-{block}.npz")
         return pa.table({"block": pa.array([block], pa.int32())})
-
-    return run
-
-
-def _event_counts(spark: SparkSession, publications: Path, topics: pa.Array) -> NDArray[np.float64]:
-    from pyspark.sql import functions as sf
-
-    if not part_files(publications):
-        return np.ones(len(topics))
-    rows = spark.read.parquet(str(publications)).groupBy("topic").agg(sf.sum("count").alias("events")).toArrow()
-    at = pc.fill_null(pc.index_in(rows["topic"], value_set=topics), -1).to_numpy()
-    counts = np.zeros(len(topics))
-    counts[at[at >= 0]] = rows["events"].to_numpy()[at >= 0]
-    return counts
-
-
-def _writer(out: Path) -> Callable[[tuple[int, str]], pa.Table]:
-    target = str(out)
-
-    def run(task: tuple[int, str]) -> pa.Table:
-        index, path = task
-        people = pq.read_table(path, columns=["subscriber_id", "subscriber"])
-        node_of = np.asarray(map_array(target, "node_of"))[people["subscriber_id"].to_numpy()]
-        nodes = pa.array(node_of, pa.int32())
-        write_part(pa.table({"subscriber": people["subscriber"], "node": nodes}), Path(target) / "placement", index)
-        return pa.table({"part": pa.array([index], pa.int32())})
 
     return run

@@ -40,30 +40,6 @@ def events_by_window(publications: DataFrame, window_s: float, origin_s: float =
     )
 
 
-def changes_by_window(subscriptions: DataFrame, window_s: float, origin_s: float = 0.0) -> DataFrame:
-    """(window, subscriber, topic, change): +1 where a subscription begins, -1 where it ends; no time, no change.
-
-    Within one window a pair that ends as it began is no change; otherwise its net change is one row.
-    """
-    from pyspark.sql import functions as sf
-
-    begun = subscriptions.where(sf.col("since").isNotNull()).select(
-        "subscriber",
-        "topic",
-        window_index(sf.col("since"), window_s, origin_s).alias("window"),
-        sf.lit(1).alias("step"),
-    )
-    ended = subscriptions.where(sf.col("until").isNotNull()).select(
-        "subscriber",
-        "topic",
-        window_index(sf.col("until"), window_s, origin_s).alias("window"),
-        sf.lit(-1).alias("step"),
-    )
-    net = begun.unionByName(ended).groupBy("window", "subscriber", "topic").agg(sf.sum("step").alias("net"))
-    change = sf.signum("net").cast("int").alias("change")
-    return net.where("net != 0").select("window", "subscriber", "topic", change)
-
-
 def ewma_step(
     rates: NDArray[np.float64], topics: NDArray[np.integer], observed: NDArray[np.float64], alpha: float = ALPHA
 ) -> NDArray[np.float64]:

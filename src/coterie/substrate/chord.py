@@ -11,7 +11,7 @@ from bisect import bisect_right
 
 from coterie.errors import ConfigError
 from coterie.kernels.rings import chord_fingers
-from coterie.substrate.identifiers import BITS, MASK
+from coterie.substrate.identifiers import MASK
 from coterie.substrate.rings import Circle, ClockwiseRing, Words
 from coterie.substrate.router import Contact, Peer, RingRouter
 
@@ -67,11 +67,6 @@ class ChordRouter(ClockwiseRouter):
         _check(near, successors)
         super().__init__(peer, position, near)
         self.routed_successors = successors
-
-    def refresh_keys(self) -> list[int]:
-        """Keys whose owners are our fingers."""
-        first = self._at[0].bit_length() if self._at else BITS
-        return [(self.position + (1 << bit)) & MASK for bit in range(first, BITS)]
 
     def _linked(self) -> list[int]:
         return sorted({*self._slots.values(), *self._at[: self.routed_successors]})

@@ -74,23 +74,3 @@ def ring_distance(one: int, other: int) -> int:
 def is_closer(key: int, one: int, other: int) -> bool:
     """Whether `one` is nearer to the key than `other`; of two at the same distance the clockwise one is nearer."""
     return (ring_distance(key, one), clockwise(key, one)) < (ring_distance(key, other), clockwise(key, other))
-
-
-def in_interval_open_closed(point: int, start: int, end: int) -> bool:
-    """point in (start, end]"""
-    return (point - start - 1) & MASK <= (end - start - 1) & MASK
-
-
-def in_interval_closed_open(point: int, start: int, end: int) -> bool:
-    """point in [start, end)"""
-    return (end - point - 1) & MASK <= (end - start - 1) & MASK
-
-
-def in_interval_open(point: int, start: int, end: int) -> bool:
-    """point in (start, end)"""
-    return point != start and (point - start) & MASK <= (end - start - 1) & MASK
-
-
-def in_interval_closed(point: int, start: int, end: int) -> bool:
-    """point in [start, end]"""
-    return (point - start) & MASK <= (end - start) & MASK

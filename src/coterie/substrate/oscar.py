@@ -8,17 +8,17 @@ travel clockwise only, over everything a node keeps (CLAIMS, Magnet, reading 1).
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels.oscar import TRIES, oscar_links
+from coterie.kernels.oscar import oscar_links
 from coterie.model import Relation
 from coterie.substrate.chord import ClockwiseRouter
-from coterie.substrate.identifiers import MASK, clockwise, splitmix64
+from coterie.substrate.identifiers import MASK, splitmix64
 from coterie.substrate.rings import Circle, ClockwiseRing, Words
 from coterie.substrate.router import Contact, Peer
 
@@ -75,33 +75,12 @@ def oscar_ring(
 class OscarRouter(ClockwiseRouter):
     """One node's ring neighbours and long links.
 
-    Peers it hears of become long links while there is room; `rewire` draws all of them anew from a sample, `relink`
-    takes those that somebody else has drawn.
+    Peers it hears of become long links while there is room; `relink` takes those that somebody has drawn.
     """
 
     def __init__(self, peer: Peer, position: int, shape: OscarShape | None = None) -> None:
         self.shape = shape or OscarShape()
         super().__init__(peer, position, self.shape.near)
-
-    def rewire(
-        self, contacts: Iterable[Contact], seed: int, prefer: Callable[[Peer], float] | None = None
-    ) -> list[Contact]:
-        """Draw long links from these peers, with exact medians among them, and keep nothing else but ring neighbours.
-
-        Given all peers, this is the node's row of `oscar_ring` with the same seed and exact medians. Returns the peers
-        that were dropped, who need not be kept in touch with any longer.
-        """
-        before = self.neighbours()
-        at = dict(self._peer_at)
-        at.update((clockwise(self.position, position), peer) for peer, position in contacts if peer != self.peer)
-        at.pop(0, None)
-        distances = sorted(at)
-        kept = _draw_offsets(len(distances) + 1, self.shape, seed, self.position, [at[d] for d in distances], prefer)
-        self._at = [distances[offset - 1] for offset in kept]
-        self._peer_at = {distance: at[distance] for distance in self._at}
-        self._position_of = {peer: (self.position + distance) & MASK for distance, peer in self._peer_at.items()}
-        self._changed()
-        return [contact for contact in before if contact[0] not in self._position_of]
 
     def relink(self, contacts: Iterable[Contact]) -> list[Peer]:
         """Ring neighbours stay, these peers become the long links, all others go. Returns whom we did not know."""
@@ -128,40 +107,3 @@ class OscarRouter(ClockwiseRouter):
 
     def _twin(self, peer: Peer, position: int) -> OscarRouter:
         return OscarRouter(peer, position, self.shape)
-
-
-def _draw_offsets(
-    count: int, shape: OscarShape, seed: int, position: int, peers: list[Peer], prefer: Callable[[Peer], float] | None
-) -> list[int]:
-    """The offsets the kernel draws for a node at this position among `count` nodes, itself included."""
-    state = splitmix64((splitmix64(seed & MASK) ^ position) - _GOLDEN & MASK)
-
-    def below(bound: int) -> int:
-        nonlocal state
-        state = (state + _GOLDEN) & MASK
-        return splitmix64(state - _GOLDEN & MASK) % bound
-
-    kept = [offset for step in range(1, shape.near + 1) for offset in (step, count - step) if 0 < offset < count]
-    used = dict.fromkeys(kept)
-    bounds = _exact_bounds(count)
-    for link in range(min(count - 1, 2 * shape.near + shape.links) - len(used)):
-        for attempt in range(TRIES):
-            is_set = shape.is_balanced and attempt == 0 and link < len(bounds) - 1
-            part = link if is_set else below(len(bounds) - 1)
-            low, high = bounds[part + 1], bounds[part]
-            drawn = [low + below(high - low) for _ in range(shape.choices)]
-            offset = drawn[0] if prefer is None else max(drawn, key=lambda offset: prefer(peers[offset - 1]))
-            if offset not in used:
-                used[offset] = None
-                break
-    return sorted(used)
-
-
-def _exact_bounds(count: int) -> list[int]:
-    bounds = [count]
-    partitions = max(1, (count - 1).bit_length())
-    while len(bounds) < partitions and bounds[-1] > 2:
-        bounds.append(1 + (bounds[-1] - 1) // 2)
-    if bounds[-1] > 1:
-        bounds.append(1)
-    return bounds

@@ -101,12 +101,6 @@ class PastryRouter(RingRouter):
         cells = {divmod(slot, 1 << self.digit_bits): self._peer_at[at] for slot, at in self._slots.items()}
         return dict(sorted(cells.items()))
 
-    def refresh_keys(self) -> list[int]:
-        """Keys whose owners may belong into a slot of the rows in use: ours with one digit changed."""
-        rows = 1 + max((slot >> self.digit_bits for slot in self._slots), default=0)
-        shifts = [BITS - self.digit_bits * (row + 1) for row in range(rows)]
-        return [self.position ^ (change << shift) for shift in shifts for change in range(1, 1 << self.digit_bits)]
-
     def repair_candidates(self, lost: Peer) -> list[Peer]:
         """As any ring does, and then the others in the same row of the table, who share as many digits with us."""
         found = super().repair_candidates(lost)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from coterie.model.graph import BrokerGraph
 from coterie.substrate.filters import Document, Filter, conjunction_covers, parse
-from coterie.substrate.lowstretch import minimum_spanning_tree
 from coterie.substrate.steiner import Terrain
-from coterie.systems.content.filtering import FilteredTree, FilterRouter
+from coterie.systems.content.filtering import FilteredTree
+from tests.substrate.spanning import minimum_spanning_tree
 from tests.substrate.test_filters import documents, filters
 from tests.substrate.test_steiner import networks
 
@@ -29,17 +29,16 @@ def test_exactly_the_matching_brokers(
     groups: list[dict[int, list[Filter]]] = [{}, {}, {}]
     for host, wanted, group in subscriptions:
         groups[group].setdefault(host % count, []).append(wanted)
-    router = FilterRouter(trees, groups)
+    routed = [FilteredTree(tree, wanted) for tree, wanted in zip(trees, groups, strict=True)]
     for document, publisher in published:
-        delivery = router.publish(document, publisher % count)
-        expected = sorted({host % count for host, wanted, _ in subscriptions if wanted.matches(document)})
-        assert list(delivery.reached) == expected
-        per_group = [
-            {host % count for host, wanted, group in subscriptions if group == one and wanted.matches(document)}
-            for one in range(3)
-        ]
-        assert delivery.duplicates == sum(map(len, per_group)) - len(expected)
-        assert delivery.crossed <= sum(count - 1 for hosts in per_group if hosts)
+        for group, tree in enumerate(routed):
+            reached, crossed = tree.route(document, publisher % count)
+            matching = [wanted for _, wanted, its in subscriptions if its == group and wanted.matches(document)]
+            assert tree.matches(document) == bool(matching)
+            assert reached == sorted(
+                {host % count for host, wanted, its in subscriptions if its == group and wanted.matches(document)}
+            )
+            assert crossed <= (count - 1 if matching else 0)
 
 
 def test_links_hold_merged_filters() -> None:

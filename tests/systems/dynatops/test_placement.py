@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from coterie.kernels import joining
+from coterie.kernels.placement import books
+from coterie.kernels.placement.search import Search
 from coterie.model import Relation, Workload
 from coterie.systems.dynatops import SYSTEM, positions, stages
-from coterie.systems.dynatops.hypergraph import partition_of, partitioned, search_of, subscription_limits
+from coterie.systems.dynatops.hypergraph import partition_of, partitioned, subscription_limits
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.systems.dynatops.placement import Clusters, Follower, join_all, place_by_similarity, population, settle_at
 from coterie.workloads import make_timeline, make_workload
@@ -157,7 +159,9 @@ def test_looking_over_stays_close_to_solving_anew_with_fewer_handovers() -> None
 
 def test_the_cost_is_rate_times_brokers_touched_but_one() -> None:
     workload = small("zipf")
-    search = search_of(workload.interests, workload.rates, 12, 0.05, seed=2)
+    limits = subscription_limits(workload.interests, 12, 0.05)
+    crowd = books.crowd_of(workload.interests.indptr, workload.interests.columns, limits.weight)
+    search = Search(crowd, workload.rates, 12, limits.capacity, np.random.default_rng(2))
     seats = search.refined(workload.attachment)
     members = workload.node_interests(seats.part).transposed
     assert np.array_equal(np.count_nonzero(seats.counts, axis=1), members.lengths)

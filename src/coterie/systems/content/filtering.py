@@ -8,7 +8,6 @@ and its topic as `topic`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 
@@ -154,26 +153,3 @@ class FilteredTree:
                     crossed += 1
                     waiting.append((neighbour, node))
         return sorted(reached), crossed
-
-
-@dataclass(frozen=True)
-class DocumentFate:
-    """What became of one document: who got it, how often somebody got it again, and how many links it crossed."""
-
-    reached: tuple[int, ...]
-    duplicates: int
-    crossed: int
-
-
-class FilterRouter:
-    """A version of the strategy: disjoint groups of (host, filter), each on its own tree."""
-
-    def __init__(self, trees: Sequence[RootedTree], groups: Sequence[Mapping[int, Sequence[Filter]]]) -> None:
-        self.trees = [FilteredTree(tree, wanted) for tree, wanted in zip(trees, groups, strict=True)]
-
-    def publish(self, document: Document, publisher: int) -> DocumentFate:
-        """One copy on the tree of every group it matches."""
-        routes = [tree.route(document, publisher) for tree in self.trees if tree.matches(document)]
-        arrivals = [node for reached, _ in routes for node in reached]
-        reached = tuple(sorted(set(arrivals)))
-        return DocumentFate(reached, len(arrivals) - len(reached), sum(crossed for _, crossed in routes))

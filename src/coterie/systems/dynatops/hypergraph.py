@@ -17,7 +17,7 @@ from coterie.kernels.placement import books
 from coterie.kernels.placement.books import Seats
 from coterie.kernels.placement.limits import Limits, limits_of
 from coterie.kernels.placement.problem import Problem
-from coterie.kernels.placement.search import MOVES, Search
+from coterie.kernels.placement.search import MOVES
 from coterie.kernels.placement.solve import Solver
 from coterie.model import Relation, Workload
 from coterie.model.relation import Index
@@ -47,12 +47,6 @@ class PricedPlacement:
 def subscription_limits(interests: Relation, broker_count: int, imbalance: float) -> Limits:
     """The paper's load is the number of subscriptions; a broker may have so much more than the mean."""
     return limits_of(interests.lengths.astype(np.float64)[:, None], np.ones((broker_count, 1)), np.array([imbalance]))
-
-
-def search_of(interests: Relation, rates: Floats, broker_count: int, imbalance: float, seed: int) -> Search:
-    limits = subscription_limits(interests, broker_count, imbalance)
-    crowd = books.crowd_of(interests.indptr, interests.columns, limits.weight)
-    return Search(crowd, rates, broker_count, limits.capacity, np.random.default_rng(seed))
 
 
 def partition_of(interests: Relation, rates: Floats, node_of: Index, broker_count: int) -> PricedPlacement:

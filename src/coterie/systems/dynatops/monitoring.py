@@ -27,18 +27,6 @@ def reconfiguration_cost(broker_count: int, topic_count: int, moved: NDArray[np.
     return np.where(gamma > 0, broker_count + (hops * hops + topic_count * hops) * gamma, 0.0)
 
 
-class RateEstimate:
-    """Eq. 8: an exponential filter over the events per interval of each topic."""
-
-    def __init__(self, first: Floats, alpha: float) -> None:
-        self.rates = first.astype(np.float64)
-        self._alpha = alpha
-
-    def observe(self, rates: Floats) -> Floats:
-        self.rates = (1 - self._alpha) * self.rates + self._alpha * rates
-        return self.rates
-
-
 @dataclass(frozen=True, eq=False)
 class RoundDecision:
     """What a round of the reconfiguration process came to. `slot_of` is the old configuration if nothing pays."""

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from coterie.model.plan import Topic
 from coterie.protocol.events import EventMessage
-from coterie.protocol.membership import Descriptor
 from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
 Standing = tuple[int, int]  # degree and target of one task
 ASK, JOIN, REPLY, HANDOVER = range(4)  # steps of a gossip exchange
+
+
+class Descriptor(msgspec.Struct, frozen=True, array_like=True):
+    """What one node says of itself; `version` rises when its interest changes, so the newest word wins."""
+
+    node: int
+    position: int = 0
+    interest: tuple[Topic, ...] = ()
+    version: int = 0
+    age: int = 0
 
 
 class Heartbeat(SystemMessage, frozen=True):

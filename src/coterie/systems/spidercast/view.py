@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from random import Random
 
 from coterie.model.plan import Topic
-from coterie.protocol.membership import Descriptor
+from coterie.systems.spidercast.messages import Descriptor
 
 GONE_TOLD = 32  # departures told in one gossip message
 GONE_S = 120.0  # older ones are no news

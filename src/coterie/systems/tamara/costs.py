@@ -84,8 +84,3 @@ def merge_threshold(rate: float, own_1: int, own_2: int, others_1: int, others_2
     so many subscribers are in common."""
     against = rate * own_1 * others_2 + rate * own_2 * others_1
     return (against - shared_topics * (rate + 1)) / (rate * shared_topics + 1)
-
-
-def join_threshold(rate: float, cluster_topics: int) -> float:
-    """Section 4: joining a cluster pays when more than so many of its topics are wanted."""
-    return (1 + rate * cluster_topics) / (1 + rate)
