@@ -23,7 +23,7 @@ from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.index import SubscriptionIndex
 from coterie.mqtt.options import ServerOptions
-from coterie.mqtt.publish import Message, SharedPublish, scan_publishes
+from coterie.mqtt.publish import Message, PublishRun, SharedPublish, scan_publishes
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import TopicNames, filter_matches
 from coterie.systems import system_named
@@ -55,7 +55,7 @@ def parse(version: int) -> tuple[str, float, float]:
             pass
 
     def inline() -> None:
-        out: list[p.Publish] = []
+        out: list[p.Publish | PublishRun] = []
         assert scan_publishes(raw, 0, version, names, out)[0] == len(raw)
 
     name = "3.1.1" if version == p.MQTT_3 else "5"

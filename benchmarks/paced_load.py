@@ -11,7 +11,6 @@ import os
 import select
 import socket
 import struct
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from brokers import BrokerAt, running
 from coterie.live.load import dial, read_exactly
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.packets import MQTT_3, Connect, Disconnect, Publish, Subscribe, Subscription
@@ -57,13 +57,9 @@ def scheduled_s(pid: int) -> float:
 
 
 @contextmanager
-def forwarder(port: int) -> Iterator[tuple[int, int]]:
-    process = subprocess.Popen([sys.executable, "-c", FORWARDER, str(port)])
-    try:
-        yield port, process.pid
-    finally:
-        process.terminate()
-        process.wait()
+def forwarder(port: int) -> Iterator[BrokerAt]:
+    with running([sys.executable, "-c", FORWARDER, str(port)], port) as broker:
+        yield broker
 
 
 @dataclass(frozen=True)
@@ -85,11 +81,11 @@ class _Line:
 
     def __init__(self, port: int, qos: int, is_bare: bool, is_lasting: bool = False) -> None:
         tag = f"paced{os.getpid()}"
-        self.qos = qos
+        self.qos, self._name = qos, f"{tag}s"
         if is_bare:
             self.reader, self.writer = (socket.create_connection(("127.0.0.1", port), 10) for _ in range(2))
         else:
-            self.reader = connect(port, f"{tag}s", is_lasting)
+            self.reader = connect(port, self._name, is_lasting)
             self.reader.sendall(encode_packet(Subscribe(1, (Subscription(TOPIC, qos),)), MQTT_3))
             read_exactly(self.reader, 5)
             self.writer = connect(port, f"{tag}p", False)
@@ -140,6 +136,10 @@ class _Line:
         for one in (self.reader, self.writer):
             one.close()
 
+    def forget(self, port: int) -> None:
+        """A lasting session ends when its client comes once more without asking for it."""
+        connect(port, self._name, False).close()
+
 
 def connect(port: int, name: str, is_lasting: bool) -> socket.socket:
     connection = socket.create_connection(("127.0.0.1", port), 10)
@@ -150,10 +150,12 @@ def connect(port: int, name: str, is_lasting: bool) -> socket.socket:
     return connection
 
 
-def paced(broker: tuple[int, int], qos: int, rate: float, seconds: float, is_bare: bool = False) -> Paced:
+def paced(
+    broker: BrokerAt, qos: int, rate: float, seconds: float, is_bare: bool = False, is_lasting: bool = False
+) -> Paced:
     """One to one at a fixed rate; what the machine held up is caught up with, as far as it is no burst."""
     port, pid = broker
-    line = _Line(port, qos, is_bare)
+    line = _Line(port, qos, is_bare, is_lasting)
     count = int(rate * seconds)
     try:
         before_s, start_s = scheduled_s(pid), time.monotonic()
@@ -170,13 +172,15 @@ def paced(broker: tuple[int, int], qos: int, rate: float, seconds: float, is_bar
         spent_s = scheduled_s(pid) - before_s
     finally:
         line.close()
+        if is_lasting:
+            line.forget(port)
     delays = sorted(line.delays_ns)
     median, late = (delays[len(delays) // 2], delays[len(delays) * 99 // 100]) if delays else (0, 0)
     got = line.received
     return Paced(got, count - got, spent_s, count / (end_s - start_s), median / 1e6, late / 1e6)
 
 
-def one_at_a_time(broker: tuple[int, int], subscribers: int, messages: int) -> Paced:
+def one_at_a_time(broker: BrokerAt, subscribers: int, messages: int) -> Paced:
     """A message at QoS 0 to many; the next one when all have it."""
     port, pid = broker
     packet = encode_packet(Publish(TOPIC, bytes(PAYLOAD_BYTES)), MQTT_3)
@@ -207,7 +211,7 @@ def one_at_a_time(broker: tuple[int, int], subscribers: int, messages: int) -> P
     return Paced(messages * subscribers, 0, spent_s, rate, median_s * 1e3, late_s * 1e3)
 
 
-def to_offline(broker: tuple[int, int], sessions: int, messages: int, payload_bytes: int) -> float:
+def to_offline(broker: BrokerAt, sessions: int, messages: int, payload_bytes: int) -> float:
     """Processor seconds of the broker while it takes messages at QoS 1 for lasting sessions whose clients are away."""
     port, pid = broker
     tag = f"away{os.getpid()}"

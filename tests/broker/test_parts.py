@@ -23,7 +23,7 @@ from coterie.broker.frames import (
     frame,
 )
 from coterie.broker.interest import RemoteFilters
-from coterie.broker.journal import LINES_PER_S_MAX, Journal
+from coterie.broker.journal import LINES_PER_S_MAX, Journal, PublishTally
 from coterie.errors import RemoteProtocolError
 from coterie.live.journal import JournalFiles
 from coterie.mqtt.index import WatchedIndex
@@ -143,15 +143,16 @@ def test_publications_go_to_every_announced_filter_that_matches() -> None:
 def test_the_journal_rotates_begins_anew_after_a_restart_and_bounds_a_flood(tmp_path: Path) -> None:
     journal, files = Journal("n"), JournalFiles(tmp_path / "n", segment_bytes_max=200)
     for number in range(3):
-        journal.published(1.0 + number, "ann", "a/b", 10)
+        journal.published(PublishTally("ann", "a/b"), 1.0 + number, 10)
         journal.subscribed(1.0, "ann", "a/#")
         files.append(journal.take_lines())
     assert not journal.close(5.0)
     files.close()
     again, files = Journal("n"), JournalFiles(tmp_path / "n", 1 << 20)
-    again.published(10.0, "bob", "x", 1, count=LINES_PER_S_MAX)
-    again.published(10.5, "bob", "x", 1, count=70)
-    again.published(10.6, "bob", "x", 1, count=30)
+    tally = PublishTally("bob", "x")
+    again.published(tally, 10.0, 1, count=LINES_PER_S_MAX)
+    again.published(tally, 10.5, 1, count=70)
+    again.published(tally, 10.6, 1, count=30)
     again.counters(11.0, {"messages_in": 5.0})
     files.append(again.close(11.0))
     files.close()

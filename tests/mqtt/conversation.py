@@ -8,10 +8,10 @@ from coterie.mqtt import packets as p
 from coterie.mqtt.client import Client, Event
 from coterie.mqtt.connection import Connection, Ended, Fact
 from coterie.mqtt.encode import encode_packet
-from coterie.mqtt.fanout import fan_out_run, run_of
+from coterie.mqtt.fanout import fan_out_run
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.properties import Properties
-from coterie.mqtt.publish import message_of
+from coterie.mqtt.publish import PublishRun, message_of
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Session
@@ -25,15 +25,10 @@ class Serving(Sessions):
     def serve(self, connection: Connection, data: bytes, now_s: float) -> Ended | None:
         """Take a chunk and carry out everything in it; returns how the connection ended, if it did."""
         facts = connection.receive(data, now_s)
-        index = 0
-        while index < len(facts):
-            fact = facts[index]
-            if type(fact) is p.Publish:
-                run = run_of(facts, index)
-                index += len(run)
-                self.publish(connection, run, now_s)
+        for fact in facts:
+            if isinstance(fact, p.Publish | PublishRun):
+                self.publish(connection, fact, now_s)
                 continue
-            index += 1
             ended = self.carry_out(connection, fact, now_s)
             self.publish_wills(now_s)
             if ended is not None:
@@ -61,16 +56,17 @@ class Serving(Sessions):
                 return fact
         return None
 
-    def publish(self, connection: Connection, run: list[p.Publish], now_s: float) -> None:
-        session, first = connection.session, run[0]
+    def publish(self, connection: Connection, fact: p.Publish | PublishRun, now_s: float) -> None:
+        session = connection.session
         assert session is not None
-        reason = self.policy.publish(session, first.topic)
-        if first.frame and reason is Reason.SUCCESS:
-            fan_out_run(run, connection.version, self.index.matches(first.topic), session, self.dirty, now_s)
-        elif not first.frame:
+        reason = self.policy.publish(session, fact.topic)
+        if isinstance(fact, PublishRun):
             if reason is Reason.SUCCESS:
-                self.deliver(message_of(first, now_s, session.client_id), now_s, session)
-            connection.acknowledge(first, reason)
+                fan_out_run(fact, self.index.matches(fact.topic), session, self.dirty, now_s)
+            return
+        if reason is Reason.SUCCESS:
+            self.deliver(message_of(fact, now_s, session.client_id), now_s, session)
+        connection.acknowledge(fact, reason)
 
     def publish_wills(self, now_s: float) -> None:
         while self.wills:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.properties import Properties
-from coterie.mqtt.publish import Message, SharedPublish, message_of, scan_publishes
+from coterie.mqtt.publish import Message, PublishRun, SharedPublish, message_of, scan_publishes
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import TopicNames
 from tests.mqtt.packet_strategies import packets, publishes, topics
@@ -17,10 +17,14 @@ from tests.mqtt.packet_strategies import packets, publishes, topics
 VERSIONS = [p.MQTT_3, p.MQTT_5]
 
 
-def without_frame(packet: p.Publish) -> p.Publish:
-    return p.Publish(
-        packet.topic, packet.payload, packet.qos, packet.retain, packet.dup, packet.packet_id, packet.properties
-    )
+def scanned(
+    raw: bytes, version: int, names: TopicNames, quota: int = 65_535
+) -> tuple[int, int, list[p.Publish], list[p.Publish | PublishRun]]:
+    """(where it ends, the quota left, the messages one by one, as they were found)."""
+    out: list[p.Publish | PublishRun] = []
+    pos, left = scan_publishes(raw, 0, version, names, out, quota=quota)
+    single = [one for found in out for one in (found.publishes() if isinstance(found, PublishRun) else [found])]
+    return pos, left, single, out
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -35,13 +39,14 @@ def test_the_scan_agrees_with_the_codec_and_stops_at_what_it_leaves(version: int
     for packet in sent:
         if isinstance(packet, p.Publish):
             names.add(packet.topic.encode())
-    out: list[p.Publish] = []
-    pos, quota = scan_publishes(raw, 0, version, names, out, quota=3)
-    assert [without_frame(packet) for packet in out] == sent[: len(out)]
+    pos, quota, out, found = scanned(raw, version, names, quota=3)
+    assert out == sent[: len(out)]
     assert b"".join(encode_packet(packet, version) for packet in sent[: len(out)]) == raw[:pos]
     assert quota == 3 - sum(packet.qos for packet in out)
-    for packet in out:
-        assert packet.frame == (b"" if packet.qos else encode_packet(packet, version))
+    for run in found:
+        if isinstance(run, PublishRun):
+            assert run.frames == b"".join(encode_packet(packet, version) for packet in run.publishes())
+            assert run.payload_bytes == len(run.publishes()[0].payload)
     rest = sent[len(out) :]
     if rest and isinstance(rest[0], p.Publish):
         first = rest[0]
@@ -57,12 +62,28 @@ def test_the_scan_never_takes_what_the_codec_refuses(version: int, raw: bytes, l
     for name in (b"a", b"b/c", b"\xc3\xa9"):
         names.add(name)
     stream = b"\x32" + bytes((length,)) + b"\x00\x01a" + raw + b"\x30\x05\x00\x01a\x00x" * 3
-    out: list[p.Publish] = []
-    scan_publishes(stream, 0, version, names, out)
     decoder = Decoder(version)
     decoder.feed(stream)
-    for packet in out:
-        assert decoder.next_packet() == without_frame(packet)
+    for packet in scanned(stream, version, names)[2]:
+        assert decoder.next_packet() == packet
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_comes_in_a_row_on_one_topic_is_one_run_whatever_its_sizes(version: int) -> None:
+    names = TopicNames()
+    for name in (b"a", b"ab", b"\xc3\xa9"):
+        names.add(name)
+    sent = [
+        p.Publish(topic, bytes(size)) for topic in ("a", "ab", "\xe9", "a") for size in (0, 5, 5, 5, 200, 200, 10_000)
+    ]
+    raw = b"".join(encode_packet(packet, version) for packet in sent)
+    pos, _, single, found = scanned(raw, version, names)
+    assert (pos, single) == (len(raw), sent)
+    assert [one.count for one in found if isinstance(one, PublishRun)] == [7, 7, 7, 7]
+    for end in range(len(raw) - 45, len(raw)):  # cut anywhere: whole packets only
+        pos, _, single, _ = scanned(raw[:end], version, names)
+        assert single == sent[: len(single)]
+        assert raw[:pos] == b"".join(encode_packet(packet, version) for packet in single)
 
 
 def test_a_packet_cut_off_or_too_large_is_left() -> None:
@@ -70,7 +91,7 @@ def test_a_packet_cut_off_or_too_large_is_left() -> None:
     names.add(b"topic")
     whole = encode_packet(p.Publish("topic", b"payload"), p.MQTT_5)
     for size in range(len(whole)):
-        out: list[p.Publish] = []
+        out: list[p.Publish | PublishRun] = []
         assert scan_publishes(whole[:size], 0, p.MQTT_5, names, out) == (0, 65_535)
         assert out == []
     assert scan_publishes(whole, 0, p.MQTT_5, names, [], packet_bytes_max=len(whole) - 1)[0] == 0

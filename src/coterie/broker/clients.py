@@ -25,8 +25,8 @@ from coterie.broker.publishing import Publishing
 from coterie.broker.stored import StoredSessions
 from coterie.broker.turn import Turn
 from coterie.mqtt.connection import Connection, Ended, Fact, Stage
-from coterie.mqtt.fanout import run_of
 from coterie.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
+from coterie.mqtt.publish import PublishRun
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.sessions import Sessions
@@ -65,8 +65,8 @@ class Clients:
             moving, placing, counts, is_alone, turn,
         )  # fmt: skip
         self._admitting, self._detours = admitting, detours
-        self._touched: dict[int, Connection] = {}
-        self._ending: list[tuple[Connection, bool]] = []  # and whether it lingers
+        self.touched: dict[int, Connection] = {}
+        self.ending: list[tuple[Connection, bool]] = []  # and whether it lingers
 
     # --- lines ---
 
@@ -87,7 +87,7 @@ class Clients:
         if client is None:
             return
         self._gate.closed(client.host)
-        self._touched.pop(line, None)
+        self.touched.pop(line, None)
         connection, session = client.connection, client.connection.session
         if session is not None and session.connection in (None, connection):
             self._placing.gone(session.client_id)
@@ -100,7 +100,7 @@ class Clients:
         client = self.lines.get(line)
         if client is not None:
             client.connection.set_congested(is_choked, self._turn.now_s)
-            self._touched[line] = client.connection
+            self.touched[line] = client.connection
 
     def on_bytes(self, line: int, data: bytes) -> None:
         client = self.lines.get(line)
@@ -112,21 +112,22 @@ class Clients:
         if facts:
             self._carry_out(client, connection, facts)
         if connection.output:
-            self._touched[line] = connection
+            self.touched[line] = connection
 
     def _carry_out(self, client: ClientLine, connection: Connection, facts: list[Fact]) -> None:
-        index = 0
-        while index < len(facts):
-            fact = facts[index]
-            if type(fact) is Publish:
-                run = run_of(facts, index) if fact.frame else None
-                count = 1 if run is None else len(run)
-                index += count
-                if not self._publish(client, connection, fact, run, count):
-                    return
-                continue
-            index += 1
+        watches = self._gate.watches_publishes
+        for fact in facts:
             match fact:
+                case PublishRun():
+                    if watches and not self._may_publish(client, fact.count):
+                        return
+                    self._publishing.take_run(connection, fact)
+                case Publish():
+                    if watches and not self._may_publish(client, 1):
+                        return
+                    if not self._publishing.take(connection, fact):
+                        self.throw_out(connection, Reason.QUOTA_EXCEEDED)
+                        return
                 case Connect():
                     self._on_connect(client, fact)
                 case Subscribe():
@@ -137,22 +138,13 @@ class Clients:
                 case Ended():
                     self._on_ended(connection, fact)
 
-    def _publish(
-        self, client: ClientLine, connection: Connection, first: Publish, run: list[Publish] | None, count: int
-    ) -> bool:
+    def _may_publish(self, client: ClientLine, count: int) -> bool:
         """False if the connection is over with it."""
-        session, gate = connection.session, self._gate
-        assert session is not None
-        if gate.watches_publishes and not gate.publish(client.publishes, count, self._turn.now_s):
-            self._counts.publishes_limited += 1
-            self.throw_out(connection, Reason.MESSAGE_RATE_TOO_HIGH)
-            return False
-        if run is not None:
-            self._publishing.take_run(connection, session, run)
-        elif not self._publishing.take(connection, session, first):
-            self.throw_out(connection, Reason.QUOTA_EXCEEDED)
-            return False
-        return True
+        if self._gate.publish(client.publishes, count, self._turn.now_s):
+            return True
+        self._counts.publishes_limited += 1
+        self.throw_out(client.connection, Reason.MESSAGE_RATE_TOO_HIGH)
+        return False
 
     # --- connecting ---
 
@@ -181,7 +173,7 @@ class Clients:
         elif ruling.reason is Reason.SERVER_BUSY:
             self._counts.logins_busy += 1
         self._answer(client, ruling)
-        self._touched[line] = client.connection
+        self.touched[line] = client.connection
 
     def _answer(self, client: ClientLine, ruling: Ruling) -> None:
         connection, packet, now_s = client.connection, client.connect, self._turn.now_s
@@ -274,7 +266,7 @@ class Clients:
             if session is not None:
                 self._moving.subscribed(session.client_id)
             if connection.output:
-                self._touched[connection.line] = connection
+                self.touched[connection.line] = connection
 
         cascade = self._cascades.begin(served, self._turn.now_s)
         results = self._sessions.subscribe(connection, packet)
@@ -302,7 +294,7 @@ class Clients:
         client = self.lines.get(connection.line)
         if client is not None and not client.is_closing:
             client.is_closing = True
-            self._ending.append((connection, linger))
+            self.ending.append((connection, linger))
 
     def move(self) -> None:
         """Send a few of those who follow to where the plan wants them."""
@@ -344,18 +336,20 @@ class Clients:
 
     def speaking(self) -> list[Connection]:
         """The connections with something to write, each once."""
-        found = self._touched
-        self._touched = {}
-        if self._sessions.dirty:
-            for session in self._sessions.dirty:
+        found, sessions = self.touched, self._sessions
+        if found:
+            self.touched = {}
+        if sessions.dirty:
+            for session in sessions.dirty:
                 connection = session.connection
                 if connection is not None:
                     found[connection.line] = connection
-            self._sessions.dirty = []
-        for connection, ended in self._sessions.closing:
-            self._end(connection, ended.linger)
-        self._sessions.closing.clear()
-        for connection, _ in self._ending:
+            sessions.dirty.clear()
+        if sessions.closing:
+            for connection, ended in sessions.closing:
+                self._end(connection, ended.linger)
+            sessions.closing.clear()
+        for connection, _ in self.ending:
             found[connection.line] = connection
         return [connection for connection in found.values() if connection.output]
 
@@ -365,19 +359,26 @@ class Clients:
         """(what may leave now, what waits for `batch`); `batch` is 0 if there is none."""
         free: list[Order] = []
         held: list[Order] = []
+        size = 0
         for connection in speaking:
             chunks = connection.output.copy()
             connection.output.clear()
-            self._counts.bytes_out += sum(map(len, chunks))
-            session = connection.session
-            waits = has_writes and (connection.waits or (session is not None and session.journal is not None))
-            connection.waits = False
-            if batch and (waits or connection.held_batch > persisted):
+            size += len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
+            if batch and (connection.held_batch > persisted or (has_writes and _depends(connection))):
                 connection.held_batch = batch
                 held.append(Write(connection.line, chunks))
             else:
                 free.append(Write(connection.line, chunks))
-        for connection, linger in self._ending:
-            (held if connection.held_batch > persisted else free).append(Close(connection.line, linger))
-        self._ending.clear()
+            connection.waits = False
+        self._counts.bytes_out += size
+        if self.ending:
+            for connection, linger in self.ending:
+                (held if connection.held_batch > persisted else free).append(Close(connection.line, linger))
+            self.ending.clear()
         return free, held
+
+
+def _depends(connection: Connection) -> bool:
+    """Whether what it is told may be true only with this turn's writes."""
+    session = connection.session
+    return connection.waits or (session is not None and session.journal is not None)

@@ -8,7 +8,8 @@
 - A **turn** is one or more steps, then `end_turn`; the driver decides how many. `step` returns what may be done at once
   (timers, dialling, questions, words for the log); `end_turn` returns the `Write` and `Tell` orders of the turn, each
   line and each peer at most once, and at most one `Persist`, which comes last. Orders are carried out in their order.
-  After any step there may be something for `end_turn`, so a driver calls it before it waits for anything.
+  After any step there may be something for `end_turn` (`has_turn` says so), so a driver calls it before it waits for
+  anything.
 - **Time** is `now_s`: this node's clock, in seconds since 1970, the same for both calls. It never goes back while the
   broker lives; between lives, and between nodes, it may be anything. Nothing but the order of facts is taken from it
   where a promise depends on it.

@@ -15,15 +15,25 @@ LINES_PER_S_MAX = 2000
 _encode = msgspec.json.Encoder().encode
 
 
+class PublishTally:
+    """What one client publishes on one topic: how much of it is not written down yet in this second."""
+
+    __slots__ = ("client", "count", "size", "topic")
+
+    def __init__(self, client: str, topic: str) -> None:
+        self.client, self.topic = client, topic
+        self.count = self.size = 0
+
+
 class Journal:
     """Gathers lines until somebody takes them."""
 
     def __init__(self, node: str) -> None:
         self.node = node
         self._lines: list[bytes] = []
-        self._second = 0
+        self._until_s = 0.0  # of the present second
         self._left = LINES_PER_S_MAX
-        self._gathered: dict[tuple[str, str], list[int]] = {}
+        self._gathered: list[PublishTally] = []
 
     def subscribed(self, now_s: float, client: str, topic_filter: str) -> None:
         self._add({"t": now_s, "node": self.node, "kind": "subscribe", "client": client, "topic": topic_filter})
@@ -36,23 +46,23 @@ class Journal:
         said = {"kind": "admission", "client": client, "to": to, "reason": reason, "new_wishes": new}
         self._add({"t": now_s, "node": self.node, **said})
 
-    def published(self, now_s: float, client: str, topic: str, size: int, count: int = 1) -> None:
-        """`count` messages of about the same size in a row."""
-        if int(now_s) != self._second:
-            self._second, self._left = int(now_s), LINES_PER_S_MAX
+    def published(self, tally: PublishTally, now_s: float, size: int, count: int = 1) -> None:
+        """`count` messages of about the same size in a row; whoever publishes for long keeps its tally."""
+        if now_s >= self._until_s:
+            self._until_s, self._left = int(now_s) + 1.0, LINES_PER_S_MAX
             self._write_gathered(now_s)
         if self._left >= count:
             self._left -= count
-            line = self._publication(now_s, client, topic, size)
+            line = self._publication(now_s, tally.client, tally.topic, size)
             for _ in range(count):
                 self._add(line)
             return
-        gathered = self._gathered.get((client, topic))
-        if gathered is None:
+        if not tally.count:
             if len(self._gathered) >= 65_536:
                 self._write_gathered(now_s)
-            gathered = self._gathered[client, topic] = [0, size]
-        gathered[0] += count
+            self._gathered.append(tally)
+            tally.size = size
+        tally.count += count
 
     def counters(self, now_s: float, totals: dict[str, float]) -> None:
         self._write_gathered(now_s)
@@ -62,8 +72,9 @@ class Journal:
         return {"t": now_s, "node": self.node, "kind": "publish", "client": client, "topic": topic, "bytes": size}
 
     def _write_gathered(self, now_s: float) -> None:
-        for (client, topic), (count, size) in self._gathered.items():
-            self._add({**self._publication(now_s, client, topic, size), "count": count})
+        for tally in self._gathered:
+            self._add({**self._publication(now_s, tally.client, tally.topic, tally.size), "count": tally.count})
+            tally.count = 0
         self._gathered.clear()
 
     def _add(self, line: dict[str, Any]) -> None:

@@ -59,8 +59,8 @@ class PeerLinks:
         self.shed: dict[int, None] = {}
         self._turn = turn
         self._targets = {peer: _Target(peer) for peer in peers if peer != node}
-        self._dirty: dict[int, _Target] = {}
-        self._ending: list[HangUp] = []
+        self.dirty: dict[int, _Target] = {}
+        self.ending: list[HangUp] = []
         self._tick_s = self._start_s = 0.0
         self._is_closing = False
 
@@ -111,7 +111,7 @@ class PeerLinks:
     def _put(self, target: _Target, data: bytes) -> None:
         target.output.append(data)
         target.output_bytes += len(data)
-        self._dirty[target.peer] = target
+        self.dirty[target.peer] = target
 
     def _send_later(self, target: _Target, data: bytes) -> bool:
         if not target.is_dialling:
@@ -137,21 +137,17 @@ class PeerLinks:
         self.shed.clear()
         return shed
 
-    @property
-    def has_orders(self) -> bool:
-        return bool(self._dirty or self._ending)
-
     def end_turn(self, persisted: int, batch: int) -> tuple[list[Order], list[Order]]:
         """(what may leave now, what waits for `batch`): with a batch that writes, everything waits for it."""
         free: list[Order] = []
         held: list[Order] = []
-        if self._dirty:
-            for target in self._dirty.values():
+        if self.dirty:
+            for target in self.dirty.values():
                 self._flush(target, free, held, persisted, batch)
-            self._dirty = {}
-        for order in self._ending:
+            self.dirty = {}
+        for order in self.ending:
             (held if batch else free).append(order)
-        self._ending.clear()
+        self.ending.clear()
         return free, held
 
     def _flush(
@@ -174,7 +170,7 @@ class PeerLinks:
 
     def must_wait(self, persisted: int) -> bool:
         """Whether something is to be said behind something that still waits."""
-        return any(target.held_batch > persisted for target in self._dirty.values())
+        return any(target.held_batch > persisted for target in self.dirty.values())
 
     # --- reaching peers ---
 
@@ -233,7 +229,7 @@ class PeerLinks:
         target.is_dialling = target.is_choked = target.is_leaving = False
         target.delay_s = target.next_try_s = 0.0
         target.heard_s = target.sent_s = target.used_s = self._turn.now_s
-        self._dirty[peer] = target
+        self.dirty[peer] = target
 
     def on_gone(self, peer: int, reason: str) -> bool:
         """True if it is a loss."""
@@ -242,7 +238,7 @@ class PeerLinks:
             return False
         target.is_up = target.is_choked = False
         target.forget()
-        self._dirty.pop(peer, None)
+        self.dirty.pop(peer, None)
         if target.is_leaving or self._is_closing:
             return False
         self.counts.lost += 1
@@ -254,7 +250,7 @@ class PeerLinks:
         target = self._targets[peer]
         target.is_choked = is_choked
         if target.output:
-            self._dirty[peer] = target
+            self.dirty[peer] = target
 
     def heard(self, peer: int, frames: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
         """Note that the peer is there; returns the frames that mean something to others."""
@@ -300,7 +296,7 @@ class PeerLinks:
             if is_idle and peer not in wanted:
                 target.is_leaving = True
                 self._put(target, BYE_FRAME)
-                self._ending.append(HangUp(peer, "nobody uses it"))
+                self.ending.append(HangUp(peer, "nobody uses it"))
 
     def block(self, peers: Iterable[int]) -> None:
         """Fault injection: cut these peers off, as a partition would; an empty list heals."""
@@ -315,4 +311,4 @@ class PeerLinks:
         self._is_closing = True
         for peer, target in self._targets.items():
             if target.is_up:
-                self._ending.append(HangUp(peer, "the node stops"))
+                self.ending.append(HangUp(peer, "the node stops"))

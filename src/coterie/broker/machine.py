@@ -220,19 +220,37 @@ class Broker:
             turn.set_timer((TICK_TIMER,), TICK_S)
         return turn.take_orders() if turn.orders else []
 
+    @property
+    def has_turn(self) -> bool:
+        """Whether `end_turn` has anything to do; what is only to be forgotten waits for company."""
+        clients, stored, links = self.clients, self.stored, self.links
+        return bool(
+            self.sessions.dirty
+            or clients.touched
+            or self.turn.writes
+            or stored.entries
+            or links.dirty
+            or clients.ending
+            or links.ending
+            or self.sessions.closing
+            or self.sessions.retained.journal
+            or self.turn.orders
+        )
+
     def end_turn(self, now_s: float) -> list[Order]:
         turn = self.turn
         turn.now_s = now_s
         if self._is_stopped:
             return []
-        self.words.end_turn()
-        if self.stored.has_reports:
+        if self.sessions.retained.journal:
+            self.words.end_turn()
+        if self.stored.entries or self.stored.later:
             self.stored.end_turn()
         writes, persisted, links = turn.writes, self._persisted, self.links
         speaking = self.clients.speaking()
         batch = self._batch + 1 if writes or (self._batch > persisted and self._is_held(speaking)) else 0
         orders, then = self.clients.end_turn(speaking, persisted, batch, bool(writes))
-        if links.has_orders:
+        if links.dirty or links.ending:
             free, held = links.end_turn(persisted, batch)
             orders += free
             then += held

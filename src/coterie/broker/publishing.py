@@ -13,7 +13,7 @@ from coterie.broker.delivering import Delivering, RecentEvents
 from coterie.broker.detours import Detours
 from coterie.broker.frames import Detoured
 from coterie.broker.interest import InterestBook, is_local
-from coterie.broker.journal import Journal
+from coterie.broker.journal import Journal, PublishTally
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import RETAINED_LOG, LastWords
 from coterie.broker.links import PeerLinks
@@ -25,7 +25,7 @@ from coterie.mqtt.connection import Connection
 from coterie.mqtt.fanout import fan_out, fan_out_run
 from coterie.mqtt.index import Match
 from coterie.mqtt.packets import MQTT_5, Publish
-from coterie.mqtt.publish import Message, SharedPublish, message_of
+from coterie.mqtt.publish import Message, PublishRun, SharedPublish, message_of
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
@@ -37,10 +37,10 @@ ROUTES_MAX = 1024
 class Route:
     """See the module."""
 
-    __slots__ = ("match", "reason", "version")
+    __slots__ = ("match", "reason", "tally", "version")
 
-    def __init__(self, version: int, reason: Reason, match: Match[Session]) -> None:
-        self.version, self.reason, self.match = version, reason, match
+    def __init__(self, version: int, reason: Reason, match: Match[Session], tally: PublishTally) -> None:
+        self.version, self.reason, self.match, self.tally = version, reason, match, tally
 
 
 class Publishing:
@@ -58,50 +58,55 @@ class Publishing:
         self._detours, self._links, self._talk = detours, links, talk
         self._last, self._is_alone, self._turn = last, is_alone, turn
 
-    def route(self, connection: Connection, session: Session, topic: str) -> Route:
+    def route(self, connection: Connection, topic: str) -> Route:
         route: Route | None = connection.routes.get(topic)
         if route is None or route.version != self._index.version:
+            session = connection.session
+            assert session is not None
             if len(connection.routes) >= ROUTES_MAX:
                 connection.routes.clear()
             reason = self._access.publish(session, topic)
-            route = Route(self._index.version, reason, self._index.matches(topic))
+            tally = PublishTally(session.client_id, topic) if route is None else route.tally
+            route = Route(self._index.version, reason, self._index.matches(topic), tally)
             connection.routes[topic] = route
         return route
 
-    def take_run(self, connection: Connection, session: Session, run: list[Publish]) -> None:
+    def take_run(self, connection: Connection, run: PublishRun) -> None:
         """Plain QoS 0 messages of one topic in a row: the shortest way."""
-        topic, count, now_s = run[0].topic, len(run), self._turn.now_s
-        counts = self._counts
+        session, count, now_s, counts = connection.session, run.count, self._turn.now_s, self._counts
+        assert session is not None
         counts.messages_in += count
-        route = self.route(connection, session, topic)
+        route = self.route(connection, run.topic)
         if route.reason is not Reason.SUCCESS:
             counts.published_refused += count
             return
         match = route.match
         if self._journal is not None:
-            self._journal.published(now_s, session.client_id, topic, len(run[0].payload), count)
+            self._journal.published(route.tally, now_s, run.payload_bytes, count)
+        if self._is_alone or not match.groups:
+            counts.messages_out += fan_out_run(run, match, session, self._sessions.dirty, now_s)
         if self._is_alone:
-            counts.messages_out += fan_out_run(run, connection.version, match, session, self._sessions.dirty, now_s)
             return
-        if match.groups:  # each message has its turn
-            for publish in run:
-                self._spread(self._named(publish, session), session, match)
-            return
-        counts.messages_out += fan_out_run(run, connection.version, match, session, self._sessions.dirty, now_s)
-        for publish in run:
-            self._send(self._named(publish, session))
+        for publish in run.publishes():
+            message = self._named(publish, session)
+            if match.groups:  # each message has its turn
+                self._spread(message, session, match)
+            else:
+                self._send(message)
 
-    def take(self, connection: Connection, session: Session, packet: Publish) -> bool:
+    def take(self, connection: Connection, packet: Publish) -> bool:
         """Any other; False if there is no room and no way to say so: 3.1.1 knows no answer but the acknowledgement."""
+        session = connection.session
+        assert session is not None
         self._counts.messages_in += 1
-        route = self.route(connection, session, packet.topic)
+        route = self.route(connection, packet.topic)
         reason = route.reason
         if reason is Reason.SUCCESS and (packet.retain or (packet.qos and self._sessions.budget.is_full)):
             reason = self._room(packet, session)
         if reason is Reason.SUCCESS:
             self._spread(self._named(packet, session), session, route.match)
             if self._journal is not None:
-                self._journal.published(self._turn.now_s, session.client_id, packet.topic, len(packet.payload))
+                self._journal.published(route.tally, self._turn.now_s, len(packet.payload))
         else:
             self._counts.published_refused += 1
             if reason is Reason.QUOTA_EXCEEDED and packet.qos and connection.version < MQTT_5:

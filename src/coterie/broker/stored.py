@@ -69,34 +69,30 @@ class StoredSessions:
         self.logged_from = 1 << 63  # messages of this node from here on are in its log
         self.logged_to = 0
         self._turn = turn
-        self._entries: list[Entry] = []
+        self.entries: list[Entry] = []  # reported and not looked at yet
         self._rows: dict[str, _Rows] = {}
-        self._later: list[StoreWrite] = []
+        self.later: list[StoreWrite] = []  # waits for company
 
     def keep(self, session: Session) -> None:
         """From now on what happens to it is written down."""
-        session.journal = SessionReports(session.client_id, self._entries)
+        session.journal = SessionReports(session.client_id, self.entries)
         kept = (session.expiry_s, session.will, session.will_due_s, session.expires_at_s, session.owner)
         session.journal.append(("session", kept))
 
     # --- out ---
 
-    @property
-    def has_reports(self) -> bool:
-        return bool(self._entries or self._later)
-
     def end_turn(self, is_pressing: bool = False) -> None:
         """Put what was reported among the writes of this turn. What is only done waits for company."""
-        if self._entries:
+        if self.entries:
             self._take_entries()
         writes = self._turn.writes
-        if self._later and (writes or is_pressing or len(self._later) > 10_000):
-            writes[:0] = self._later
-            self._later = []
+        if self.later and (writes or is_pressing or len(self.later) > 10_000):
+            writes[:0] = self.later
+            self.later = []
 
     def _take_entries(self) -> None:
-        entries, new = self._entries[:], {}
-        self._entries.clear()
+        entries, new = self.entries[:], {}
+        self.entries.clear()
         for client, kind, value in entries:
             if kind in ("delivery", "progress"):
                 new[client, value.sequence] = value
@@ -135,7 +131,7 @@ class StoredSessions:
     def _done(self, client: str, sequence: int) -> None:
         message = self._of(client).deliveries.pop(sequence, None)
         if message is not None:
-            self._later.append((DELIVERIES, (client, sequence), None))
+            self.later.append((DELIVERIES, (client, sequence), None))
             self._release(message)
 
     def _release(self, message: int) -> None:
@@ -145,7 +141,7 @@ class StoredSessions:
             return
         del self.references[message]
         if not self._is_logged(message):
-            self._later.append((MESSAGES, message, None))
+            self.later.append((MESSAGES, message, None))
 
     def _is_logged(self, message: int) -> bool:
         return self.logged_from <= message <= self.logged_to
@@ -153,7 +149,7 @@ class StoredSessions:
     def _end(self, client: str) -> None:
         rows = self._rows.pop(client, None) or _Rows()
         for sequence in list(rows.deliveries):
-            self._later.append((DELIVERIES, (client, sequence), None))
+            self.later.append((DELIVERIES, (client, sequence), None))
             self._release(rows.deliveries[sequence])
         gone: list[tuple[str, Key]] = [(SUBSCRIPTIONS, (client, one)) for one in rows.filters]
         gone += [(INCOMING, (client, one)) for one in rows.packets]
@@ -222,5 +218,5 @@ class StoredSessions:
             max((one.sequence for one in deliveries), default=0), row.will, row.will_due_s, row.expires_at_s, row.owner,
         )  # fmt: skip
         session = Session.of(state, options)
-        session.journal = SessionReports(client, self._entries)
+        session.journal = SessionReports(client, self.entries)
         return session

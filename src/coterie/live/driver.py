@@ -1,6 +1,6 @@
 """The loop of a live node: what happens becomes facts, what the broker orders is done. It decides nothing.
 
-A turn runs in the callback that brought its fact if the last one ended a while ago, so that nothing waits; if not, it
+A turn runs in the callback that brought its fact if the last one began a while ago, so that nothing waits; if not, it
 is scheduled, so that everything that is ready in this iteration of the loop shares a turn: one batch, one write a line.
 """
 
@@ -35,7 +35,7 @@ from coterie.mqtt.reasons import Reason
 from coterie.mqtt.ruling import Ruling
 from coterie.protocol.events import CancelTimer, SetTimer, Timer, TimerFired
 
-SOON_S = 50e-6  # facts that come within this time after a turn share the next one
+SOON_S = 50e-6  # facts that come within this time after the beginning of a turn share the next one
 BUSY = Ruling(Reason.SERVER_BUSY, detail="too many logins at once; try again later")
 
 
@@ -78,9 +78,8 @@ class Driver:
         self._line = 0
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._is_scheduled = self._is_turning = self._is_over = False
-        self._ended_s = 0.0
+        self._turned_s = 0.0  # when the last turn began
         self._hands: dict[type, Callable[[Any], None]] = {
-            Write: self._write,
             Tell: self._tell,
             Persist: self._persist,
             Close: self._close,
@@ -105,23 +104,28 @@ class Driver:
         orders = self.broker.step(fact, now_s)
         if orders:
             self._carry_out(orders)
-        if not self._is_scheduled:
-            if self._is_turning or now_s - self._ended_s < SOON_S:
-                self._is_scheduled = True
-                self._loop.call_soon(self.turn)
-            else:
-                self.turn()
+        if self._is_scheduled or not self.broker.has_turn:
+            return
+        if self._is_turning or now_s - self._turned_s < SOON_S:
+            self._is_scheduled = True
+            self._loop.call_soon(self._scheduled_turn)
+        else:
+            self._turn(now_s)
 
     def turn(self) -> None:
+        """Do at once what waits for the end of a turn."""
+        if not self._is_over:
+            self._turn(self.now_s())
+
+    def _scheduled_turn(self) -> None:
         self._is_scheduled = False
-        if self._is_over:
-            return
+        self.turn()
+
+    def _turn(self, now_s: float) -> None:
         self._is_turning = True
-        orders = self.broker.end_turn(self.now_s())
-        if orders:
-            self._carry_out(orders)
+        self._turned_s = now_s
+        self._carry_out(self.broker.end_turn(now_s))
         self._is_turning = False
-        self._ended_s = self.now_s()
 
     def opened(self, line: Line, host: str, certified: str, is_inner: bool = False) -> int:
         """A client's socket; returns its number."""
@@ -146,14 +150,12 @@ class Driver:
     # --- orders ---
 
     def _carry_out(self, orders: list[Order]) -> None:
-        hands = self._hands
+        hands, lines = self._hands, self.lines
         for order in orders:
-            hands[type(order)](order)
-
-    def _write(self, order: Write) -> None:
-        line = self.lines.get(order.line)
-        if line is not None:
-            line.write(order.chunks)
+            if type(order) is not Write:
+                hands[type(order)](order)
+            elif order.line in lines:
+                lines[order.line].write(order.chunks)
 
     def _close(self, order: Close) -> None:
         line = self.lines.get(order.line)

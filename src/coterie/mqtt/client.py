@@ -34,7 +34,7 @@ from coterie.mqtt.packets import (
     Unsubscribe,
 )
 from coterie.mqtt.properties import NO_PROPERTIES, Properties
-from coterie.mqtt.publish import scan_publishes
+from coterie.mqtt.publish import PublishRun, scan_publishes
 from coterie.mqtt.reasons import MqttError, Reason
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import TopicNames, check_filter, check_topic_name
@@ -206,11 +206,15 @@ class Client:
 
     def _scan(self, events: list[Event]) -> None:
         decoder = self._decoder
-        before = len(events)
-        decoder.pos, _ = scan_publishes(decoder.data, decoder.pos, decoder.version, self._names, events)  # type: ignore[arg-type]
-        for event in events[before:]:
-            if self._acknowledges and isinstance(event, Publish) and event.qos:
-                self.output.append(encode_acknowledgement(0x40, event.packet_id))
+        found: list[Publish | PublishRun] = []
+        decoder.pos, _ = scan_publishes(decoder.data, decoder.pos, decoder.version, self._names, found)
+        for one in found:
+            if isinstance(one, Publish):
+                events.append(one)
+                if self._acknowledges:
+                    self.output.append(encode_acknowledgement(0x40, one.packet_id))
+            else:
+                events += one.publishes()
 
     def _on_packet(self, packet: Packet, events: list[Event], now_s: float) -> None:
         match packet:

@@ -1,7 +1,8 @@
 """One client's network connection, server side, without the network: bytes in, facts and bytes out.
 
-`receive` returns what the client asked for as packet records: Connect, Publish, Subscribe, Unsubscribe; pings,
-acknowledgements and releases are dealt with inside. Each fact is answered when the server is ready, which may be later:
+`receive` returns what the client asked for as packet records: Connect, Publish, Subscribe, Unsubscribe, and PublishRun
+for QoS 0 messages in a row, which want no answer; pings, acknowledgements and releases are dealt with inside. Each fact
+is answered when the server is ready, which may be later:
 
     Connect      accept(session, ...) or refuse(reason, server_reference=...); until then nothing more is decoded
     Publish      acknowledge(publish, reason) once the message is safe; in the order of arrival (section 4.6)
@@ -41,7 +42,7 @@ from coterie.mqtt.packets import (
     Unsubscribe,
 )
 from coterie.mqtt.properties import NO_PROPERTIES, Properties
-from coterie.mqtt.publish import SharedPublish, scan_publishes
+from coterie.mqtt.publish import PublishRun, SharedPublish, scan_publishes
 from coterie.mqtt.reasons import MqttError, Reason, UnsupportedVersion
 from coterie.mqtt.session import Session
 from coterie.mqtt.stream import Decoder
@@ -64,7 +65,7 @@ class Ended(msgspec.Struct, frozen=True):
     linger: bool = False  # a last packet is in `output` that the client should get to read
 
 
-Fact = Connect | Publish | Subscribe | Unsubscribe | Ended
+Fact = Connect | Publish | PublishRun | Subscribe | Unsubscribe | Ended
 
 
 class Connection:
@@ -87,6 +88,7 @@ class Connection:
         self.is_plain = True  # no aliases and no packet size limit: shared frames fit
         self._names = names
         self._decoder = Decoder(0, options.packet_bytes_max)
+        self._is_between = True  # nothing is left of earlier chunks
         self._opened_s = self._last_received_s = now_s
         self._packet_bytes_max = 0
         self._quota = 65_535  # QoS 1 messages the client may still send before we acknowledge
@@ -100,42 +102,45 @@ class Connection:
     def receive(self, data: bytes, now_s: float) -> list[Fact]:
         """Take a chunk; return what it asks for, in order. An error ends the connection and is the last fact."""
         facts: list[Fact] = []
-        if self.stage is Stage.CLOSED:
-            return facts
         self._last_received_s = now_s
+        if self._is_between and self.stage is Stage.OPEN and data:
+            pos = self._scan(data, 0, facts, now_s)
+            if pos == len(data):  # nothing but what comes by the thousand
+                return facts
+            data = data[pos:]
+        elif self.stage is Stage.CLOSED:
+            return facts
+        self._receive_rest(data, facts, now_s)
+        return facts
+
+    def _receive_rest(self, data: bytes, facts: list[Fact], now_s: float) -> None:
+        """What needs the codec, and whatever stands behind it."""
         decoder = self._decoder
         decoder.feed(data)
         try:
             while self.stage is Stage.OPEN or self.stage is Stage.NEW:
-                if self.stage is Stage.OPEN and decoder.pos < len(decoder.data):
-                    self._scan(facts, now_s)
                 packet = decoder.next_packet()
                 if packet is None:
                     break
                 self._on_packet(packet, facts, now_s)
+                if self.stage is Stage.OPEN and decoder.pos < len(decoder.data):
+                    decoder.pos = self._scan(decoder.data, decoder.pos, facts, now_s)
             if self.stage is Stage.DECIDING and decoder.buffered_bytes > self.options.unread_bytes_max:
                 raise MqttError("too much sent before CONNACK", Reason.QUOTA_EXCEEDED)
         except MqttError as error:
             facts.append(self._fail(error))
-        return facts
+        self._is_between = decoder.buffered_bytes == 0
 
-    def _scan(self, facts: list[Fact], now_s: float) -> None:
-        """The two packets that come by the thousand, without the codec."""
-        decoder = self._decoder
-        if decoder.data[decoder.pos] == 0x40:
+    def _scan(self, data: bytes, pos: int, facts: list[Fact], now_s: float) -> int:
+        """The two packets that come by the thousand, without the codec; returns where something else begins."""
+        if data[pos] == 0x40:
             assert self.session is not None
-            decoder.pos = self.session.on_acknowledged_run(decoder.data, decoder.pos, now_s)
-            return
-        # list is invariant, but appending a Publish to a list of facts is sound
-        decoder.pos, self._quota = scan_publishes(
-            decoder.data,
-            decoder.pos,
-            self.version,
-            self._names,
-            facts,  # type: ignore[arg-type]
-            decoder.packet_bytes_max,
-            self._quota,
+            return self.session.on_acknowledged_run(data, pos, now_s)
+        found: list[Any] = facts  # list is invariant, but appending a Publish to a list of facts is sound
+        pos, self._quota = scan_publishes(
+            data, pos, self.version, self._names, found, self._decoder.packet_bytes_max, self._quota
         )
+        return pos
 
     def _on_packet(self, packet: Packet, facts: list[Fact], now_s: float) -> None:
         if self.stage is Stage.NEW:

@@ -6,73 +6,46 @@ on `dirty`; the driver writes and clears each of them once at the end of its loo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from coterie.mqtt.connection import Fact
 from coterie.mqtt.index import Match
-from coterie.mqtt.packets import Publish
-from coterie.mqtt.publish import SharedPublish, message_of
+from coterie.mqtt.publish import PublishRun, SharedPublish, message_of
 from coterie.mqtt.session import Session
 
 
-def run_of(facts: Sequence[Fact], index: int) -> list[Publish]:
-    """The messages from `index` on that can be passed on together; only the first if it has no `frame`."""
-    first = facts[index]
-    assert isinstance(first, Publish)
-    run = [first]
-    if first.frame:
-        topic = first.topic
-        for position in range(index + 1, len(facts)):
-            fact = facts[position]
-            # The scan gives the same object for the same name, so a comparison of identity is enough (and cheap).
-            if type(fact) is not Publish or fact.topic is not topic or not fact.frame:
-                break
-            run.append(fact)
-    return run
-
-
-def fan_out_run(
-    run: list[Publish], version: int, match: Match[Session], origin: Session, dirty: list[Session], now_s: float
-) -> int:
-    """Pass on messages of one topic that all have a `frame` (plain QoS 0), as `origin` sent them in a row in `version`.
+def fan_out_run(run: PublishRun, match: Match[Session], origin: Session, dirty: list[Session], now_s: float) -> int:
+    """Pass on plain QoS 0 messages of one topic as `origin` sent them in a row.
 
     A receiver of the same version with nothing special gets the received bytes themselves, the whole run at once. The
     rest goes the general way, with messages made only if there is such a receiver. Returns the deliveries.
     """
-    frames = run[0].frame if len(run) == 1 else b"".join([publish.frame for publish in run])
+    frames, version = run.frames, run.version
     shared: list[SharedPublish] = []
-    delivered = 0
+    plain = delivered = 0
     for receiver in match.receivers:
         session = receiver.receiver
-        if session.plain_version == version and not receiver.identifiers and receiver.local is receiver:
+        if session.plain_version == version and receiver.is_plain:
             output = session.output
             if not output:
                 dirty.append(session)
             output.append(frames)
-            delivered += len(run)
+            plain += 1
             continue
         if session is origin:
             if receiver.local is None:
                 continue
             receiver = receiver.local
-        shared = shared or _shared(run, version, match, origin, now_s)
+        shared = shared or _shared(run, match, origin, now_s)
         if not session.output:
             dirty.append(session)
         for one in shared:
             delivered += session.deliver(one, 0, False, receiver.identifiers, now_s)
     if match.groups:
-        for one in shared or _shared(run, version, match, origin, now_s):
+        for one in shared or _shared(run, match, origin, now_s):
             delivered += _to_groups(one, match, dirty, now_s)
-    return delivered
+    return plain * run.count + delivered
 
 
-def _shared(
-    run: list[Publish], version: int, match: Match[Session], origin: Session, now_s: float
-) -> list[SharedPublish]:
-    return [
-        SharedPublish(message_of(publish, now_s, origin.client_id), match.encoded, publish.frame, version)
-        for publish in run
-    ]
+def _shared(run: PublishRun, match: Match[Session], origin: Session, now_s: float) -> list[SharedPublish]:
+    return [SharedPublish(message_of(publish, now_s, origin.client_id), match.encoded) for publish in run.publishes()]
 
 
 def fan_out(

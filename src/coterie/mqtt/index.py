@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Hashable)
 class Receiver(Generic[R]):
     """One receiver of a topic, its overlapping subscriptions merged: highest QoS, all identifiers, one delivery."""
 
-    __slots__ = ("identifiers", "local", "qos", "receiver", "retain_as_published")
+    __slots__ = ("identifiers", "is_plain", "local", "qos", "receiver", "retain_as_published")
 
     def __init__(self, receiver: R, subscriptions: list[Subscription]) -> None:
         self.receiver = receiver
@@ -32,6 +32,7 @@ class Receiver(Generic[R]):
         mine = [one for one in subscriptions if not one.no_local]
         if len(mine) < len(subscriptions):
             self.local = Receiver(receiver, mine) if mine else None
+        self.is_plain = not self.identifiers and self.local is self  # nothing special about it, whoever publishes
 
 
 class SharedGroup(Generic[R]):

@@ -38,11 +38,7 @@ class ConnAck(msgspec.Struct, frozen=True, gc=False):
 
 
 class Publish(msgspec.Struct, frozen=True, gc=False):
-    """A PUBLISH; `frame` is its encoding as it arrived, kept only where it can be passed on byte for byte.
-
-    `frame` is empty unless the packet is QoS 0, not retained, without properties: then every receiver of the same
-    protocol version that needs neither an alias nor subscription identifiers gets these very bytes.
-    """
+    """A PUBLISH."""
 
     topic: str
     payload: bytes = b""
@@ -51,7 +47,6 @@ class Publish(msgspec.Struct, frozen=True, gc=False):
     dup: bool = False
     packet_id: int = 0
     properties: Properties = NO_PROPERTIES
-    frame: bytes = b""
 
 
 class PubAck(msgspec.Struct, frozen=True, gc=False):

@@ -3,7 +3,7 @@
 How a node uses it, per chunk read from a socket: `Connection.receive` runs `scan_publishes` over the chunk, which takes
 the common PUBLISH (QoS 0 or 1, not retained, no properties, topic seen before) in a few slices and leaves everything
 else to the full codec; the node asks `SubscriptionIndex.matches` for the receivers and hands both to `fanout.fan_out`
-(plain QoS 0 messages of one topic in a row together to `fanout.fan_out_run`), which appends ready bytes to each
+(plain QoS 0 messages of one topic in a row, a `PublishRun`, to `fanout.fan_out_run`), which appends ready bytes to each
 receiver's `output` list; at the end of the loop turn the node writes each list once.
 """
 
@@ -19,25 +19,45 @@ from coterie.mqtt.topics import TopicNames
 from coterie.mqtt.wire import encode_text, encode_varint
 
 
+class PublishRun(msgspec.Struct, frozen=True, gc=False):
+    """QoS 0 packets of one topic in a row, as they arrived: not retained, without properties.
+
+    Every receiver of the same protocol version that needs neither an alias nor subscription identifiers gets these very
+    bytes, so that nothing is done for each message.
+    """
+
+    topic: str
+    frames: bytes
+    count: int
+    payload_bytes: int  # of the first
+    version: int
+
+    def publishes(self) -> list[Publish]:
+        """One by one, for those who need them so."""
+        found, frames, pos = [], self.frames, 0
+        lead = 2 + len(self.topic.encode()) + (self.version >= MQTT_5)  # what stands before the payload
+        for _ in range(self.count):
+            length, body = frames[pos + 1], pos + 2
+            if length > 127:
+                length += (frames[body] << 7) - 128
+                body += 1
+            pos = body + length
+            found.append(Publish(self.topic, frames[body + lead : pos]))
+        return found
+
+
 def scan_publishes(
-    data: bytes,
-    pos: int,
-    version: int,
-    names: TopicNames,
-    out: list[Publish],
-    packet_bytes_max: int = 1 << 28,
-    quota: int = 65_535,
-) -> tuple[int, int]:
-    """Append the run of common PUBLISH packets that starts at `pos`; return where it ends and what is left of `quota`.
+    data: bytes, pos: int, version: int, names: TopicNames, out: list[Publish | PublishRun],
+    packet_bytes_max: int = 1 << 28, quota: int = 65_535,
+) -> tuple[int, int]:  # fmt: skip
+    """Append the common PUBLISH packets from `pos` on; return where they end and what is left of `quota`.
 
     Stops without an error at anything else: another packet, a property, a new topic name, a packet cut off or too
     large, QoS 1 with no quota left. The caller goes on with the full codec there. One long function, because a call
     costs as much as the parse.
     """
-    known = names.names.get
-    append = out.append
-    size = len(data)
-    has_properties = version >= MQTT_5
+    known, append, size, has_properties = names.names.get, out.append, len(data), version >= MQTT_5
+    run_topic, run_begin, run_count, run_payload = "", 0, 0, 0
     while pos + 4 < size:
         first = data[pos]
         if first != 0x30 and first != 0x32:
@@ -71,12 +91,24 @@ def scan_publishes(
             start += 1
         if start > end:
             break
+        if run_count and (packet_id or topic is not run_topic):
+            append(PublishRun(run_topic, data[run_begin:pos], run_count, run_payload, version))
+            run_count = 0
         if packet_id:
             quota -= 1
             append(Publish(topic, data[start:end], 1, False, False, packet_id))
-        else:
-            append(Publish(topic, data[start:end], 0, False, False, 0, NO_PROPERTIES, data[pos:end]))
+            pos = end
+            continue
+        if not run_count:
+            run_topic, run_begin, run_payload = topic, pos, end - start
+        head, step = data[pos:start], end - pos
+        run_count += 1
         pos = end
+        while pos + step <= size and data.startswith(head, pos):  # mostly the next one looks the same
+            run_count += 1
+            pos += step
+    if run_count:
+        append(PublishRun(run_topic, data[run_begin:pos], run_count, run_payload, version))
     return pos, quota
 
 
@@ -111,20 +143,17 @@ def message_of(publish: Publish, now_s: float, publisher: str = "", identifier: 
 class SharedPublish:
     """One message and its encodings, each made at most once however many receivers there are.
 
-    `topic` is the topic with its length in front where it is at hand (a `Match` has it), `frame` the QoS 0 packet as it
-    was received in `version`.
+    `topic` is the topic with its length in front where it is at hand (a `Match` has it).
     """
 
     __slots__ = ("_block", "_encoded", "_topic", "message")
 
-    def __init__(self, message: Message, topic: bytes = b"", frame: bytes = b"", version: int = 0) -> None:
+    def __init__(self, message: Message, topic: bytes = b"") -> None:
         self.message = message
         self._topic = topic or encode_text(message.topic)
         self._block: bytes | None = b"" if message.properties is NO_PROPERTIES else None
         # By version, QoS and retain flag: (packet, nothing) at QoS 0, (before, after the packet identifier) above.
         self._encoded: dict[int, tuple[bytes, bytes]] = {}
-        if frame:
-            self._encoded[version << 3] = frame, b""
 
     def frame(self, version: int, retain: bool, now_s: float) -> bytes:
         """The QoS 0 packet without alias and identifiers; the same bytes for everyone who may get it."""
