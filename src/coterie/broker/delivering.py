@@ -15,7 +15,6 @@ from coterie.broker.turn import Turn
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.fanout import fan_out
 from coterie.mqtt.index import Match
-from coterie.mqtt.publish import SharedPublish
 from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
 from coterie.protocol.events import Event
@@ -122,8 +121,7 @@ class Delivering:
     def _deliver(self, carried: Carried) -> int:
         message = carried.message()
         match = self.in_turn(self._sessions.index.matches(message.topic), carried.id)
-        shared = SharedPublish(message, match.encoded)
-        delivered = fan_out(shared, match, None, self._sessions.dirty, self._turn.now_s)
+        delivered = fan_out(message, match, None, self._sessions.dirty, self._turn.now_s)
         if message.qos:
             self._recent.note(carried.id, self._turn.now_s)
         self._counts.events_in += 1

@@ -25,7 +25,7 @@ from coterie.mqtt.connection import Connection
 from coterie.mqtt.fanout import fan_out, fan_out_run
 from coterie.mqtt.index import Match
 from coterie.mqtt.packets import MQTT_5, Publish
-from coterie.mqtt.publish import Message, PublishRun, SharedPublish, message_of
+from coterie.mqtt.publish import Message, PublishRun, message_of
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
@@ -101,7 +101,7 @@ class Publishing:
         self._counts.messages_in += 1
         route = self.route(connection, packet.topic)
         reason = route.reason
-        if reason is Reason.SUCCESS and (packet.retain or (packet.qos and self._sessions.budget.is_full)):
+        if reason is Reason.SUCCESS and (packet.retain or self._sessions.budget.is_full):
             reason = self._room(packet, session)
         if reason is Reason.SUCCESS:
             self._spread(self._named(packet, session), session, route.match)
@@ -137,7 +137,7 @@ class Publishing:
         message = Message(topic, text.encode(), 0, True)
         self._sessions.retained.set(message)
         match = self._index.matches(topic)
-        fan_out(SharedPublish(message, match.encoded), match, None, self._sessions.dirty, self._turn.now_s)
+        fan_out(message, match, None, self._sessions.dirty, self._turn.now_s)
 
     def _named(self, packet: Publish, session: Session) -> Message:
         now_us = self._turn.now_us
@@ -169,8 +169,7 @@ class Publishing:
         if match.groups:
             match = self._delivering.in_turn(match, message.id)
         if match.receivers or match.groups:
-            shared = SharedPublish(message, match.encoded)
-            self._counts.messages_out += fan_out(shared, match, origin, self._sessions.dirty, self._turn.now_s)
+            self._counts.messages_out += fan_out(message, match, origin, self._sessions.dirty, self._turn.now_s)
         if not self._is_alone:
             if message.qos:
                 self._recent.note(message.id, self._turn.now_s)

@@ -50,6 +50,7 @@ class MqttSection(ConfigTable, frozen=True, kw_only=True):
     connections_max: int = 20_000
     write_buffer_bytes_max: int = 1 << 20
     subscribe_wait_s: float = 5.0
+    latency_budget_ms: float = 0.0
 
 
 class LinkSection(ConfigTable, frozen=True, kw_only=True):

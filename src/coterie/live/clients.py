@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import Sequence
 from typing import cast
@@ -25,18 +26,22 @@ from coterie.errors import ConfigError
 from coterie.live.credentials import certificate_user
 from coterie.live.driver import Driver
 from coterie.live.guard import may_open_socket
+from coterie.live.pacing import OFTEN_S, Pacer
 
 LINGER_S = 2.0
 MUCH_BYTES = 16_384  # who sends so much at once can wait for the links
 WAIT_S, LOOK_S = 0.2, 0.01
+READ_BYTES = 256 << 10
 
 
 class ClientSocket(asyncio.Protocol):
     """One client's socket."""
 
-    def __init__(self, driver: Driver, write_buffer_bytes_max: int) -> None:
+    def __init__(self, driver: Driver, write_buffer_bytes_max: int, pacer: Pacer | None = None) -> None:
         self.line = 0
         self.is_closing = False
+        self._pacer = pacer
+        self._spoke_s = (0.0, 0.0)  # the last two times, where somebody paces
         self._driver = driver
         self._write_buffer_bytes_max = write_buffer_bytes_max
         self._transport: asyncio.Transport | None = None
@@ -53,8 +58,34 @@ class ClientSocket(asyncio.Protocol):
         if self.is_closing:
             return
         self._driver.take(Bytes(self.line, data))
+        if self._pacer is not None and "pace" not in self._holds:
+            self._note_spoken(self._pacer)
         if len(data) >= MUCH_BYTES:
             self._take_turns()
+
+    def _note_spoken(self, pacer: Pacer) -> None:
+        now_s = self._driver.now_s()
+        first_s, last_s = self._spoke_s
+        self._spoke_s = last_s, now_s
+        if now_s - first_s < OFTEN_S:
+            pacer.join(self)
+
+    def read_now(self) -> bool | None:
+        """See `pacing.PacedSocket`. The end and failures are left to the transport."""
+        if self.is_closing or self._transport is None:
+            return None
+        if len(self._holds) > 1:
+            return False
+        try:
+            data = os.read(self._transport.get_extra_info("socket").fileno(), READ_BYTES)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return None
+        if not data:
+            return None
+        self.data_received(data)
+        return True
 
     def _take_turns(self) -> None:
         """A client that sends much at once lets the others have their turn, and the links catch up, before it goes on.
@@ -98,6 +129,8 @@ class ClientSocket(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self.is_closing = True
+        if self._pacer is not None:
+            self._pacer.leave(self)
         self._driver.closed(self.line)
 
     def write(self, chunks: list[bytes]) -> None:

@@ -26,6 +26,7 @@ from coterie.live.bridgesettings import BridgeSection, check_bridges
 from coterie.live.tokens import TOKEN_FILE
 from coterie.mqtt.options import ServerOptions
 
+LATENCY_BUDGET_MS_MAX = 1000.0
 OFF = -1  # mqtt.port: no plain TCP
 NODE_MAX = 4095  # identifiers of events hold the node in 12 bits
 
@@ -215,6 +216,9 @@ def _check(config: NodeConfig) -> None:
         raise ConfigError("network.slice", "", told, do="`coterie init --hosts ...` makes folders that fit together")
     if not 0 < links.heartbeat_s < links.silence_s:
         raise ConfigError("links.silence_s", links.silence_s, f"more than links.heartbeat_s, {links.heartbeat_s:g}")
+    budget_ms = config.mqtt.latency_budget_ms
+    if budget_ms and not 1.0 <= budget_ms <= LATENCY_BUDGET_MS_MAX:
+        raise ConfigError("mqtt.latency_budget_ms", budget_ms, f"0 (at once), or 1 to {LATENCY_BUDGET_MS_MAX:g} ms")
     for key in ("connections", "messages"):
         if getattr(config.admission, key) < 1.0:
             raise ConfigError(f"admission.{key}", getattr(config.admission, key), "1 or more times the mean")

@@ -77,7 +77,7 @@ class Driver:
         self._loop = asyncio.get_running_loop()
         self._line = 0
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
-        self._is_scheduled = self._is_turning = self._is_over = False
+        self._is_scheduled = self._is_gathering = self._is_turning = self._is_over = False
         self._turned_s = 0.0  # when the last turn began
         self._hands: dict[type, Callable[[Any], None]] = {
             Tell: self._tell,
@@ -104,7 +104,7 @@ class Driver:
         orders = self.broker.step(fact, now_s)
         if orders:
             self._carry_out(orders)
-        if self._is_scheduled or not self.broker.has_turn:
+        if self._is_scheduled or self._is_gathering or not self.broker.has_turn:
             return
         if self._is_turning or now_s - self._turned_s < SOON_S:
             self._is_scheduled = True
@@ -112,8 +112,13 @@ class Driver:
         else:
             self._turn(now_s)
 
+    def gather(self) -> None:
+        """Whatever comes until `turn` is called shares that turn."""
+        self._is_gathering = True
+
     def turn(self) -> None:
         """Do at once what waits for the end of a turn."""
+        self._is_gathering = False
         if not self._is_over:
             self._turn(self.now_s())
 

@@ -44,6 +44,7 @@ from coterie.live.journal import JournalFiles
 from coterie.live.logins import Logins
 from coterie.live.oldfiles import old_files
 from coterie.live.overview import Overview
+from coterie.live.pacing import Pacer
 from coterie.live.peers import PeerSockets
 from coterie.live.reloading import reload
 from coterie.live.store import Store
@@ -156,6 +157,7 @@ class LiveNode:
         self.websocket_origins = list(config.mqtt.websocket_origins)
         self.ports: dict[str, int] = {}
         self._listeners: list[asyncio.Server] = []
+        self.pacer: Pacer | None = None
         self._is_stopped = False
         self._folding: asyncio.Future[None] | None = None
 
@@ -189,8 +191,10 @@ class LiveNode:
     async def _listen(self) -> None:
         mqtt, admin = self.config.mqtt, self.config.admin
         new_socket = partial(ClientSocket, self.driver, mqtt.write_buffer_bytes_max)
+        if mqtt.latency_budget_ms:
+            self.pacer = Pacer(mqtt.latency_budget_ms / 1e3, self.driver)
         if mqtt.port != OFF:
-            await self._open("mqtt", new_socket, mqtt.host, mqtt.port)
+            await self._open("mqtt", partial(new_socket, self.pacer), mqtt.host, mqtt.port)
         if mqtt.tls_port:
             paths = [str(self.config.path(one)) if one else "" for one in
                      (mqtt.certificate, mqtt.certificate_key, mqtt.client_authority)]  # fmt: skip

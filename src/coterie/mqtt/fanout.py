@@ -7,7 +7,8 @@ on `dirty`; the driver writes and clears each of them once at the end of its loo
 from __future__ import annotations
 
 from coterie.mqtt.index import Match
-from coterie.mqtt.publish import PublishRun, SharedPublish, message_of
+from coterie.mqtt.properties import NO_PROPERTIES
+from coterie.mqtt.publish import Message, PublishRun, SharedPublish, message_of, split_bare
 from coterie.mqtt.session import Session
 
 
@@ -49,12 +50,13 @@ def _shared(run: PublishRun, match: Match[Session], origin: Session, now_s: floa
 
 
 def fan_out(
-    shared: SharedPublish, match: Match[Session], origin: Session | None, dirty: list[Session], now_s: float
-) -> int:
+    message: Message, match: Match[Session], origin: Session | None, dirty: list[Session], now_s: float
+) -> int:  # fmt: skip
     """Deliver any message, each receiver once, at the lower of its QoS and the message's; returns the deliveries."""
-    message = shared.message
     if message.expires_at_s is not None and message.expires_at_s <= now_s:
         return 0
+    shared: SharedPublish | None = None  # made for those who need more than the next two lines say
+    is_bare = message.properties is NO_PROPERTIES
     delivered = 0
     message_qos, message_retain = message.qos, message.retain
     key = 0
@@ -70,17 +72,18 @@ def fan_out(
             dirty.append(session)
         retain = message_retain and receiver.retain_as_published
         version = session.plain_version
-        if qos and version and not receiver.identifiers:
+        if qos and version and is_bare and not receiver.identifiers:
             # Most receivers look alike, so the two halves of the packet are mostly those of the receiver before.
             if key != version << 3 | qos << 1 | retain:
                 key = version << 3 | qos << 1 | retain
-                head, tail = shared.split(version, qos, retain, now_s)
+                head, tail = split_bare(match.encoded, match.heads, message.payload, version, qos, retain)
             if session.send_plain(message, qos, retain, head, tail):
                 delivered += 1
                 continue
+        shared = shared or SharedPublish(message, match.encoded)
         delivered += session.deliver(shared, qos, retain, receiver.identifiers, now_s)
     if match.groups:
-        delivered += _to_groups(shared, match, dirty, now_s)
+        delivered += _to_groups(shared or SharedPublish(message, match.encoded), match, dirty, now_s)
     return delivered
 
 

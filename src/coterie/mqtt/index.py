@@ -60,11 +60,12 @@ class SharedGroup(Generic[R]):
 class Match(Generic[R]):
     """The answer for one topic; groups are live objects, so the turn moves on between messages."""
 
-    __slots__ = ("encoded", "groups", "receivers", "topic")
+    __slots__ = ("encoded", "groups", "heads", "receivers", "topic")
 
     def __init__(self, topic: str, receivers: tuple[Receiver[R], ...], groups: tuple[SharedGroup[R], ...]) -> None:
         self.topic = topic
         self.encoded = encode_text(topic)  # as it stands in a packet, for `SharedPublish`
+        self.heads: dict[int, bytes] = {}  # what stands before packet identifiers, for `publish.split_bare`
         self.receivers = receivers
         self.groups = groups
 

@@ -18,6 +18,8 @@ from coterie.mqtt.properties import NO_PROPERTIES, PUBLISH, Properties, encode_p
 from coterie.mqtt.topics import TopicNames
 from coterie.mqtt.wire import encode_text, encode_varint
 
+HEADS_MAX = 64
+
 
 class PublishRun(msgspec.Struct, frozen=True, gc=False):
     """QoS 0 packets of one topic in a row, as they arrived: not retained, without properties.
@@ -138,6 +140,21 @@ def message_of(publish: Publish, now_s: float, publisher: str = "", identifier: 
         publish.topic, publish.payload, publish.qos, publish.retain, properties, expires_at_s, publisher, identifier,
         before,
     )  # fmt: skip
+
+
+def split_bare(
+    topic: bytes, heads: dict[int, bytes], payload: bytes, version: int, qos: int, retain: bool
+) -> tuple[bytes, bytes]:  # fmt: skip
+    """`SharedPublish.split` of a message without properties; `heads` remembers what does not depend on the payload."""
+    tail = payload if version < MQTT_5 else b"\0" + payload
+    key = len(tail) << 6 | version << 3 | qos << 1 | retain
+    head = heads.get(key)
+    if head is None:
+        if len(heads) >= HEADS_MAX:
+            heads.clear()
+        head = bytes((0x30 | qos << 1 | retain,)) + encode_varint(len(topic) + 2 + len(tail)) + topic
+        heads[key] = head
+    return head, tail
 
 
 class SharedPublish:

@@ -196,7 +196,7 @@ class Sessions:
         if message.retain:
             self.retained.set(message)
         match = self.index.matches(message.topic)
-        return fan_out(SharedPublish(message, match.encoded), match, origin, self.dirty, now_s)
+        return fan_out(message, match, origin, self.dirty, now_s)
 
     # -- subscribing ------------------------------------------------------------------------------------------------
 
