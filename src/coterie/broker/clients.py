@@ -65,7 +65,7 @@ class Clients:
             moving, placing, counts, is_alone, turn,
         )  # fmt: skip
         self._admitting, self._detours = admitting, detours
-        self.touched: dict[int, Connection] = {}
+        self.touched: list[Connection] = []  # they may have something to write
         self.ending: list[tuple[Connection, bool]] = []  # and whether it lingers
 
     # --- lines ---
@@ -87,7 +87,6 @@ class Clients:
         if client is None:
             return
         self._gate.closed(client.host)
-        self.touched.pop(line, None)
         connection, session = client.connection, client.connection.session
         if session is not None and session.connection in (None, connection):
             self._placing.gone(session.client_id)
@@ -100,7 +99,7 @@ class Clients:
         client = self.lines.get(line)
         if client is not None:
             client.connection.set_congested(is_choked, self._turn.now_s)
-            self.touched[line] = client.connection
+            self.touched.append(client.connection)
 
     def on_bytes(self, line: int, data: bytes) -> None:
         client = self.lines.get(line)
@@ -108,35 +107,37 @@ class Clients:
             return
         connection = client.connection
         self._counts.bytes_in += len(data)
-        facts = connection.receive(data, self._turn.now_s)
-        if facts:
-            self._carry_out(client, connection, facts)
+        self._carry_out(client, connection, connection.receive(data, self._turn.now_s))
         if connection.output:
-            self.touched[line] = connection
+            self.touched.append(connection)
 
     def _carry_out(self, client: ClientLine, connection: Connection, facts: list[Fact]) -> None:
-        watches = self._gate.watches_publishes
+        publishing, watches = self._publishing, self._gate.watches_publishes
         for fact in facts:
-            match fact:
-                case PublishRun():
-                    if watches and not self._may_publish(client, fact.count):
-                        return
-                    self._publishing.take_run(connection, fact)
-                case Publish():
-                    if watches and not self._may_publish(client, 1):
-                        return
-                    if not self._publishing.take(connection, fact):
-                        self.throw_out(connection, Reason.QUOTA_EXCEEDED)
-                        return
-                case Connect():
-                    self._on_connect(client, fact)
-                case Subscribe():
-                    self._admit(connection, fact)
-                case Unsubscribe():
-                    self._sessions.unsubscribe(connection, fact)
-                    self._following.follow()
-                case Ended():
-                    self._on_ended(connection, fact)
+            if type(fact) is PublishRun:
+                if watches and not self._may_publish(client, fact.count):
+                    return
+                publishing.take_run(connection, fact)
+            elif type(fact) is Publish:
+                if watches and not self._may_publish(client, 1):
+                    return
+                if not publishing.take(connection, fact):
+                    self.throw_out(connection, Reason.QUOTA_EXCEEDED)
+                    return
+            else:
+                self._carry_out_rarer(client, connection, fact)
+
+    def _carry_out_rarer(self, client: ClientLine, connection: Connection, fact: Fact) -> None:
+        match fact:
+            case Connect():
+                self._on_connect(client, fact)
+            case Subscribe():
+                self._admit(connection, fact)
+            case Unsubscribe():
+                self._sessions.unsubscribe(connection, fact)
+                self._following.follow()
+            case Ended():
+                self._on_ended(connection, fact)
 
     def _may_publish(self, client: ClientLine, count: int) -> bool:
         """False if the connection is over with it."""
@@ -173,7 +174,7 @@ class Clients:
         elif ruling.reason is Reason.SERVER_BUSY:
             self._counts.logins_busy += 1
         self._answer(client, ruling)
-        self.touched[line] = client.connection
+        self.touched.append(client.connection)
 
     def _answer(self, client: ClientLine, ruling: Ruling) -> None:
         connection, packet, now_s = client.connection, client.connect, self._turn.now_s
@@ -190,9 +191,7 @@ class Clients:
             return
         self._welcome(connection, packet, ruling, is_known)
         # What the client sent behind its CONNECT waits in the decoder.
-        facts = connection.receive(b"", now_s)
-        if facts:
-            self._carry_out(client, connection, facts)
+        self._carry_out(client, connection, connection.receive(b"", now_s))
 
     def _redirected(self, packet: Connect, ruling: Ruling) -> Ruling:
         server = self._placing.redirect(packet)
@@ -266,7 +265,7 @@ class Clients:
             if session is not None:
                 self._moving.subscribed(session.client_id)
             if connection.output:
-                self.touched[connection.line] = connection
+                self.touched.append(connection)
 
         cascade = self._cascades.begin(served, self._turn.now_s)
         results = self._sessions.subscribe(connection, packet)
@@ -334,37 +333,27 @@ class Clients:
 
     # --- the end of a turn ---
 
-    def speaking(self) -> list[Connection]:
-        """The connections with something to write, each once."""
-        found, sessions = self.touched, self._sessions
-        if found:
-            self.touched = {}
-        if sessions.dirty:
-            for session in sessions.dirty:
-                connection = session.connection
-                if connection is not None:
-                    found[connection.line] = connection
-            sessions.dirty.clear()
+    def end_turn(
+        self, free: list[Order], held: list[Order], persisted: int, batch: int, has_writes: bool
+    ) -> None:  # fmt: skip
+        """Add what may leave now, and what waits for `batch`."""
+        sessions = self._sessions
         if sessions.closing:
             for connection, ended in sessions.closing:
                 self._end(connection, ended.linger)
             sessions.closing.clear()
-        for connection, _ in self.ending:
-            found[connection.line] = connection
-        return [connection for connection in found.values() if connection.output]
-
-    def end_turn(
-        self, speaking: list[Connection], persisted: int, batch: int, has_writes: bool
-    ) -> tuple[list[Order], list[Order]]:  # fmt: skip
-        """(what may leave now, what waits for `batch`); `batch` is 0 if there is none."""
-        free: list[Order] = []
-        held: list[Order] = []
+        speaking, self.touched = self.touched, []
+        speaking += [session.connection for session in sessions.dirty if session.connection is not None]
+        sessions.dirty.clear()
+        speaking += [connection for connection, _ in self.ending]
         size = 0
         for connection in speaking:
             chunks = connection.output.copy()
+            if not chunks:  # it stood here twice
+                continue
             connection.output.clear()
             size += len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
-            if batch and (connection.held_batch > persisted or (has_writes and _depends(connection))):
+            if connection.held_batch > persisted or (has_writes and _depends(connection)):
                 connection.held_batch = batch
                 held.append(Write(connection.line, chunks))
             else:
@@ -375,7 +364,6 @@ class Clients:
             for connection, linger in self.ending:
                 (held if connection.held_batch > persisted else free).append(Close(connection.line, linger))
             self.ending.clear()
-        return free, held
 
 
 def _depends(connection: Connection) -> bool:

@@ -137,40 +137,32 @@ class PeerLinks:
         self.shed.clear()
         return shed
 
-    def end_turn(self, persisted: int, batch: int) -> tuple[list[Order], list[Order]]:
-        """(what may leave now, what waits for `batch`): with a batch that writes, everything waits for it."""
-        free: list[Order] = []
-        held: list[Order] = []
-        if self.dirty:
-            for target in self.dirty.values():
-                self._flush(target, free, held, persisted, batch)
-            self.dirty = {}
-        for order in self.ending:
-            (held if batch else free).append(order)
-        self.ending.clear()
-        return free, held
-
-    def _flush(
-        self, target: _Target, free: list[Order], held: list[Order], persisted: int, batch: int
+    def end_turn(
+        self, free: list[Order], held: list[Order], persisted: int, batch: int, has_writes: bool
     ) -> None:  # fmt: skip
-        if target.is_choked or not target.is_up:
-            if target.is_up and target.output_bytes > 2 * self.settings.queue_bytes_max:
-                self._abort(target, "does not read what it is sent")
-            return
-        if not target.output:
-            return
-        target.sent_s = self._turn.now_s
-        order = Tell(target.peer, target.output)
-        target.forget()
-        if batch or target.held_batch > persisted:
-            target.held_batch = batch
-            held.append(order)
-        else:
-            free.append(order)
+        """Add what may leave now, and what waits for `batch`: with a batch that writes, everything waits for it."""
+        for target in self.dirty.values():
+            if self._is_open(target):
+                target.sent_s = self._turn.now_s
+                order = Tell(target.peer, target.output)
+                target.forget()
+                if has_writes or target.held_batch > persisted:
+                    target.held_batch = batch
+                    held.append(order)
+                else:
+                    free.append(order)
+        self.dirty.clear()
+        for ending in self.ending:
+            (held if has_writes or held else free).append(ending)
+        self.ending.clear()
 
-    def must_wait(self, persisted: int) -> bool:
-        """Whether something is to be said behind something that still waits."""
-        return any(target.held_batch > persisted for target in self.dirty.values())
+    def _is_open(self, target: _Target) -> bool:
+        """Whether it has something to be told that it can be told now."""
+        if target.is_up and not target.is_choked:
+            return bool(target.output)
+        if target.is_up and target.output_bytes > 2 * self.settings.queue_bytes_max:
+            self._abort(target, "does not read what it is sent")
+        return False
 
     # --- reaching peers ---
 

@@ -71,7 +71,6 @@ from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.errors import ConfigError
-from coterie.mqtt.connection import Connection
 from coterie.mqtt.sessions import Sessions
 from coterie.protocol.events import Stopping, TimerFired
 
@@ -246,26 +245,19 @@ class Broker:
             self.words.end_turn()
         if self.stored.entries or self.stored.later:
             self.stored.end_turn()
-        writes, persisted, links = turn.writes, self._persisted, self.links
-        speaking = self.clients.speaking()
-        batch = self._batch + 1 if writes or (self._batch > persisted and self._is_held(speaking)) else 0
-        orders, then = self.clients.end_turn(speaking, persisted, batch, bool(writes))
+        writes, batch, links = turn.writes, self._batch + 1, self.links
+        orders: list[Order] = []
+        then: list[Order] = []  # waits for what is written in this turn, or was before
+        self.clients.end_turn(orders, then, self._persisted, batch, bool(writes))
         if links.dirty or links.ending:
-            free, held = links.end_turn(persisted, batch)
-            orders += free
-            then += held
-        if batch:
+            links.end_turn(orders, then, self._persisted, batch, bool(writes))
+        if writes or then:
             self._batch = batch
             turn.writes = []
             orders.append(Persist(batch, writes, then))
         if turn.orders:
             orders += turn.take_orders()
         return orders
-
-    def _is_held(self, speaking: list[Connection]) -> bool:
-        """Whether somebody is to be told something behind something that still waits for an earlier batch."""
-        persisted = self._persisted
-        return any(one.held_batch > persisted for one in speaking) or self.links.must_wait(persisted)
 
     def may_link(self, peer: int) -> bool:
         """For the driver, before it greets a node that connects, and before it connects to one."""

@@ -58,17 +58,13 @@ class Publishing:
         self._detours, self._links, self._talk = detours, links, talk
         self._last, self._is_alone, self._turn = last, is_alone, turn
 
-    def route(self, connection: Connection, topic: str) -> Route:
-        route: Route | None = connection.routes.get(topic)
-        if route is None or route.version != self._index.version:
-            session = connection.session
-            assert session is not None
-            if len(connection.routes) >= ROUTES_MAX:
-                connection.routes.clear()
-            reason = self._access.publish(session, topic)
-            tally = PublishTally(session.client_id, topic) if route is None else route.tally
-            route = Route(self._index.version, reason, self._index.matches(topic), tally)
-            connection.routes[topic] = route
+    def _new_route(self, connection: Connection, session: Session, topic: str) -> Route:
+        known: Route | None = connection.routes.get(topic)
+        if len(connection.routes) >= ROUTES_MAX:
+            connection.routes.clear()
+        tally = PublishTally(session.client_id, topic) if known is None else known.tally
+        route = Route(self._index.version, self._access.publish(session, topic), self._index.matches(topic), tally)
+        connection.routes[topic] = route
         return route
 
     def take_run(self, connection: Connection, run: PublishRun) -> None:
@@ -76,7 +72,9 @@ class Publishing:
         session, count, now_s, counts = connection.session, run.count, self._turn.now_s, self._counts
         assert session is not None
         counts.messages_in += count
-        route = self.route(connection, run.topic)
+        route: Route | None = connection.routes.get(run.topic)
+        if route is None or route.version != self._index.version:
+            route = self._new_route(connection, session, run.topic)
         if route.reason is not Reason.SUCCESS:
             counts.published_refused += count
             return
@@ -99,7 +97,9 @@ class Publishing:
         session = connection.session
         assert session is not None
         self._counts.messages_in += 1
-        route = self.route(connection, packet.topic)
+        route: Route | None = connection.routes.get(packet.topic)
+        if route is None or route.version != self._index.version:
+            route = self._new_route(connection, session, packet.topic)
         reason = route.reason
         if reason is Reason.SUCCESS and (packet.retain or self._sessions.budget.is_full):
             reason = self._room(packet, session)

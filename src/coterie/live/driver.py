@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, Protocol
 
 from coterie.broker.facts import Closed, Fact, Opened, Persisted, Proven, StoreFailed
@@ -63,13 +64,13 @@ class BatchKeeper(Protocol):
 
 
 class Driver:
-    """See the module. `now_s` is wall time that never jumps while the process lives."""
+    """See the module. Time is wall time that never jumps while the process lives: `base_s` and the monotonic clock."""
 
     def __init__(
         self, broker: Broker, store: BatchKeeper, logins: Logins, journal: JournalFiles | None,
-        now_s: Callable[[], float], log: Callable[[str], None], on_failure: Callable[[str], None],
+        base_s: float, log: Callable[[str], None], on_failure: Callable[[str], None],
     ) -> None:  # fmt: skip
-        self.broker, self.now_s = broker, now_s
+        self.broker, self._base_s = broker, base_s
         self.commits = 0
         self.lines: dict[int, Line] = {}
         self.peers: PeerSide | None = None  # a node without peers has none
@@ -95,16 +96,19 @@ class Driver:
             Fail: self._fail,
         }
 
+    def now_s(self) -> float:
+        return monotonic() + self._base_s
+
     # --- facts ---
 
     def take(self, fact: Fact) -> None:
         if self._is_over:
             return
-        now_s = self.now_s()
-        orders = self.broker.step(fact, now_s)
+        broker, now_s = self.broker, monotonic() + self._base_s
+        orders = broker.step(fact, now_s)
         if orders:
             self._carry_out(orders)
-        if self._is_scheduled or self._is_gathering or not self.broker.has_turn:
+        if self._is_scheduled or self._is_gathering or not broker.has_turn:
             return
         if self._is_turning or now_s - self._turned_s < SOON_S:
             self._is_scheduled = True

@@ -123,9 +123,10 @@ class LiveNode:
         self.config = config
         self._tell = _bounded(log)
         self.log = log = self._note
-        base_s, start_s = time.time(), time.monotonic()
+        start_s = time.monotonic()
+        base_s = time.time() - start_s
         # Wall time that never jumps while the process lives: deadlines in the store mean the same after a restart.
-        self.wall_s: Callable[[], float] = lambda: base_s + (time.monotonic() - start_s)
+        self.wall_s: Callable[[], float] = lambda: base_s + time.monotonic()
         self._start_s = start_s
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._lock = _locked(config.data)
@@ -134,7 +135,7 @@ class LiveNode:
         self.broker = Broker(setup_of(config, system, system_named or _only(system)), self.store)
         folder = config.journal_folder / config.name
         self.journal = JournalFiles(folder, config.journal.segment_bytes_max) if config.journal.enabled else None
-        self.driver = Driver(self.broker, self.store, self.logins, self.journal, self.wall_s, log, self._fail)
+        self.driver = Driver(self.broker, self.store, self.logins, self.journal, base_s, log, self._fail)
         network = config.network
         self.peers: PeerSockets | None = None
         if not self.broker.is_alone:
