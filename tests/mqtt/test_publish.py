@@ -12,6 +12,7 @@ from coterie.mqtt.properties import Properties
 from coterie.mqtt.publish import Message, PublishRun, SharedPublish, message_of, scan_publishes
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import TopicNames
+from tests.mqtt.conversation import Network
 from tests.mqtt.packet_strategies import packets, publishes, topics
 
 VERSIONS = [p.MQTT_3, p.MQTT_5]
@@ -152,3 +153,29 @@ def test_expiry_counts_down_on_delivery() -> None:
         head, tail = shared.split(5, 1, False, now_s)
         assert decoded(head + b"\0\1" + tail, 5).properties.message_expiry_s == left_s
         assert decoded(shared.frame(5, False, now_s), 5).properties.message_expiry_s == left_s
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(data=st.data())
+@settings(max_examples=150)
+def test_a_connection_finds_the_same_messages_however_its_stream_is_cut(version: int, data: st.DataObject) -> None:
+    """Whole packets, packets in a row, halves: the short ways of `receive` never change what was said."""
+    name, body = st.sampled_from(["a", "a/b"]), st.sampled_from([b"", b"x", b"y", b"\0\0\0", bytes(130)])
+    plain = st.builds(p.Publish, name, body)
+    acknowledged = st.builds(p.Publish, name, body, st.just(1), packet_id=st.integers(1, 3))
+    retained = st.builds(p.Publish, name, body, retain=st.just(True))
+    sent = data.draw(st.lists(st.one_of(plain, plain, acknowledged, acknowledged, retained), max_size=12))
+    broker = Network().broker
+    connection = broker.open(0.0)
+    broker.serve(connection, encode_packet(p.Connect("c", version), version), 0.0)
+    found: list[p.Publish] = []
+    stream = [encode_packet(packet, version) for packet in sent]
+    while stream:
+        chunk = b"".join(stream[: (count := data.draw(st.integers(1, 3)))])
+        del stream[:count]
+        cut = data.draw(st.one_of(st.none(), st.integers(0, len(chunk))))
+        for piece in [chunk] if cut is None else [chunk[:cut], chunk[cut:]]:
+            for fact in connection.receive(piece, 0.0):
+                assert isinstance(fact, p.Publish | PublishRun)
+                found += fact.publishes() if isinstance(fact, PublishRun) else [fact]
+    assert found == sent

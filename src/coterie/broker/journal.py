@@ -18,11 +18,12 @@ _encode = msgspec.json.Encoder().encode
 class PublishTally:
     """What one client publishes on one topic: how much of it is not written down yet in this second."""
 
-    __slots__ = ("client", "count", "size", "topic")
+    __slots__ = ("client", "count", "line_end", "size", "topic")
 
     def __init__(self, client: str, topic: str) -> None:
         self.client, self.topic = client, topic
-        self.count = self.size = 0
+        self.count, self.size = 0, -1
+        self.line_end = b""  # of a line about a message of `size`, behind the time
 
 
 class Journal:
@@ -51,17 +52,17 @@ class Journal:
         if now_s >= self._until_s:
             self._until_s, self._left = int(now_s) + 1.0, LINES_PER_S_MAX
             self._write_gathered(now_s)
-        if self._left >= count:
+        if size != tally.size and not tally.count:
+            tally.size = size
+            tally.line_end = _encode(self._publication(0, tally.client, tally.topic, size))[len(b'{"t":0') :]
+        if self._left >= count and not tally.count:
             self._left -= count
-            line = self._publication(now_s, tally.client, tally.topic, size)
-            for _ in range(count):
-                self._add(line)
+            self._lines += [b'{"t":%r' % now_s + tally.line_end] * count
             return
         if not tally.count:
             if len(self._gathered) >= 65_536:
                 self._write_gathered(now_s)
             self._gathered.append(tally)
-            tally.size = size
         tally.count += count
 
     def counters(self, now_s: float, totals: dict[str, float]) -> None:
