@@ -6,10 +6,10 @@ from itertools import permutations
 
 from coterie.broker.carried import TIME_BITS, Carried
 from coterie.broker.interest import InterestBook
-from coterie.broker.marks import Marks
+from coterie.broker.marks import AHEAD_MAX, Marks
 from coterie.broker.ordering import GIVE_UP_S, Ordering
 from coterie.broker.turn import Turn
-from coterie.broker.writes import Since
+from coterie.broker.writes import MARKS, Saved, Since
 
 ORIGIN = 3 << TIME_BITS
 
@@ -57,4 +57,33 @@ def test_what_is_nowhere_any_more_and_who_does_not_answer_hold_up_nobody_for_eve
     turn.now_s += GIVE_UP_S
     assert [one.id & 0xFF for one in ordering.on_time()] == [50]
     assert ordering.gave_up_count == 1
-    assert ordering.take(CHAIN[2]) == []  # too late: order is kept
+
+
+def test_what_was_given_up_is_still_owed_and_comes_late_rather_than_never() -> None:
+    ordering, turn = made()
+    ordering.take(CHAIN[0])
+    ordering.take(CHAIN[3])
+    turn.now_s += GIVE_UP_S
+    ordering.on_time()
+    assert not ordering.is_had("t", ORIGIN | 40)
+    assert ordering.is_had("t", ORIGIN | 50)
+    assert [one.id & 0xFF for one in ordering.take(event(60, 50))] == [60]  # nobody waits for the gap any more
+    again, marks = Marks(turn), {key: value for table, key, value in turn.writes if table == MARKS}
+    again.load(Saved({MARKS: list(marks.items())}))
+    assert (again.has(3, "t", ORIGIN | 60), again.has(3, "t", ORIGIN | 40)) == (True, False)  # nor after a restart
+    ordering.take_asking()
+    assert ordering.take(CHAIN[2]) == []
+    assert ordering.take_asking() == {3: [ORIGIN | 30]}
+    assert [one.id & 0xFF for one in ordering.take(CHAIN[1])] == [30, 40]
+    assert [one.id & 0xFF for one in ordering.take(event(70, 60))] == [70]
+    assert [ordering.take(one) for one in (*CHAIN, event(60, 50))] == [[]] * 5  # each once
+
+
+def test_a_gap_is_not_remembered_for_ever() -> None:
+    turn = Turn()
+    marks = Marks(turn)
+    for number in range(AHEAD_MAX + 1):
+        marks.set_ahead(3, "t", ORIGIN | 10 * number + 20, ORIGIN | 10 * number + 10)
+    assert marks.has(3, "t", ORIGIN | 10)
+    assert marks.has(3, "t", ORIGIN | 10 * AHEAD_MAX + 20)
+    assert len(turn.writes[-1][2]) < 20

@@ -62,6 +62,12 @@ class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
     properties: Properties | None = None
     expires_at_s: float | None = None
     before: int = 0  # the publication of its origin before it on the same topic that is in the log; 0: there is none
+    stamp: int = 0  # of a retained one, where that is not its `id`
+
+    @property
+    def word(self) -> int:
+        """What a retained message is compared by."""
+        return self.stamp or self.id
 
     def message(self) -> Message:
         properties = self.properties or NO_PROPERTIES
@@ -75,10 +81,12 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Carried).decode
 
 
-def encode_carried(identifier: int, message: Message, channels: int) -> bytes:
+def encode_carried(identifier: int, message: Message, channels: int, stamp: int = 0) -> bytes:
     """A `Carried`; what most messages do not have is left off at the end."""
     properties = None if message.properties is NO_PROPERTIES else message.properties
     fields = (identifier, message.topic, message.payload, message.qos, message.retain, message.publisher, channels)
+    if stamp:
+        return _encode((*fields, properties, message.expires_at_s, message.before, stamp))
     if properties is None and message.expires_at_s is None and not message.before:
         return _encode(fields)
     return _encode((*fields, properties, message.expires_at_s, message.before))

@@ -8,7 +8,7 @@ from coterie.broker.counts import Counts
 from coterie.broker.detours import Detours
 from coterie.broker.frames import Want
 from coterie.broker.interest import InterestBook
-from coterie.broker.lastwords import RETAINED_LOG, LastWords
+from coterie.broker.lastwords import LastWords, named_in_log
 from coterie.broker.ordering import Ordering
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -68,7 +68,7 @@ class Delivering:
         if origin_of(carried.id) == self._book.node:
             return
         if event.topic == RETAINED_CHANNEL:
-            self._words.hear(carried.id, carried.message())
+            self._words.hear(carried.word, carried.message())
             return
         delivered = self._take(carried)
         if delivered:
@@ -81,7 +81,7 @@ class Delivering:
         if origin_of(carried.id) == self._book.node:
             return
         if carried.retain:
-            self._words.hear(carried.id, carried.message())
+            self._words.hear(carried.word, carried.message())
         if self._sessions.index.matches(carried.topic).is_wanted:
             self._take(carried)
 
@@ -89,7 +89,7 @@ class Delivering:
         """An event that was asked for, straight from its origin."""
         carried = decode_carried(body)
         if carried.retain:
-            self._words.hear(carried.id, carried.message())
+            self._words.hear(carried.word, carried.message())
         if self._is_wanted(carried.topic):
             self._take(carried)
 
@@ -140,10 +140,9 @@ class Delivering:
         """Whether an event from another node's log should be here and is not; it was published then, by our clock."""
         if origin_of(identifier) == self._book.node:
             return False
-        if topic.startswith(RETAINED_LOG):
-            topic = topic[len(RETAINED_LOG) :]
-            if self._words.is_news(topic, identifier):
-                return True
+        topic, stamp = named_in_log(topic, identifier)
+        if stamp and self._words.is_news(topic, stamp):
+            return True
         is_missing = self._is_wanted(topic) and not self.ordering.is_had(topic, identifier)
         return is_missing and self._book.is_owed(topic, identifier, when_us)
 

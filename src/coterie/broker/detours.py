@@ -143,5 +143,6 @@ class Detours:
         for said in self._others.values():
             if said.node != peer:
                 self._talk.tell(peer, said)
-        if self._has_announced:
+        if self._has_announced:  # until it has heard, it may go by what was said last: a restart forgets, others do not
+            self._guarded_until_s = self._turn.now_s + GUARD_S
             self._talk.tell(peer, self._mine())

@@ -1,8 +1,9 @@
 """Retained messages of a network: the last word on a topic is the one that was published last, everywhere.
 
-The stamp is the publication's identifier; of two that were published at the same time the greater node's counts. A
-removal is a word too: it is kept for a while as one without a message, so that an older message does not come back from
-elsewhere.
+The stamp is the publication's identifier, or one that is greater than what is known of the topic where a node's clock
+is behind another's; of two that were published at the same time the greater node's counts. Identifiers themselves are
+never raised: how far two of one node are apart says how long was between them. A removal is a word too: it is kept for
+a while as one without a message, so that an older message does not come back from elsewhere.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from coterie.mqtt.publish import Message
 from coterie.mqtt.retained import RetainedStore
 
 RETAINED_LOG = RETAINED_CHANNEL + "/"  # in front of the topic of a retained message in the log: every node wants it
+STAMPED_LOG = "$coterie/stamped/"  # likewise, if its stamp is not its identifier: the stamp follows, and a slash
 CHUNK_BYTES = 256 << 10
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[int, bytes | None]).decode
@@ -44,17 +46,17 @@ class LastWords:
     def stamp(self, topic: str) -> int:
         return self._stamps.get(topic, 0)
 
-    def speak(self, message: Message) -> None:
-        """A local client's."""
-        self._stamps[message.topic] = message.id
-        self._set(message.id, message)
-
-    def after_us(self, topic: str) -> int:
-        """A time that is later than what is known of a topic: a node's clock may be ahead of ours."""
-        return (self._stamps.get(topic, 0) & TIME_MASK) + 1
+    def speak(self, message: Message) -> int:
+        """A local client's; returns its stamp, 0 if that is its identifier."""
+        stamp = message.id
+        if not self.is_news(message.topic, stamp):  # another node's clock is ahead of ours
+            stamp = (stamp & ~TIME_MASK) | ((self._stamps[message.topic] & TIME_MASK) + 1)
+        self._stamps[message.topic] = stamp
+        self._set(stamp, message)
+        return 0 if stamp == message.id else stamp
 
     def is_news(self, topic: str, stamp: int) -> bool:
-        return _age(stamp) > _age(self._stamps.get(topic, 0))
+        return _age(stamp) > _age(self.stamp(topic))
 
     def hear(self, stamp: int, message: Message) -> None:
         """Another node's."""
@@ -114,6 +116,22 @@ class LastWords:
     def on_retained(self, said: Retained) -> None:
         for stamp, body in said.messages:
             self.hear(stamp, decode_carried(body).message())
+
+
+def logged_name(topic: str, stamp: int) -> str:
+    """How a retained message stands in the log."""
+    return f"{STAMPED_LOG}{stamp}/{topic}" if stamp else RETAINED_LOG + topic
+
+
+def named_in_log(name: str, identifier: int) -> tuple[str, int]:
+    """The topic of a row of the log, and the stamp if it is a retained message's, else 0."""
+    if name.startswith(RETAINED_LOG):
+        return name[len(RETAINED_LOG) :], identifier
+    if name.startswith(STAMPED_LOG):
+        stamp, _, topic = name[len(STAMPED_LOG) :].partition("/")
+        if stamp.isdecimal():
+            return topic, int(stamp)
+    return name, 0
 
 
 def _age(stamp: int) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 Each event at QoS 1 and 2 names the one before it on its topic. One whose predecessor is owed here and was not dealt
 with yet is held, and the predecessor is asked for at once, at its origin. So a loss is found by the next event. With
-nobody to ask for `GIVE_UP_S` it goes on, and that is counted.
+nobody to ask for `GIVE_UP_S` it goes on, and that is counted; what is missing is still owed, and comes when it can.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ class Ordering:
 
     def is_had(self, topic: str, identifier: int) -> bool:
         """Whether it was dealt with, or is here and waits for its turn."""
-        origin = origin_of(identifier)
-        return identifier <= self._marks.get(origin, topic) or self.is_held(topic, identifier)
+        return self._marks.has(origin_of(identifier), topic, identifier) or self.is_held(topic, identifier)
 
     def is_held(self, topic: str, identifier: int) -> bool:
         line = self._held.get((origin_of(identifier), topic))
@@ -64,12 +63,12 @@ class Ordering:
             return []
         if self._waits(origin, carried):
             return self._hold(origin, carried)
-        self._marks.set(origin, topic, identifier)
+        self._marks.pass_by(origin, topic, identifier, carried.before)
         return [carried] if line is None else [carried, *self._release(origin, topic)]
 
     def _waits(self, origin: int, carried: Carried) -> bool:
         before = carried.before
-        if before <= self._marks.get(origin, carried.topic):
+        if self._marks.has(origin, carried.topic, before):
             return False
         when_us = self._turn.now_us - (carried.id - before)  # this one was published just now, that one so much earlier
         return self._book.is_owed(carried.topic, before, when_us)
@@ -96,18 +95,21 @@ class Ordering:
                 break
             del line.events[identifier]
             if is_kept:
-                self._marks.set(origin, topic, identifier)
+                self._marks.pass_by(origin, topic, identifier, carried.before)
             free.append(carried)
         if not line.events:
             del self._held[origin, topic]
         return free
 
     def _give_up(self, key: tuple[int, str]) -> list[Carried]:
+        """Deliver what is here. The mark stays behind what is missing, which may still be found at its origin."""
         line = self._held.pop(key)
         self.gave_up_count += 1
-        kept = [one for one in line.events if line.events[one].qos or line.events[one].retain]
-        self._marks.set(*key, max(kept))
-        return [line.events[identifier] for identifier in sorted(line.events)]
+        free = [line.events[identifier] for identifier in sorted(line.events)]
+        for carried in free:
+            if carried.qos or carried.retain:
+                self._marks.set_ahead(*key, carried.id, carried.before)
+        return free
 
     def pass_over(self, identifier: int) -> list[Carried]:
         """Its origin does not have it any more: whoever waits for it goes on."""

@@ -15,7 +15,7 @@ from coterie.broker.frames import Detoured
 from coterie.broker.interest import InterestBook, is_local
 from coterie.broker.journal import Journal, PublishTally
 from coterie.broker.lastpublished import LastPublished
-from coterie.broker.lastwords import RETAINED_LOG, LastWords
+from coterie.broker.lastwords import LastWords, logged_name
 from coterie.broker.links import PeerLinks
 from coterie.broker.planes import ControlPlanes
 from coterie.broker.talk import Talk
@@ -121,10 +121,7 @@ class Publishing:
         while sessions.wills:
             wills, sessions.wills = sessions.wills, []
             for will in wills:
-                now_us = self._turn.now_us
-                if will.retain:
-                    now_us = max(now_us, self._words.after_us(will.topic))
-                identifier = self._identifiers.next(now_us)
+                identifier = self._identifiers.next(self._turn.now_us)
                 before = self._before(will.topic, identifier) if will.qos or will.retain else 0
                 message = Message(
                     will.topic, will.payload, will.qos, will.retain, will.properties, will.expires_at_s,
@@ -140,10 +137,7 @@ class Publishing:
         fan_out(message, match, None, self._sessions.dirty, self._turn.now_s)
 
     def _named(self, packet: Publish, session: Session) -> Message:
-        now_us = self._turn.now_us
-        if packet.retain:
-            now_us = max(now_us, self._words.after_us(packet.topic))
-        identifier = self._identifiers.next(now_us)
+        identifier = self._identifiers.next(self._turn.now_us)
         before = self._before(packet.topic, identifier) if packet.qos or packet.retain else 0
         return message_of(packet, self._turn.now_s, session.client_id, identifier, before)
 
@@ -164,8 +158,7 @@ class Publishing:
 
     def _spread(self, message: Message, origin: Session | None, match: Match[Session]) -> None:
         """To the local receivers, then to the network."""
-        if message.retain:
-            self._words.speak(message)
+        stamp = self._words.speak(message) if message.retain else 0
         if match.groups:
             match = self._delivering.in_turn(match, message.id)
         if match.receivers or match.groups:
@@ -173,17 +166,17 @@ class Publishing:
         if not self._is_alone:
             if message.qos:
                 self._recent.note(message.id, self._turn.now_s)
-            self._send(message)
+            self._send(message, stamp)
 
-    def _send(self, message: Message) -> None:
+    def _send(self, message: Message, stamp: int = 0) -> None:
         """At QoS 1 and 2 it is in the log with this turn's batch, before anything of it leaves."""
         if is_local(message.topic):
             return
         self._counts.events_out += 1
         channels = self._book.remote.channels(message.topic)
-        body = encode_carried(message.id, message, len(channels))
+        body = encode_carried(message.id, message, len(channels), stamp)
         if message.qos or message.retain:
-            topic = RETAINED_LOG + message.topic if message.retain else message.topic
+            topic = logged_name(message.topic, stamp) if message.retain else message.topic
             self._turn.writes.append((LOG, message.id, topic.encode()))
             self._turn.writes.append((MESSAGES, message.id, body))
         self._send_detoured((*channels, RETAINED_CHANNEL) if message.retain else channels, body)
