@@ -258,6 +258,8 @@ class Person:
     def _on_subscribed(self, event: SubscribeDone) -> None:
         diary, now_us = self.diary, self._world.now_us
         for topic_filter, reason in zip(self._asked.pop(event.packet_id, ()), event.reasons, strict=False):
+            if any(topic_filter in filters for filters in self._asked.values()):
+                continue  # it has asked again since, perhaps for another QoS: that answer counts
             if reason < 0x80 and topic_filter in self._wanted:
                 diary.end_grants(now_us, topic_filter)
                 diary.grants.append(Grant(topic_filter, reason, now_us, diary.epoch, diary.connection))
