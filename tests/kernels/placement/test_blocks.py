@@ -67,3 +67,28 @@ def test_a_block_changes_nothing_it_was_lent() -> None:
     assert (passed.part != own).any()
     for lent, copy in zip(picture, before, strict=True):
         assert np.array_equal(lent, copy)
+
+
+def sites(sensors: int = 4000, topics: int = 200, dashboards: int = 400, brokers: int = 8) -> Problem:
+    """Sensors that only publish take the connections, dashboards that only listen the messages."""
+    draw = np.random.default_rng(1)
+    wanted = np.concatenate([np.sort(draw.choice(topics, 10, replace=False)) for _ in range(dashboards)])
+    indptr = np.concatenate([np.arange(dashboards + 1) * 10, np.full(sensors, dashboards * 10)])
+    said = draw.integers(0, topics, sensors)
+    rate = np.bincount(said, minlength=topics).astype(float)
+    weight = np.ones((dashboards + sensors, 2))
+    weight[:dashboards, 1] = rate[wanted].reshape(dashboards, 10).sum(axis=1)
+    capacity = np.array([1.1, 1.3]) * np.tile(weight.sum(axis=0) / brokers, (brokers, 1))
+    who = np.arange(dashboards, dashboards + sensors)
+    rows = who.astype(np.int32), said.astype(np.int32), np.ones(sensors)
+    return Problem(indptr.astype(np.int64), wanted.astype(np.int32), rate, weight, capacity, *rows)
+
+
+def test_brokers_full_in_different_ways_do_not_lock_each_other() -> None:
+    problem = sites()
+    even = (np.arange(problem.client_count) % problem.broker_count).astype(np.int32)
+    one_by_one = auctioned(problem, 1)
+    task = Task(problem, 1, problem.client_count // 4, sample_users=400)
+    for found in (one_by_one, place_blocks(task, Here(task))):
+        assert problem.is_within(found)
+        assert problem.copies(found) < 0.75 * problem.copies(even)

@@ -241,6 +241,17 @@ def is_over(load: Floats, limit: Floats, broker: int) -> bool:
 
 
 @kernel
+def pressure(load: Floats, limit: Floats, weight: Floats, client: int, broker: int, is_there: bool) -> float:
+    """How much the client adds to what a broker holds beyond its limits, in parts of them; `load` may have it."""
+    added = 0.0
+    for dimension in range(load.shape[1]):
+        own, most = weight[client, dimension], limit[broker, dimension]
+        without = load[broker, dimension] - own if is_there else load[broker, dimension]
+        added += (max(without + own - most, 0.0) - max(without - most, 0.0)) / most
+    return added
+
+
+@kernel
 def least_overfull(clients: ClientRows, field: Whereabouts, room: Room, client: int) -> int:
     best, best_part = 0, np.inf
     for broker in range(field.load.shape[0]):
@@ -296,8 +307,14 @@ def sweep(clients: ClientRows, room: Room, field: Whereabouts, costs: Costs, tab
             if has_homes:
                 add_leaving(clients, room, costs, tables, client, score)
             best, best_score = here, np.float32(np.inf) if must_go else score[here]
+            # Brokers full in different ways lock each other: whoever must go may press another one less than its own.
+            allowed = pressure(load, limit, weight, client, here, is_plain) if must_go else 0.0
             for broker in range(brokers):
-                if broker != here and score[broker] < best_score and fits(load, limit, weight, client, broker):
+                if broker == here or score[broker] >= best_score:
+                    continue
+                if fits(load, limit, weight, client, broker) or (
+                    must_go and pressure(load, limit, weight, client, broker, False) < allowed
+                ):
                     best, best_score = broker, score[broker]
             if is_plain and best != here:
                 seat(clients, room, field, costs, tables, client, here, -1)
