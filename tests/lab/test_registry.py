@@ -36,9 +36,11 @@ def test_an_unknown_claim_names_what_there_is():
 
 
 def test_readings_stand_beside_the_claim_they_read():
+    """In the same paper: another reading may need another run."""
+    read = {experiment.id_of(claim) for experiment, claim in CLAIMS if not claim.reads}
     for experiment, claim in CLAIMS:
         if claim.reads:
-            assert claim.reads in {one.id for one in experiment.claims}, claim.id
+            assert f"{experiment.short}/{claim.reads}" in read, claim.id
 
 
 def test_a_number_has_a_tolerance_that_it_can_miss():

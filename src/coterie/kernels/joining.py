@@ -44,8 +44,13 @@ def exchange(population: Population) -> None:
 
 
 @kernel
-def choose(population: Population, topics: Index, asked: int, members: Index, load_weight: float, is_live: bool) -> int:
-    """The broker with the largest utility among the members of the asked broker's cluster; of equals the asked one."""
+def choose(
+    population: Population, topics: Index, asked: int, members: Index, load_weight: float, is_live: bool, whole: float
+) -> int:
+    """The broker with the largest utility among the members of the asked broker's cluster; of equals the asked one.
+
+    L_b is the load over the mean of the cluster; over `whole`, all subscriptions there are, where that is not 0.
+    """
     counts, load, seen, seen_load = population.counts, population.load, population.seen, population.seen_load
     total = 0.0
     wanted = 0
@@ -53,6 +58,7 @@ def choose(population: Population, topics: Index, asked: int, members: Index, lo
         total += load[member] if is_live or member == asked else seen_load[member]
     for topic in topics:
         wanted += topic >= 0
+    unit = whole if whole > 0.0 else max(total, 1.0) / len(members)
     best, best_utility = asked, -1e300
     for turn in range(len(members) + 1):
         member = asked if turn == 0 else members[turn - 1]
@@ -62,7 +68,7 @@ def choose(population: Population, topics: Index, asked: int, members: Index, lo
             if topic >= 0:
                 shared += counts[member, topic] > 0 if is_own else seen[member, topic]
         own_load = load[member] if is_own else seen_load[member]
-        utility = shared / max(wanted, 1) - load_weight * own_load * len(members) / max(total, 1.0)
+        utility = shared / max(wanted, 1) - load_weight * own_load / unit
         if utility > best_utility + 1e-12:
             best, best_utility = member, utility
     return best
@@ -112,6 +118,7 @@ def join_all(
     cluster_of: Index,
     load_weight: float,
     joins_per_update: int,
+    whole: float,
 ) -> None:
     """Users join one after the other; brokers exchange their state after every so many joins (1: they always know)."""
     is_live = joins_per_update <= 1
@@ -126,7 +133,7 @@ def join_all(
             asked = population.entry[user]
         cluster = cluster_of[asked]
         members = clusters[cluster_indptr[cluster] : cluster_indptr[cluster + 1]]
-        broker = choose(population, topics, asked, members, load_weight, is_live)
+        broker = choose(population, topics, asked, members, load_weight, is_live, whole)
         if not is_first:
             _put(population, topics, asked, -1)
         _put(population, topics, broker, 1)
@@ -163,6 +170,7 @@ def change_all(
     rate: Floats,
     handover_price: float,
     room: float,
+    whole: float,
 ) -> tuple[int, Index, Index, NDArray[np.int8]]:
     """Changes of one step, in order, neighbouring ones of one user together; nobody exchanges state in between.
 
@@ -200,7 +208,7 @@ def change_all(
                 asked = population.entry[user]  # it has left the area of its cluster
             cluster = cluster_of[asked]
             members = clusters[cluster_indptr[cluster] : cluster_indptr[cluster + 1]]
-            new = choose(population, held, asked, members, load_weight, False)
+            new = choose(population, held, asked, members, load_weight, False, whole)
         _put(population, before, old, -1)
         if policy == FANOUT:
             new = choose_by_fanout(population, held, old, rate, handover_price, room)

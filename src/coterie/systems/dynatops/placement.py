@@ -88,13 +88,22 @@ def settle_at(users: Population, node_of: Index) -> None:
     joining.exchange(users)
 
 
-def join_all(users: Population, clusters: Clusters, load_weight: float, joins_per_update: int, rounds: int) -> None:
-    """Algorithm 1 for everybody, in order of their numbers."""
+def join_all(
+    users: Population, clusters: Clusters, load_weight: float, joins_per_update: int, rounds: int, whole: float = 0.0
+) -> None:
+    """Algorithm 1 for everybody, in order of their numbers; `whole` as in `joining.choose`."""
     order = np.arange(len(users.node_of), dtype=np.int32)
     brokers = clusters.brokers
     for _ in range(rounds):
         joining.join_all(
-            users, order, brokers.indptr, brokers.columns, clusters.cluster_of, float(load_weight), joins_per_update
+            users,
+            order,
+            brokers.indptr,
+            brokers.columns,
+            clusters.cluster_of,
+            float(load_weight),
+            joins_per_update,
+            float(whole),
         )
     joining.exchange(users)
 
@@ -135,6 +144,7 @@ class Follower:
     update_s: float
     handover_price: float = 0.25 / 60  # fan-out policy: smoothed events per second that a handover must save
     room: float = 1.03  # fan-out policy: the largest load as a multiple of the mean
+    whole: float = 0.0  # similarity: what L_b is a share of, if not of the cluster's mean
     _next: int = 0
     _updated_s: float = field(default=0.0)
     _turn: int = 0
@@ -160,6 +170,7 @@ class Follower:
             self.timeline.start.rates,
             float(self.handover_price),
             float(self.room),
+            float(self.whole),
         )
         self._next = end
         return self._update(until_s, TimelineStep(int(handovers), broker, topic, sign))

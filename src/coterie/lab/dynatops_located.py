@@ -1,0 +1,203 @@
+"""DYNATOPS' Figure 6 as experiments: people who move and follow their friends, in all readings of delay and load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from coterie.lab.dynatops_claims import PAPER, Measure, Setting, along, below, change, over
+from coterie.lab.dynatops_readings import run_located
+from coterie.lab.dynatops_runs import run_location
+from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed, yes
+
+TRACES = ("foursquare", "gowalla")
+CLUSTERS = (5, 10, 20, 50)
+OTHER_PEOPLE = "other check-ins than the paper's: fewer people and cells, rarer moves; ids and rates not given"
+EXCHANGE = "the exchange inside clusters outweighs everything where people move rarely"
+
+
+def _minimum_inside(workload: str) -> Measure:
+    """1 where the management overhead is smallest at neither end of the cluster sizes."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        at: dict[str, Setting] = {"workload": workload, "load_weight": 0.1}
+        series = [per_seed(rows, "dynatops_management", cluster=size, **at) for size in CLUSTERS]
+        return [float(min(run) not in (run[0], run[-1])) for run in zip(*series, strict=True)]
+
+    return measure
+
+
+def _spread(workload: str, is_so: str) -> Measure:
+    """The spread of load at c = 50 without a load weight, against that with one or against static placement."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        free = per_seed(rows, "dynatops_load_spread", workload=workload, cluster=50, load_weight=0.0)
+        weighted = per_seed(rows, "dynatops_load_spread", workload=workload, cluster=50, load_weight=0.1)
+        still = per_seed(rows, "static_load_spread", workload=workload, cluster=50, load_weight=0.0)
+        pairs = zip(free, weighted if is_so == "repaired" else still, strict=True)
+        return [float(other < one) for one, other in pairs]
+
+    return measure
+
+
+def _falling(values: list[float]) -> bool:
+    return all(later < earlier for earlier, later in pairwise(values))
+
+
+def _of_trace(workload: str) -> list[Claim]:
+    at: dict[str, Setting] = {"workload": workload, "cluster": 10, "load_weight": 0.1}
+    return [
+        *(
+            over(
+                f"fig6{part}/{workload}-{base.replace('_', '-')}",
+                f"Figure 6{part}",
+                f"over {per_cent} % {statement} ({workload})",
+                per_cent,
+                change(f"dynatops_{key}", f"{base}_{key}", **at),
+                OTHER_PEOPLE,
+            )
+            for part, key, base, per_cent, statement in (
+                ("d", "user_distance", "bayeux_loc", 60.0, "less delay than Bayeux(loc), brokers placed by hops"),
+                ("d", "user_distance", "geops", 30.0, "less delay than GeoPS, brokers placed by hops"),
+                ("e", "overhead", "bayeux_loc", 40.0, "less overhead than Bayeux(loc)"),
+                ("e", "overhead", "geops", 20.0, "less overhead than GeoPS"),
+                ("c", "handovers", "loc", 80.0, "fewer handovers than GeoPS"),
+            )
+        ),
+        yes(
+            f"fig6a/{workload}",
+            "Figure 6a",
+            f"management has its minimum inside the range of cluster sizes ({workload})",
+            _minimum_inside(workload),
+            EXCHANGE,
+        ),
+        yes(
+            f"fig6a/{workload}-less",
+            "Figure 6a",
+            f"less management than with static and with location-based placement ({workload}, c = 10)",
+            below("dynatops_management", ("static_management", "loc_management"), **at),
+            EXCHANGE,
+        ),
+        yes(
+            f"fig6b/{workload}-worsened",
+            "Figure 6b",
+            f"similarity alone (w_l = 0, c = 50) spreads load less evenly than static placement ({workload})",
+            _spread(workload, "worsened"),
+        ),
+        yes(
+            f"fig6b/{workload}",
+            "Figure 6b",
+            f"the load weight lowers the spread of load at c = 50 ({workload})",
+            _spread(workload, "repaired"),
+        ),
+        *(
+            yes(
+                f"fig6f/{workload}-{name}",
+                "Figure 6f",
+                f"{name} falls with the cluster size from 5 to 50 ({workload})",
+                along(f"dynatops_{value}", "cluster", _falling, workload=workload, load_weight=0.1),
+            )
+            for name, value in (("overhead", "overhead"), ("delay", "user_distance"))
+        ),
+    ]
+
+
+FIGURE_6 = Experiment(
+    id=f"{PAPER}/fig6",
+    paper=PAPER,
+    where="Figure 6",
+    title="People who move and follow their friends",
+    run=run_location,
+    quick=(),
+    full=[
+        {"workload": workload, "cluster": cluster, "load_weight": weight, "update_h": 24.0}
+        for workload in TRACES
+        for cluster, weight in [*((size, 0.1) for size in CLUSTERS), (50, 0.0)]
+    ],
+    quick_seeds=1,
+    full_seeds=3,
+    claims=[claim for workload in TRACES for claim in _of_trace(workload)],
+    plots=[
+        Plot("Subscription management", "cluster", "dynatops_management", line="workload"),
+        Plot("Spread of load", "cluster", "dynatops_load_spread", line="workload"),
+        Plot("Handovers", "cluster", "dynatops_handovers", line="workload"),
+        Plot("Distance to a user", "cluster", "dynatops_user_distance", line="workload"),
+        Plot("Messages per event", "cluster", "dynatops_overhead", line="workload"),
+    ],
+)
+
+# --- the same people, other readings ---
+
+HOPS, FAR, FURTHER = "hops", "distance", "distance, next-worst too"
+BAYEUX = {
+    "tapestry_loc": "Bayeux(loc), Tapestry, hexadecimal",
+    "tapestry_loc_pns": "Bayeux(loc+PNS), Tapestry, hexadecimal",
+    "tapestry2_loc": "Bayeux(loc), Tapestry, binary",
+    "tapestry2_loc_pns": "Bayeux(loc+PNS), Tapestry, binary",
+}
+LOADS: dict[str, Point] = {
+    "cluster, 0.1": {"load": "cluster", "load_weight": 0.1},
+    "printed, w_l = 1": {"load": "all", "load_weight": 1.0},
+    "printed, w_l = 10": {"load": "all", "load_weight": 10.0},
+    "printed, w_l = 100": {"load": "all", "load_weight": 100.0},
+}
+PRINTED = LOADS["printed, w_l = 1"]
+
+
+def _by_distance(workload: str, delay: str) -> list[Claim]:
+    at: dict[str, Setting] = {"workload": workload, "delay": delay, **PRINTED}
+    mark = {FAR: "far", FURTHER: "further"}[delay]
+    return [
+        over(
+            f"fig6{part}/{workload}-{name.replace('_', '-')}-{mark}",
+            f"Figure 6{part}",
+            f"over {per_cent:g} % less {what} than {title}, brokers placed by {delay} ({workload})",
+            per_cent,
+            change(f"dynatops_{key}", f"{name}_{key}", **at),
+            reads=f"fig6{part}/{workload}-{'geops' if name == 'geops' else 'bayeux-loc'}",
+        )
+        for part, what, key, of_bayeux, of_geops in (
+            ("d", "delay", "user_distance", 60.0, 30.0),
+            ("e", "overhead", "overhead", 40.0, 20.0),
+        )
+        for name, title in (*BAYEUX.items(), ("geops", "GeoPS"))
+        for per_cent in (of_geops if name == "geops" else of_bayeux,)
+    ]
+
+
+LOCATED = Experiment(
+    id=f"{PAPER}/fig6-readings",
+    paper=PAPER,
+    where="Figure 6",
+    title="People who move: brokers placed by distance, L_b as printed, Bayeux over Tapestry with and without PNS",
+    run=run_located,
+    quick=(),
+    full=[
+        {"workload": workload, "cluster": 10, "delay": delay, **load}
+        for workload in TRACES
+        for delay, load in [*((HOPS, load) for load in LOADS.values()), (FAR, PRINTED), (FURTHER, PRINTED)]
+    ],
+    quick_seeds=1,
+    full_seeds=3,
+    claims=[
+        *(
+            over(
+                f"fig6c/{workload}-{mark}",
+                "Figure 6c",
+                f"over 80 % fewer handovers than GeoPS, L_b {name} ({workload})",
+                80.0,
+                change("dynatops_handovers", "loc_handovers", workload=workload, delay=HOPS, **load),
+                reads=f"fig6c/{workload}-loc",
+            )
+            for workload in TRACES
+            for mark, (name, load) in zip(
+                ("cluster", "printed-1", "printed-10", "printed-100"), LOADS.items(), strict=True
+            )
+        ),
+        *(claim for workload in TRACES for delay in (FAR, FURTHER) for claim in _by_distance(workload, delay)),
+    ],
+    plots=[
+        Plot("Distance to a user by what brokers are placed by", "delay", "dynatops_user_distance", line="workload"),
+        Plot("Handovers by load weight", "load_weight", "dynatops_handovers", line="workload", log_x=True),
+    ],
+)
