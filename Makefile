@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: help run setup dev test slow check lint lock bench reproduce seeds peers jars lakes docs notebooks pictures clean
+.PHONY: help run setup dev test slow check lint lock fuzz bench reproduce seeds peers jars lakes docs notebooks pictures clean
 
 help:  ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -38,6 +38,12 @@ slow: dev  ## the tests that take too long for every change
 
 seeds: dev  ## many seeds of every system under faults
 	COTERIE_SEEDS=200 $(BIN)/python -m pytest -n 2 tests/simulation
+
+fuzz: dev  ## ten million bad inputs to the parsers, a million to the ports, the same bytes to others (hours)
+	$(BIN)/python -m tests.fuzz --inputs 10000000
+	$(BIN)/python -m tests.fuzz --ports 1000000
+	$(BIN)/python -m tests.fuzz --rival mosquitto --inputs 20000
+	$(BIN)/python -m tests.fuzz --rival rust --inputs 200000
 
 bench: dev  ## every benchmark, as ratios against a named baseline
 	@for file in benchmarks/bench_*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done

@@ -13,8 +13,18 @@ INTERESTING = b"\x00\x01\x02\x7f\x80\xff\x10\x20\x30\x82\xc0+#/$%\r\n:;\"'{}[]"
 
 
 def kept(target: str) -> list[bytes]:
-    """What broke something once."""
-    return [path.read_bytes() for path in sorted((CORPUS / target).glob("*"))]
+    """What broke something once, and what a search guided by coverage reached: lines of hex; `#` begins a remark."""
+    path = CORPUS / f"{target}.hex"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [bytes.fromhex(line.partition("#")[0]) for line in lines if line.partition("#")[0].strip()]
+
+
+def keep(target: str, data: bytes, remark: str) -> Path:
+    CORPUS.mkdir(exist_ok=True)
+    path = CORPUS / f"{target}.hex"
+    with path.open("a") as file:
+        file.write(f"{data.hex()}  # {remark}\n")
+    return path
 
 
 def mutated(random: Random, good: list[bytes]) -> bytes:
@@ -40,6 +50,6 @@ def mutated(random: Random, good: list[bytes]) -> bytes:
 
 
 def inputs(target: str, seed: int, count: int) -> Iterator[bytes]:
-    random, good = Random(f"{target}{seed}"), TARGETS[target][1]
+    random, good = Random(f"{target}{seed}"), [*TARGETS[target].seeds, *kept(target)]
     for _ in range(count):
         yield mutated(random, good)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,6 +17,7 @@ from coterie.broker.facts import Bytes
 from coterie.broker.frames import (
     CONTROL,
     HELLO,
+    LINK_VERSION,
     MESSAGE,
     FrameReader,
     Handed,
@@ -30,14 +31,12 @@ from coterie.broker.frames import (
     frame,
     greeting_in,
 )
-from coterie.broker.passwords import read_password_file
 from coterie.broker.rights import Rights, TopicRules
 from coterie.broker.settings import AccessSection
-from coterie.errors import ConfigError, RemoteProtocolError
+from coterie.errors import RemoteProtocolError
 from coterie.live.admin import AdminInterface
-from coterie.live.config import config_of
+from coterie.live.clients import WebSocket
 from coterie.live.guard import Guard
-from coterie.live.passwords import hash_password
 from coterie.live.sealing import Sealing
 from coterie.model.plan import Slice
 from coterie.mqtt import packets as p
@@ -49,6 +48,8 @@ from coterie.mqtt.reasons import MqttError
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import check_filter, filter_covers, filter_matches, split_shared
 from tests.broker.driving import Driven, setup
+from tests.fuzz import filetargets
+from tests.mqtt.conversation import Network, Peer
 
 OPTIONS = ServerOptions(packet_bytes_max=4096, queue_bytes_max=1 << 16, unread_bytes_max=4096)
 SAID: list[p.Packet] = [
@@ -81,6 +82,38 @@ def codec(data: bytes) -> None:
                 assert again.next_packet() == packet
         except MqttError:
             continue
+
+
+def connection(data: bytes) -> None:
+    """A connection that is open: however its bytes are cut, others get the same of it, and it ends for the same reason;
+    the short cuts for common packets find what the codec finds."""
+    for version in (p.MQTT_3, p.MQTT_5):
+        whole, heard = _served(version, data, len(data) + 1)
+        pieces, heard_in_pieces = _served(version, data, 7)
+        assert heard == heard_in_pieces
+        assert (whole.ended and whole.ended.reason) == (pieces.ended and pieces.ended.reason)
+        decoder = Decoder(version, 4096)
+        decoder.feed(data)
+        said: list[p.Packet] = []
+        try:
+            while (packet := decoder.next_packet()) is not None:
+                said.append(packet)
+        except MqttError:
+            assert whole.ended is not None
+        given = [one.payload for one in said if isinstance(one, p.Publish)]
+        assert all(one[1] in given for one in heard)
+
+
+def _served(version: int, data: bytes, size: int) -> tuple[Peer, list[tuple[str, bytes, int]]]:
+    """A client that says this in pieces of a size, and what another one gets of it."""
+    network = Network(OPTIONS)
+    other = network.subscriber("other", "#", qos=1)
+    line = network.peer("c", version=version)
+    line.send(p.Publish("a/b", b"known from now on", 0))
+    other.take()
+    for start in range(0, len(data), size):
+        line.send_raw(data[start : start + size])
+    return line, [(one.topic, one.payload, one.qos) for one in other.take(p.Publish)]
 
 
 def broker(data: bytes) -> None:
@@ -144,6 +177,12 @@ class _Transport:
     def is_closing(self) -> bool:
         return self.closed
 
+    def get_extra_info(self, name: str) -> None:
+        return None
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        return
+
 
 _interface = AdminInterface(Guard("secret"))
 _interface.add("GET", "/health", lambda query, body: {}, lambda query, body: {})
@@ -164,6 +203,39 @@ def http(data: bytes) -> None:
 _loop = asyncio.new_event_loop()
 
 
+def websocket(data: bytes) -> None:
+    """A connection to the WebSocket port from its first byte; its messages go to a driver that takes all."""
+
+    async def main() -> None:
+        socket = WebSocket(_Taker(), 4096)  # type: ignore[arg-type]
+        transport: Any = _Transport()
+        socket.connection_made(transport)
+        for start in range(0, len(data), 200):
+            socket.data_received(data[start : start + 200])
+        socket.connection_lost(None)
+
+    _loop.run_until_complete(main())
+
+
+class _Taker:
+    """As much of a driver as a client's socket needs."""
+
+    def opened(self, *_: object) -> int:
+        return 1
+
+    def closed(self, line: int) -> None:
+        return
+
+    def take(self, fact: object) -> None:
+        return
+
+
+def framed(data: bytes) -> bytes:
+    """A binary message of a WebSocket, with a mask of zeros."""
+    size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
+    return b"\x82" + size + bytes(4) + data
+
+
 def filters(data: bytes) -> None:
     """Two texts: filters and names. What is covered is matched, and no client's name opens more than its level."""
     one, _, other = data.decode("utf-8", "ignore").partition("\n")
@@ -179,53 +251,48 @@ def filters(data: bytes) -> None:
         assert filter_matches(wide, name)
 
 
-def files(data: bytes) -> None:
-    """Password files, plans and configurations: told as mistakes."""
-    text = data.decode("utf-8", "replace")
-    with contextlib.suppress(ValueError):
-        read_password_file(text)
-    with contextlib.suppress(msgspec.MsgspecError, UnicodeDecodeError):
-        msgspec.json.decode(data, type=Slice)
-    try:
-        table = msgspec.json.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return
-    if isinstance(table, dict):
-        with contextlib.suppress(ConfigError):
-            config_of(table)
-
-
 _head = b"Host: 127.0.0.1\r\nAuthorization: Bearer secret\r\n"
-TARGETS: dict[str, tuple[Callable[[bytes], None], list[bytes]]] = {
-    "codec": (codec, RECORDS),
-    "broker": (broker, RECORDS),
-    "frames": (
-        frames,
-        [
-            frame(CONTROL, encode_control(WantedFilters(3, 17, ("a/#", "+/b"), ("g/a",)))),
-            frame(CONTROL, encode_control(Seek(1, 2, "c", "ann"))),
-            frame(CONTROL, encode_control(Handed("c", ((1, b"x"),), True))),
-            frame(MESSAGE, encode_carried(99, Message("a/b", b"x", 2, True, publisher="ann"), 1)),
-            frame(HELLO, encode_hello(Hello(3, "n", "s", 1, bytes(32)))),
-        ],
-    ),
-    "sealing": (sealing, [b"\0\0\0\x20" + bytes(32), b"\0\0\0\x11" + bytes(17)]),
-    "http": (
-        http,
-        [
-            b"GET /health HTTP/1.1\r\n" + _head + b"\r\n",
-            b"POST /plan?x=1 HTTP/1.1\r\n" + _head + b"Content-Length: 2\r\n\r\n{}",
-            b"POST /plan HTTP/1.1\r\n" + _head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
-            b"GET /health HTTP/1.0\r\n" + _head + b"Origin: http://evil\r\nExpect: 100-continue\r\n\r\n",
-        ],
-    ),
-    "filters": (filters, [b"a/+/#\na/b/c", b"$share/g/a/#\n$SYS/x", b"+\n#", b"dev/x\ndev/+"]),
-    "files": (
-        files,
-        [
-            b"ann:" + hash_password("x").encode() + b"\nbob:$7$101$AA==$AA==\n",
-            msgspec.json.encode(Slice(version=1, system="flooding", node=0)),
-            b'{"mqtt": {"port": 1, "limits": {"queue_count_max": 5}}, "network": {"peers": [{"id": 1}]}}',
-        ],
-    ),
+FRAMES = [
+    frame(CONTROL, encode_control(WantedFilters(3, 17, ("a/#", "+/b"), ("g/a",)))),
+    frame(CONTROL, encode_control(Seek(1, 2, "c", "ann"))),
+    frame(CONTROL, encode_control(Handed("c", ((1, b"x"),), True))),
+    frame(MESSAGE, encode_carried(99, Message("a/b", b"x", 2, True, publisher="ann"), 1)),
+    frame(HELLO, encode_hello(Hello(LINK_VERSION, "coterie", "flooding", 1, bytes(range(32))))),
+]
+REQUESTS = [
+    b"GET /health HTTP/1.1\r\n" + _head + b"\r\n",
+    b"POST /plan?x=1 HTTP/1.1\r\n" + _head + b"Content-Length: 2\r\n\r\n{}",
+    b"POST /plan HTTP/1.1\r\n" + _head + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    b"GET /health HTTP/1.0\r\n" + _head + b"Origin: http://evil\r\nExpect: 100-continue\r\n\r\n",
+]
+
+
+HANDSHAKE = (
+    b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
+)
+OPENINGS = [HANDSHAKE + framed(RECORDS[0]), HANDSHAKE + b"\x89\x80" + bytes(4) + b"\x88\x82" + bytes(4) + b"\x03\xe8"]
+
+
+class Target(NamedTuple):
+    """`share`: its part of a run's inputs, less for those that take longer."""
+
+    check: Callable[[bytes], None]
+    seeds: list[bytes]
+    share: int
+
+
+TARGETS = {
+    "codec": Target(codec, RECORDS, 3000),
+    "connection": Target(connection, RECORDS, 30),
+    "broker": Target(broker, RECORDS, 20),
+    "frames": Target(frames, FRAMES, 4200),
+    "sealing": Target(sealing, [b"\0\0\0\x20" + bytes(32), b"\0\0\0\x11" + bytes(17)], 30),
+    "http": Target(http, REQUESTS, 100),
+    "websocket": Target(websocket, [HANDSHAKE, *OPENINGS], 30),
+    "filters": Target(filters, [b"a/+/#\na/b/c", b"$share/g/a/#\n$SYS/x", b"+\n#", b"dev/x\ndev/+"], 1500),
+    "files": Target(filetargets.files, filetargets.FILES, 1000),
+    "journal": Target(filetargets.journal, filetargets.LOGS, 20),
+    "batches": Target(filetargets.batches, filetargets.BATCHES, 80),
+    "plans": Target(filetargets.plans, filetargets.PLANS, 5),
 }

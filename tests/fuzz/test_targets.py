@@ -7,11 +7,11 @@ import pytest
 from tests.fuzz.mutate import inputs, kept
 from tests.fuzz.targets import TARGETS
 
-COUNT = {"broker": 500, "http": 1500, "sealing": 500}
+COUNT = {"broker": 300, "connection": 500, "http": 1000, "sealing": 500, "journal": 100, "batches": 500, "plans": 40}
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_bytes_of_strangers_break_nothing(target: str) -> None:
-    check, seeds = TARGETS[target]
-    for data in (b"", *kept(target), *seeds, *inputs(target, 0, COUNT.get(target, 3000))):
-        check(data)
+    found = TARGETS[target]
+    for data in (b"", *kept(target), *found.seeds, *inputs(target, 0, COUNT.get(target, 3000))):
+        found.check(data)

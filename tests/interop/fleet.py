@@ -38,10 +38,10 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def run(main: Callable[[], Any]) -> Any:
+def run(main: Callable[[], Any], limit_s: float | None = 120.0) -> Any:
     """An async test body on the loop that nodes use."""
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        return runner.run(asyncio.wait_for(main(), 120))
+        return runner.run(asyncio.wait_for(main(), limit_s))
 
 
 def write_configs(

@@ -6,9 +6,10 @@ import asyncio
 import getpass
 import shutil
 import subprocess
+import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,26 @@ async def broker_with(kind: str, folder: Path, users: Users) -> AsyncIterator[in
     finally:
         process.terminate()
         process.wait()
+
+
+@contextmanager
+def open_mosquitto(packet_bytes_max: int) -> Iterator[int]:
+    """The port of one that lets everybody in; it may take a moment to listen."""
+    if MOSQUITTO is None:
+        pytest.skip("mosquitto is not installed")
+    (port,) = free_ports(1)
+    with tempfile.TemporaryDirectory() as name:
+        settings = Path(name) / "mosquitto.conf"
+        settings.write_text(
+            f"user {getpass.getuser()}\nlistener {port} 127.0.0.1\nallow_anonymous true\n"
+            f"max_packet_size {packet_bytes_max}\n"
+        )
+        process = subprocess.Popen([MOSQUITTO, "-c", str(settings)], stderr=subprocess.DEVNULL)
+        try:
+            yield port
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def _configured(folder: Path, port: int, users: Users) -> Path:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from coterie.errors import InputError
 from coterie.model.store import save_design
 from coterie.plans.plan import DESIGN, PlanFacts
 from coterie.plans.store import CURRENT, PlanStore
+from coterie.plans.tables import read_table
 from coterie.systems import SYSTEMS
 from tests.conftest import small_workload
 
@@ -120,3 +123,11 @@ def test_a_plan_without_a_design_is_not_published(tmp_path):
     with pytest.raises(InputError, match=r"design\.npz: is missing"):
         store.publish("a", FACTS, lambda folder: None)
     assert (store.versions(), store.current()) == ([], None)
+
+
+def test_a_table_whose_text_is_none_is_told(tmp_path):
+    """Found by tests/fuzz: a byte that was changed in a table came out as a UnicodeDecodeError."""
+    broken = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\x82\xff"))
+    pq.write_table(pa.table({"topic": broken}), tmp_path / "topics.parquet")
+    with pytest.raises(InputError, match=r"topics\.parquet"):
+        read_table(tmp_path, "topics")

@@ -176,6 +176,8 @@ class WebSocket(ClientSocket):
             if error.event_hint is not None:
                 self._send(error.event_hint)
             self.finish(linger=False)
+        except UnicodeError:  # a host that is no name: wsproto does not expect that
+            self.finish(linger=False)
 
     def _on_event(self, event: object) -> None:
         match event:

@@ -41,9 +41,9 @@ from coterie.mqtt.packets import (
     UnsubAck,
     Unsubscribe,
 )
-from coterie.mqtt.properties import NO_PROPERTIES, Properties
+from coterie.mqtt.properties import DISCONNECT, NO_PROPERTIES, Properties
 from coterie.mqtt.publish import PublishRun, SharedPublish, scan_publishes
-from coterie.mqtt.reasons import MqttError, Reason, UnsupportedVersion
+from coterie.mqtt.reasons import REASONS_OF_PACKET, MqttError, Reason, UnsupportedVersion
 from coterie.mqtt.session import Session
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import TopicNames
@@ -356,7 +356,9 @@ class Connection:
             self.stage = Stage.DECIDING
         if self.stage is Stage.DECIDING:
             return self.refuse(error.code, detail=error.reason)
-        return self.disconnect(error.code, detail=error.reason)
+        # What only CONNACK can say is wrong with a second CONNECT, which should not be there at all.
+        is_sayable = error.code in REASONS_OF_PACKET[DISCONNECT]
+        return self.disconnect(error.code if is_sayable else Reason.PROTOCOL_ERROR, detail=error.reason)
 
     # -- bytes out --------------------------------------------------------------------------------------------------
 

@@ -93,7 +93,7 @@ def _nodes(names: Sequence[str], demand: Workload) -> pa.Table:
 
 def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     for name, table in tables.items():
-        pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+        pq.write_table(table, folder / f"{name}.parquet", compression="zstd", write_page_checksum=True)
 
 
 def read_table(folder: Path, name: str) -> pa.Table | None:
@@ -102,9 +102,11 @@ def read_table(folder: Path, name: str) -> pa.Table | None:
     if not path.exists():
         return None
     try:
-        return pq.read_table(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InputError(str(path), f"cannot be read: {str(error).splitlines()[0]}") from None
+        table = pq.read_table(path, page_checksum_verification=True)
+        table.validate(full=True)  # texts that are none, offsets that point elsewhere
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise InputError(str(path), f"cannot be read: {(str(error) or 'damaged').splitlines()[0]}") from None
+    return table
 
 
 def column_of(table: pa.Table | None, column: str, source: str) -> list[str]:
