@@ -88,7 +88,7 @@ def test_brokers_full_in_different_ways_do_not_lock_each_other() -> None:
     problem = sites()
     even = (np.arange(problem.client_count) % problem.broker_count).astype(np.int32)
     one_by_one = auctioned(problem, 1)
-    task = Task(problem, 1, problem.client_count // 4, sample_users=400)
+    task = PlacementTask(problem, 1, problem.client_count // 4, sample_users=400)
     for found in (one_by_one, place_blocks(task, Here(task))):
         assert problem.is_within(found)
         assert problem.copies(found) < 0.75 * problem.copies(even)
