@@ -227,7 +227,7 @@ class Broker:
             self.sessions.dirty
             or clients.touched
             or self.turn.writes
-            or stored.entries
+            or stored.has_news
             or links.dirty
             or clients.ending
             or links.ending

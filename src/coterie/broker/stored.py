@@ -41,13 +41,16 @@ Entry = tuple[str, str, Any]  # client, kind, value
 class SessionReports(list[tuple[str, Any]]):
     """Stands where a session keeps its journal and passes entries on with the client's name."""
 
-    def __init__(self, client: str, entries: list[Entry]) -> None:
+    def __init__(self, client: str, stored: StoredSessions) -> None:
         super().__init__()
-        self._client = client
-        self._entries = entries
+        self._client, self._stored = client, stored
 
     def append(self, entry: tuple[str, Any]) -> None:
-        self._entries.append((self._client, entry[0], entry[1]))
+        kind, value = entry
+        stored = self._stored
+        stored.entries.append((self._client, kind, value))
+        if kind != "done":
+            stored.has_news = True
 
 
 class _Rows:
@@ -70,12 +73,13 @@ class StoredSessions:
         self.logged_to = 0
         self._turn = turn
         self.entries: list[Entry] = []  # reported and not looked at yet
+        self.has_news = False  # some of them must be written with this turn
         self._rows: dict[str, _Rows] = {}
         self.later: list[StoreWrite] = []  # waits for company
 
     def keep(self, session: Session) -> None:
         """From now on what happens to it is written down."""
-        session.journal = SessionReports(session.client_id, self.entries)
+        session.journal = SessionReports(session.client_id, self)
         kept = (session.expiry_s, session.will, session.will_due_s, session.expires_at_s, session.owner)
         session.journal.append(("session", kept))
 
@@ -84,6 +88,7 @@ class StoredSessions:
     def end_turn(self, is_pressing: bool = False) -> None:
         """Put what was reported among the writes of this turn. What is only done waits for company."""
         if self.entries:
+            self.has_news = False
             self._take_entries()
         writes = self._turn.writes
         if self.later and (writes or is_pressing or len(self.later) > 10_000):
@@ -91,13 +96,13 @@ class StoredSessions:
             self.later = []
 
     def _take_entries(self) -> None:
-        entries, new = self.entries[:], {}
-        self.entries.clear()
+        entries, self.entries = self.entries, []
+        new: dict[tuple[str, int], Delivery] = {}
         for client, kind, value in entries:
-            if kind in ("delivery", "progress"):
+            if kind == "delivery" or kind == "progress":
                 new[client, value.sequence] = value
             elif kind == "done":
-                if (new.pop((client, value), None) is None) or value in self._of(client).deliveries:
+                if not new or new.pop((client, value), None) is None or value in self._of(client).deliveries:
                     self._done(client, value)
             elif kind == "ended":
                 for key in [key for key in new if key[0] == client]:
@@ -129,7 +134,8 @@ class StoredSessions:
         writes.append((DELIVERIES, (client, sequence), _pack(row)))
 
     def _done(self, client: str, sequence: int) -> None:
-        message = self._of(client).deliveries.pop(sequence, None)
+        rows = self._rows.get(client)
+        message = None if rows is None else rows.deliveries.pop(sequence, None)
         if message is not None:
             self.later.append((DELIVERIES, (client, sequence), None))
             self._release(message)
@@ -218,5 +224,5 @@ class StoredSessions:
             max((one.sequence for one in deliveries), default=0), row.will, row.will_due_s, row.expires_at_s, row.owner,
         )  # fmt: skip
         session = Session.of(state, options)
-        session.journal = SessionReports(client, self.entries)
+        session.journal = SessionReports(client, self)
         return session
