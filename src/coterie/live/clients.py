@@ -45,12 +45,15 @@ class ClientSocket(asyncio.Protocol):
         self._driver = driver
         self._write_buffer_bytes_max = write_buffer_bytes_max
         self._transport: asyncio.Transport | None = None
+        self._file = -1  # where bytes can be written and read past the transport, which saves its queue
         self._holds: set[str] = set()  # why nothing is read at present
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         peer = self._transport.get_extra_info("peername")
         self._transport.set_write_buffer_limits(high=self._write_buffer_bytes_max)
+        if self._transport.get_extra_info("sslcontext") is None:
+            self._file = self._transport.get_extra_info("socket").fileno()
         certified = certificate_user(self._transport.get_extra_info("peercert"))
         self.line = self._driver.opened(self, str(peer[0]) if isinstance(peer, tuple) else "", certified)
 
@@ -77,7 +80,7 @@ class ClientSocket(asyncio.Protocol):
         if len(self._holds) > 1:
             return False
         try:
-            data = os.read(self._transport.get_extra_info("socket").fileno(), READ_BYTES)
+            data = os.read(self._file, READ_BYTES)
         except BlockingIOError:
             return False
         except OSError:
@@ -134,8 +137,19 @@ class ClientSocket(asyncio.Protocol):
         self._driver.closed(self.line)
 
     def write(self, chunks: list[bytes]) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        if self._file >= 0 and not transport.get_write_buffer_size():
+            try:
+                sent = os.write(self._file, data)
+            except OSError:  # there is no room, or the transport finds out what it is
+                sent = 0
+            if sent == len(data):
+                return
+            data = data[sent:]
+        transport.write(data)
 
     def finish(self, linger: bool) -> None:
         """Close; with last words to be read, half-close and give the client a moment."""
