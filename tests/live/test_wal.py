@@ -118,3 +118,22 @@ def test_a_batch_that_is_missing_in_between_is_damage(tmp_path: Path) -> None:
     (tmp_path / "batches-0000000000000001").write_bytes(whole)
     with pytest.raises(InputError, match="damaged"):
         bodies_in(tmp_path)
+
+
+def test_a_file_that_was_left_before_it_was_synced_is_synced_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    batches = Batches(tmp_path, BOOT, is_synced=True)
+    batches.append(b"one")
+    batches.turn()
+    batches.append(b"two")
+    first, second = sorted(str(path) for path in tmp_path.glob("batches-*"))
+    batches.note_synced(batches.syncing()())
+    assert (synced, batches.synced) == ([first, second], 2)
+    batches.turn()  # all of it is on the disk: nothing is left open
+    before = len(os.listdir("/proc/self/fd"))
+    batches.append(b"three")
+    batches.close()
+    assert len(os.listdir("/proc/self/fd")) == before

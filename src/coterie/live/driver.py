@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
@@ -58,9 +60,16 @@ class PeerSide(Protocol):
 
 
 class BatchKeeper(Protocol):
-    """The store: `append` returns when the batch is safe."""
+    """The store. What was appended is safe at once, or with `is_full` when a call from `syncing` has returned.
+
+    Such a call waits for the disk, in any thread; what it returns is given to `note_synced` here.
+    """
+
+    is_full: bool
 
     def append(self, writes: list[StoreWrite]) -> object: ...
+    def syncing(self) -> Callable[[], int]: ...
+    def note_synced(self, number: int) -> None: ...
 
 
 class Driver:
@@ -77,6 +86,9 @@ class Driver:
         self._store, self._logins, self._journal, self._log, self._on_failure = store, logins, journal, log, on_failure
         self._loop = asyncio.get_running_loop()
         self._line = 0
+        self._disk = ThreadPoolExecutor(1, "disk") if store.is_full else None
+        self._unsynced: list[Persist] = []
+        self._syncing: asyncio.Future[int] | None = None
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._is_scheduled = self._is_gathering = self._is_turning = self._is_over = False
         self._turned_s = 0.0  # when the last turn began
@@ -152,6 +164,8 @@ class Driver:
 
     def stop(self) -> None:
         self._is_over = True
+        if self._disk is not None:
+            self._disk.shutdown()
         for handle in self._timers.values():
             handle.cancel()
         self._timers.clear()
@@ -194,13 +208,46 @@ class Driver:
                 self._store.append(order.writes)
                 self.commits += 1
         except (OSError, sqlite3.Error) as error:
-            self._carry_out(self.broker.step(StoreFailed(str(error)), self.now_s()))
+            self._fail_store(error)
             return
-        if order.then:
+        if self._store.is_full:
+            self._unsynced.append(order)
+            self._sync()
+        else:
+            self._persisted([order])
+
+    def _persisted(self, safe: list[Persist]) -> None:
+        for order in safe:
             self._carry_out(order.then)
-        orders = self.broker.step(Persisted(order.batch), self.now_s())
-        if orders:
-            self._carry_out(orders)
+        self._carry_out(self.broker.step(Persisted(safe[-1].batch), self.now_s()))
+
+    def _fail_store(self, error: BaseException) -> None:
+        self._carry_out(self.broker.step(StoreFailed(str(error)), self.now_s()))
+
+    def _sync(self) -> None:
+        """Wait for the disk beside the loop; batches that come meanwhile share the next round."""
+        if self._syncing is None and self._unsynced and not self._is_over:
+            waiting, self._unsynced = self._unsynced, []
+            self._syncing = self._loop.run_in_executor(self._disk, self._store.syncing())
+            self._syncing.add_done_callback(partial(self._synced, waiting))
+
+    def _synced(self, safe: list[Persist], done: asyncio.Future[int]) -> None:
+        self._syncing = None
+        error = done.exception()
+        if error is not None:
+            self._fail_store(error)
+            return
+        self._store.note_synced(done.result())
+        self._persisted(safe)
+        self._sync()
+        if self.broker.has_turn:
+            self.turn()
+
+    async def settled(self) -> None:
+        """Until nothing waits for the disk any more."""
+        while self._syncing is not None:
+            await asyncio.wait([self._syncing])
+            await asyncio.sleep(0)
 
     def _prove(self, order: Prove) -> None:
         line = order.line

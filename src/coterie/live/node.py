@@ -177,7 +177,7 @@ class LiveNode:
         saved = old_files(self.config.data, self.store.saved())
         lives = [msgspec.msgpack.decode(value, type=int) for key, value in saved.rows(META) if key == LIFE]
         life = max([int(self.wall_s()), *(one + 1 for one in lives)])
-        self.store.append([(META, LIFE, msgspec.msgpack.encode(life))])
+        self.store.keep([(META, LIFE, msgspec.msgpack.encode(life))])
         self.driver.take(Booted(life, saved))
         await self._listen()
         for bridge in self.bridges:
@@ -349,6 +349,7 @@ class LiveNode:
         self.driver.take(Stopping())
         self.driver.turn()
         self._is_stopped = True
+        await self.driver.settled()
         await asyncio.sleep(0.05)  # last words
         self.driver.stop()
         self.logins.stop()

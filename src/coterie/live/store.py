@@ -5,7 +5,8 @@ on every key is *folded* into SQLite now and then, in one go; what came and went
 never gets there. A write says what a key is from now on, so replaying batches that were folded already does no harm; a
 file of batches is deleted when SQLite has all of it on the disk.
 
-`sync = "normal"`: whatever was answered survives kill -9. `sync = "full"`: a power cut as well.
+`sync = "normal"`: whatever was answered survives kill -9. `sync = "full"`: a power cut as well; the disk is waited for
+in a thread (`syncing`), with whatever was appended meanwhile in the next round.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Store:
             self._folded_keys: Folded = {name: {as_key(key) for key in self._keys(name)} for name in BRIEF}
         except sqlite3.Error as error:
             raise InputError(str(self._path), f"is not a usable store: {error}") from None
-        self._batches = Batches(folder, boot_of_machine() if boot is None else boot, folded)
+        self._batches = Batches(folder, boot_of_machine() if boot is None else boot, folded, self.is_full)
         self._young, self._old = Unfolded(), Unfolded()
         for batch in self._batches.unread:
             self._take((table, _plain(table, key), value) for table, key, value in _unpack_batch(batch.body))
@@ -146,12 +147,19 @@ class Store:
     # --- writing ---
 
     def append(self, writes: list[StoreWrite]) -> int:
-        """Keep a batch as `sync` says; returns its number. OSError: it is not kept, nor is anything after it."""
+        """Hand a batch to the system; returns its number. OSError: it is not kept, nor is anything after it.
+
+        With `is_full` it is safe when `syncing` has returned.
+        """
         number = self._batches.append(_pack(writes))
-        if self.is_full:
-            self.note_synced(self.syncing()())
         self._take(writes)
         return number
+
+    def keep(self, writes: list[StoreWrite]) -> None:
+        """Append, and wait until it is as safe as `sync` says."""
+        self.append(writes)
+        if self.is_full:
+            self.note_synced(self.syncing()())
 
     def _take(self, writes: Iterable[StoreWrite]) -> None:
         self._young.add(writes, self._folded_keys, self._old)

@@ -97,8 +97,11 @@ def _behind(data: bytes, at: int, expected: int) -> Iterator[Batch]:
 class Batches:
     """The files of one folder. `append` is all that a message waits for, unless it waits for `syncing` too."""
 
-    def __init__(self, folder: Path, boot: bytes, after: int = 0) -> None:
-        """Reads what is there; `after` is the last batch that has a better place already."""
+    def __init__(self, folder: Path, boot: bytes, after: int = 0, is_synced: bool = False) -> None:
+        """Reads what is there; `after` is the last batch that has a better place already.
+
+        `is_synced`: somebody calls `syncing` again and again, so files are open until it was.
+        """
         self._folder, self._boot = folder, boot.ljust(16, b"\0")[:16]
         folder.mkdir(parents=True, exist_ok=True)
         self.unread: list[Batch] = []  # those beyond `after`, to be taken by the owner
@@ -107,6 +110,8 @@ class Batches:
         self.synced = 0
         self.size = 0
         self._file = -1
+        self._is_synced = is_synced
+        self._unsynced: list[int] = []  # files that were left before all of them was on the disk
         self._is_entered = True  # the folder's entry of the present file is on the disk, or will be
         self._read(after)
         self._closed = self._paths()
@@ -180,17 +185,20 @@ class Batches:
 
         Give that number to `note_synced` here.
         """
-        number, copy = self.number, os.dup(self._file) if self._file >= 0 else -1
+        number, files, self._unsynced = self.number, self._unsynced, []
+        if self._file >= 0:
+            files.append(os.dup(self._file))
         folder, self._is_entered = (None if self._is_entered else self._folder), True
 
         def wait() -> int:
-            if copy >= 0:
-                try:
-                    os.fdatasync(copy)
-                finally:
-                    os.close(copy)
-                if folder is not None:
-                    sync_folder(folder)
+            try:
+                for file in files:
+                    os.fdatasync(file)
+            finally:
+                for file in files:
+                    os.close(file)
+            if folder is not None:
+                sync_folder(folder)
             return number
 
         return wait
@@ -201,7 +209,10 @@ class Batches:
     def turn(self) -> int:
         """Go on in a new file; returns the last batch of the files before, which `forget` may delete."""
         if self._file >= 0:
-            os.close(self._file)
+            if self._is_synced and self.synced < self.number:
+                self._unsynced.append(self._file)
+            else:
+                os.close(self._file)
             self._closed.append(self._path)
             self._file, self.size = -1, 0
         return self.number
@@ -214,6 +225,9 @@ class Batches:
 
     def close(self) -> None:
         self.turn()
+        for file in self._unsynced:
+            os.close(file)
+        self._unsynced.clear()
 
 
 def sync_folder(folder: Path) -> None:
