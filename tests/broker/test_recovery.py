@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from coterie.broker.carried import EPOCH_S, TIME_BITS, Identifiers, encode_carried
 from coterie.broker.frames import Digest, Disturbed, LogCopies, Want
-from coterie.broker.recovery import ROUND_TIMER, Recovery
+from coterie.broker.recovery import AUDIT_TIMER, ROUND_TIMER, Recovery
 from coterie.broker.settings import RecoverySection
 from coterie.broker.turn import Turn
+from coterie.broker.writes import LOG, META, Saved
 from coterie.mqtt.publish import Message
 from tests.broker.shelf import MemoryShelf
 
@@ -103,3 +105,52 @@ def test_a_copy_of_another_event_is_not_taken(parts: Parts) -> None:
     body = encode_carried(5, Message("t", b"x", 1), 1)
     recovery.on_copies(LogCopies(((6, body), (5, body))))
     assert taking.taken == [body]
+
+
+def digests(said: Said) -> list[Digest]:
+    return [one for one in said.flooded if isinstance(one, Digest)]
+
+
+def test_an_audit_tells_what_was_before_a_disturbance_that_took_its_place(parts: Parts) -> None:
+    recovery, said, _, turn = parts
+    recovery.start(0, Saved())
+    shelf = recovery._shelf
+    assert isinstance(shelf, MemoryShelf)
+    shelf.write([(LOG, 1_010_000_000, b"t")])
+    turn.now_s += 30.0
+    recovery.disturb(1_030_000_000)
+    for _ in recovery._settings.rounds_s:
+        turn.now_s += 8.0
+        recovery.on_timer(AUDIT_TIMER)
+        recovery.on_timer(ROUND_TIMER)
+    assert not any(one.events for one in digests(said))
+    recovery.on_timer(AUDIT_TIMER)
+    assert [one.events for one in digests(said) if one.events] == [(("t", (1_010_000_000,)),)]
+    told = len(digests(said))
+    turn.now_s += 60.0
+    recovery.on_timer(AUDIT_TIMER)
+    assert len(digests(said)) == told  # once
+
+
+def test_what_was_looked_for_when_a_life_ended_is_looked_for_in_the_next(parts: Parts) -> None:
+    recovery, _, _, turn = parts
+    recovery.disturb(500_000_000)
+    kept = [(key, value) for table, key, value in turn.writes if table == META]
+    again = Recovery(
+        0, [1, 2], RecoverySection(), Identifiers(0), Said(), Taking(), MemoryShelf(), turn,  # type: ignore[arg-type]
+    )  # fmt: skip
+    again.start(999_000_000, Saved({META: kept}))  # type: ignore[dict-item]
+    assert again.behind == {1: 500_000_000, 2: 500_000_000}
+
+
+def test_who_was_asked_for_copies_is_not_done_with_before_they_came(parts: Parts) -> None:
+    recovery, _, _, turn = parts
+    recovery.behind = {1: 900_000_000}
+    whole = (900_000_000, 1_000_000_000, True, True, 0)
+    identifier = 1 << TIME_BITS | 950_000_000
+    recovery.on_digest(1, Digest(1, 1, *whole, (("t", (950_000_000,)),)))
+    assert recovery.behind == {1: 900_000_000}
+    recovery.on_copies(LogCopies(((identifier, encode_carried(identifier, Message("t"), 1)),)))
+    recovery.on_digest(1, Digest(1, 2, *whole, ()))
+    assert recovery.behind == {}
+    assert msgspec.msgpack.decode(turn.writes[-1][2] or b"") == {}

@@ -17,6 +17,7 @@ class Counts:
     published_refused: int = 0
     events_out: int = 0  # local publications handed to the network
     events_in: int = 0  # events from the network handed to local subscribers
+    late_dropped: int = 0  # events at QoS 0 that came after a newer one of their topic
     log_dropped: int = 0
     logins_failed: int = 0
     logins_busy: int = 0  # refused because too many were waiting to be checked

@@ -21,6 +21,7 @@ from coterie.protocol.events import Event
 from coterie.protocol.seen import Seen
 
 RECENT_MAX = 200_000
+LATEST_MAX = 65_536
 
 
 class RecentEvents:
@@ -57,6 +58,7 @@ class Delivering:
         self._talk = talk
         self._detours, self._counts, self._is_alone, self._turn = detours, counts, is_alone, turn
         self._once = Seen(65_536)  # QoS 0 events that came on several channels
+        self._latest: dict[tuple[int, str], int] = {}  # origin and topic -> the last event at QoS 0
 
     def take_event(self, event: Event, hops: int, tally: Tally) -> None:
         """From the overlay."""
@@ -118,7 +120,23 @@ class Delivering:
         for carried in self.ordering.pass_over(identifier):
             self._deliver(carried)
 
+    def _is_late(self, carried: Carried) -> bool:
+        """Whether a newer one at QoS 0 was delivered: it came another way, over a repaired tree or a new plan.
+
+        At QoS 0 a message may be lost; it may not come out of order.
+        """
+        key = (origin_of(carried.id), carried.topic)
+        if carried.id < self._latest.get(key, 0):
+            return True
+        if len(self._latest) >= LATEST_MAX:
+            self._latest.clear()
+        self._latest[key] = carried.id
+        return False
+
     def _deliver(self, carried: Carried) -> int:
+        if not carried.qos and self._is_late(carried):
+            self._counts.late_dropped += 1
+            return 0
         message = carried.message()
         match = self.in_turn(self._sessions.index.matches(message.topic), carried.id)
         delivered = fan_out(message, match, None, self._sessions.dirty, self._turn.now_s)

@@ -294,7 +294,7 @@ class Broker:
                 session.detach(turn.now_s, with_will=True)
             self.sessions.restore(session, turn.now_s)
         self.following.restore()
-        self.recovery.start(self.housekeeping.alive_us)
+        self.recovery.start(self.housekeeping.alive_us, saved)
         turn.set_timer((MOVE_TIMER,), MOVE_S)
 
     def _start_network(self) -> None:

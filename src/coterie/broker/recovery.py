@@ -13,12 +13,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+import msgspec
+
 from coterie.broker.carried import TIME_BITS, TIME_MASK, Identifiers, decode_carried
 from coterie.broker.frames import AskDigest, Digest, Disturbed, LogCopies, LogGone, Want
 from coterie.broker.settings import RecoverySection
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
-from coterie.broker.writes import LOG, MESSAGES, Shelf
+from coterie.broker.writes import LOG, MESSAGES, META, Saved, Shelf
 from coterie.protocol.seen import Seen
 
 EVENTS_PER_DIGEST = 4000
@@ -30,6 +32,9 @@ AUDIT_DELAY_US = 2_000_000
 FULL_ROUNDS = 2  # rounds that tell everything since the disturbance; later ones tell what is new
 
 
+WANTED_S = 10.0  # what was asked for so long ago is not waited for any more
+
+BEHIND = "behind"
 ROUND_TIMER, AUDIT_TIMER, ASK_TIMER = "round", "audit", "ask"
 
 
@@ -60,18 +65,24 @@ class Recovery:
         self._since_us: int | None = None  # of the disturbance that is being dealt with
         self._round = 0
         self._began_s = 0.0
-        self._digested_us = 0
+        self._digested_us = self._audited_us = 0
         self._told_us: list[int] = []  # up to when each round of the present disturbance told
         self._wanted: dict[int, float] = {}  # event -> when it was asked for
 
-    def start(self, alive_until_us: int) -> None:
-        """`alive_until_us` is 0 on the first start; later, whatever came since then may be missing here."""
+    def start(self, alive_until_us: int, saved: Saved) -> None:
+        """`alive_until_us` is 0 on the first start; later, whatever came since then may be missing here.
+
+        So may be what was still being looked for when the last life ended.
+        """
         if not self.others:
             return
         if alive_until_us:
-            since_us = self._back(alive_until_us)
+            before = [value for key, value in saved.rows(META) if key == BEHIND]
+            owed = msgspec.msgpack.decode(before[0], type=dict[int, int]) if before else {}
+            since_us = min([self._back(alive_until_us), *owed.values()])
             self.behind = dict.fromkeys(self.others, since_us)
             self.disturb(since_us)
+        self._audited_us = self.now_us
         self._turn.set_timer((AUDIT_TIMER,), self._settings.audit_s)
 
     def on_timer(self, name: str) -> None:
@@ -126,10 +137,14 @@ class Recovery:
         self._since_us = since_us if self._since_us is None else min(since_us, self._since_us)
         for origin in self.others:
             self.behind[origin] = min(self._since_us, self.behind.get(origin, self._since_us))
+        self._keep_behind()
         self._round = 0
         self._told_us = []
         self._began_s = self._turn.now_s
         self._schedule()
+
+    def _keep_behind(self) -> None:
+        self._turn.write(META, BEHIND, msgspec.msgpack.encode(self.behind))
 
     def _schedule(self) -> None:
         delays_s = self._settings.rounds_s
@@ -157,14 +172,18 @@ class Recovery:
         """The disturbance is over; whoever was heard of since it had calmed down has told everything."""
         self._since_us = None
         self.behind = {origin: since_us for origin, since_us in self.behind.items() if since_us < calm_us}
+        self._keep_behind()
         if self.behind:
             self._turn.set_timer((ASK_TIMER,), ASK_AGAIN_S)
 
     def _audit(self) -> None:
-        """Without any cause: what was published since the last time, told once, some time after it was."""
+        """Without any cause: what was published since the last audit, told once, some time after it was.
+
+        What was told in rounds meanwhile begins with a disturbance; what was missed before it is told here.
+        """
         if self._since_us is None:
-            since_us = self._digested_us or self.now_us - int(self._settings.audit_s * 1e6)
-            self.flood_digest(self._back(since_us), AUDIT_DELAY_US)
+            self.flood_digest(self._back(self._audited_us), AUDIT_DELAY_US)
+            self._audited_us = self._digested_us
         self._turn.set_timer((AUDIT_TIMER,), self._settings.audit_s)
 
     def _ask_the_silent(self) -> None:
@@ -216,11 +235,21 @@ class Recovery:
         self._compare(said)
         since_us = self.behind.get(said.origin)
         until_us = self.now_us - said.lag_us
-        if said.is_last and since_us is not None and until_us - (said.until_us - said.since_us) <= since_us:
+        is_whole = since_us is not None and until_us - (said.until_us - said.since_us) <= since_us
+        if said.is_last and is_whole and not self._is_waiting_for(said.origin):
             if self._since_us is None:
                 del self.behind[said.origin]
+                self._keep_behind()
             else:
                 self.behind[said.origin] = self._back(until_us)
+
+    def _is_waiting_for(self, origin: int) -> bool:
+        """Whether copies were asked for that have not come: a node that ends now must ask again."""
+        now_s = self._turn.now_s
+        return any(
+            identifier >> TIME_BITS == origin and now_s - asked_s < WANTED_S
+            for identifier, asked_s in self._wanted.items()
+        )
 
     def _compare(self, said: Digest) -> None:
         base = said.origin << TIME_BITS
@@ -262,6 +291,7 @@ class Recovery:
 
     def on_gone(self, said: LogGone) -> None:
         for identifier in said.events:
+            self._wanted.pop(identifier, None)
             self._taker.pass_over(identifier)
 
     def on_copies(self, said: LogCopies) -> None:

@@ -45,6 +45,7 @@ MEANING = {
     "links": "Other nodes that are connected now",
     "links_lost_total": "Links that broke",
     "links_refused_total": "Links refused: wrong key, version or node",
+    "late_dropped_total": "Events at QoS 0 that came after a newer one of their topic",
     "log_dropped_total": "Own events that the log had no room for any more",
     "logins_busy_total": "Logins refused because too many were waiting to be checked",
     "logins_failed_total": "Logins with a wrong name or password",

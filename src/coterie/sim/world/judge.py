@@ -147,6 +147,8 @@ class Judge:
             if one is None or receipt.is_retained or key in seen:
                 continue
             seen.add(key)
+            if one.qos == 1 and one.resends and not self._was_listening(person, one, receipt.epoch):
+                continue  # it was sent before this one listened; what came is its repetition
             stream = (receipt.epoch, one.who, one.topic, one.qos, receipt.qos)
             before = last.get(stream)
             self._record.checked["order"] += 1
@@ -155,10 +157,17 @@ class Judge:
                 self._record.violate("order", f"{text}, both of {self._world.people[one.who].resident.name}")
             last[stream] = one
 
+    def _was_listening(self, person: Person, one: Uttered, epoch: int) -> bool:
+        return any(
+            grant.epoch == epoch and grant.from_us < one.asked_us and self.is_match(grant.filter, one.topic)
+            for grant in person.diary.grants
+        )
+
     # --- retained ---
 
-    def check_retained(self, lookers: list[Person]) -> None:
-        """`lookers` came after the storm, one to each node, and asked for everything."""
+    def wrong_retained(self, lookers: list[Person]) -> list[str]:
+        """What is not as it should be; `lookers` came after the storm, one to each node, and asked for everything."""
+        wrong = []
         seen = [{one.topic: one.number for one in looker.diary.receipts if one.is_retained} for looker in lookers]
         last: dict[str, list[Uttered]] = {}
         for one in self._record.uttered.values():
@@ -169,7 +178,7 @@ class Judge:
             self._record.checked["retained"] += 1
             found = {table.get(topic, 0) for table in seen}
             if len(found) > 1:
-                self._record.violate("retained", f"{topic}: nodes say different things, {sorted(found)}")
+                wrong.append(f"{topic}: nodes say different things, {sorted(found)}")
             acked = [one for one in words if one.qos and one.acked_us >= 0]
             latest_us = max((one.asked_us for one in acked), default=-1)
             # Whatever was acknowledged before a later acknowledged one was even asked for has been replaced.
@@ -179,7 +188,8 @@ class Judge:
             ):  # nodes that have not heard of each other's word go by clocks that are wrong
                 allowed |= self._last_of_each_node(acked)
             if acked and not found & allowed:
-                self._record.violate("retained", f"{topic}: {sorted(found)} instead of one of {sorted(allowed)}")
+                wrong.append(f"{topic}: {sorted(found)} instead of one of {sorted(allowed)}")
+        return wrong
 
     def _last_of_each_node(self, acked: list[Uttered]) -> set[int]:
         last: dict[int, list[Uttered]] = {}

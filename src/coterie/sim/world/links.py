@@ -31,6 +31,7 @@ from coterie.sim.world.streams import Stream
 LINE_BYTES = 32 << 10  # unread bytes that choke a client's connection
 LINK_BYTES = 1 << 20
 DIAL_US = 3_000_000
+SILENCE_US = 25_000_000  # a system notices that the other machine is not there any more
 
 
 class Roads(Protocol):
@@ -260,6 +261,7 @@ class Link:
         self.streams[1 - index].kill()
         if is_silent:
             self.streams[index].kill()
+            self._world.at(self._world.now_us + SILENCE_US, lambda: self.gone(1 - index, "timed out"))
         else:
             self.streams[index].tear(self._chance.share(self.streams[index].sent))
             self._world.at(self._world.now_us + self._delay_us, self._breaker(1 - index))

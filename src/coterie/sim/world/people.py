@@ -75,6 +75,7 @@ class Person:
         self._wanted: dict[str, int] = {}
         self._unwanted: dict[str, None] = {}
         self._asked: dict[int, tuple[str, ...]] = {}  # identifiers of SUBSCRIBE and UNSUBSCRIBE under way
+        self._last_asked: dict[str, int] = {}  # filter -> the last SUBSCRIBE with it
         self._sent: dict[int, int] = {}  # packet identifier -> number of the message
         self._sizes: dict[int, int] = {}
         self._alarm_us = -1
@@ -249,8 +250,9 @@ class Person:
             self._unsubscribe(tuple(self._unwanted))
 
     def _subscribe(self, filters: tuple[str, ...]) -> None:
-        asked = tuple(Subscription(one, self._wanted[one]) for one in filters)
-        self._asked[self.client.subscribe(*asked)] = filters
+        packet_id = self.client.subscribe(*(Subscription(one, self._wanted[one]) for one in filters))
+        self._asked[packet_id] = filters
+        self._last_asked.update(dict.fromkeys(filters, packet_id))
 
     def _unsubscribe(self, filters: tuple[str, ...]) -> None:
         self._asked[self.client.unsubscribe(*filters)] = filters
@@ -258,7 +260,7 @@ class Person:
     def _on_subscribed(self, event: SubscribeDone) -> None:
         diary, now_us = self.diary, self._world.now_us
         for topic_filter, reason in zip(self._asked.pop(event.packet_id, ()), event.reasons, strict=False):
-            if any(topic_filter in filters for filters in self._asked.values()):
+            if self._last_asked.get(topic_filter) != event.packet_id:
                 continue  # it has asked again since, perhaps for another QoS: that answer counts
             if reason < 0x80 and topic_filter in self._wanted:
                 diary.end_grants(now_us, topic_filter)

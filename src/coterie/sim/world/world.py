@@ -41,6 +41,7 @@ from coterie.sim.world.site import SLOW, Machine, Site
 
 Plans = Callable[[str, int], list[PlanPart]]  # the parts of a plan of this system and generation, one for each node
 START_US, SWITCH_US = 500_000, 4_000_000  # after a plan was handed out
+RESET_US = 500_000  # between two tries to say that a connection is not known
 REPAIR_US = 1_000_000  # how long an operator takes to start a node that failed
 
 
@@ -212,11 +213,21 @@ class World:
         """Whoever still believes in a connection with its last life learns better."""
         if self.sites[node].broker is not None:
             return
+        old = [link for ends, link in self.links.items() if node in ends and not link.is_dialling]
         self.sites[node].start()
-        for ends, link in list(self.links.items()):
-            if node in ends:
-                other = 0 if link.ends[1].site.node == node else 1
-                self.at(self.now_us + self._delay_us, lambda link=link, other=other: link.gone(other, "reset"))  # type: ignore[misc]
+        for link in old:
+            self.at(self.now_us + self._delay_us, self._resetter(link, node))
+
+    def _resetter(self, link: Link, node: int) -> Callable[[], None]:
+        other = 0 if link.ends[1].site.node == node else 1
+
+        def reset() -> None:
+            if self._is_cut(node, link.ends[other].site.node):  # it is told, but does not hear it yet
+                self.at(self.now_us + RESET_US, reset)
+            else:
+                link.gone(other, "reset")
+
+        return reset
 
     def failed(self, node: int, reason: str) -> None:
         """A broker gave up. With a full disk that is right, and somebody starts it again; otherwise it is not."""
