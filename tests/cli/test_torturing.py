@@ -25,6 +25,11 @@ from tests.sim.world.saboteurs import Saboteur
 SMALL = ["--system", "flooding", "--spread", "here"]
 
 
+@pytest.fixture(autouse=True)
+def in_its_own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def run(*arguments: str) -> tuple[int, str]:
     app = typer.Typer()
     app.command()(torture_command)
@@ -42,6 +47,33 @@ def test_a_run_says_what_was_injected_and_checked() -> None:
     assert told["checked"]["owed"] > 0
     assert told["broken"] == []
     assert told["cpu_s"] > 0
+    kept = json.loads(Path("out/torture/report.json").read_text())
+    assert kept == {name: value for name, value in told.items() if name != "schema"}
+
+
+def test_systems_take_turns_and_an_interrupted_run_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torturing, "SEEDS_PER_JOB", 1)
+    arguments = ("--spread", "here", "-s", "flooding", "-s", "star", "--seeds", "4", "--nodes", "2", "--json")
+    ran: list[int] = []
+
+    def until(last: int) -> Callable[[Job], bytes]:
+        def one(job: Job) -> bytes:
+            if job.first >= last:
+                raise KeyboardInterrupt
+            ran.append(job.first)
+            return scored(job)
+
+        return one
+
+    monkeypatch.setattr(torturing, "scored", until(3))
+    assert run(*arguments)[0] != 0
+    with Path("out/torture/done.jsonl").open("a") as lines:
+        lines.write('["half')  # a power cut
+    monkeypatch.setattr(torturing, "scored", until(9))
+    code, output = run(*arguments)
+    assert (code, ran) == (0, [0, 1, 2, 3])
+    assert json.loads(output)["systems"] == {"flooding": 2, "star": 2}
+    assert not Path("out/torture/done.jsonl").exists()
 
 
 def test_what_breaks_is_written_down_small_and_replayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -74,7 +106,7 @@ def test_a_wrong_option_is_named(option: str, value: str) -> None:
 
 
 def test_a_job_gives_the_same_score_as_a_task_of_spark_would() -> None:
-    job = Job("flooding", 0, 1, Swarm(2))
+    job = Job(("flooding",), 0, 1, Swarm(2))
     told, table = json.loads(scored(job)), as_table(job)
     again = json.loads(table["score"][0].as_py())
     assert {**told, "cpu_s": 0} == {**again, "cpu_s": 0}

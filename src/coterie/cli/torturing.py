@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +17,7 @@ import msgspec
 import pyarrow as pa
 import typer
 
+import coterie
 from coterie.cli.choices import Json
 from coterie.cli.console import number, out, print_json, progress, table
 from coterie.errors import ConfigError
@@ -21,8 +26,10 @@ from coterie.sim.world.scenario import Scenario, read_scenario, write_scenario
 from coterie.sim.world.shrinking import shrink
 from coterie.sim.world.torture import Job, Ordeal, Score, brokers_of, run_job, run_scenario
 from coterie.systems import SYSTEMS, system_named
+from coterie.writing import write_whole
 
 SEEDS_PER_JOB = 20
+JOBS_AT_ONCE = 500  # for a cluster: what was done is kept behind each of these
 SHOWN = 5
 DEFAULT_FAULTS = (*ALONE, *(one for one in TOGETHER if one != "roam"))
 _encode = msgspec.json.Encoder().encode
@@ -39,7 +46,10 @@ def torture_command(
     replay: Annotated[Path | None, typer.Option(help="Run one scenario that was written down, and tell all.")] = None,
     spread: Annotated[str, typer.Option(help="Where seeds run: here, processes or spark.")] = "processes",
     shrinks: Annotated[bool, typer.Option("--shrink/--no-shrink", help="Make what fails smaller.")] = True,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Where failing scenarios go.")] = Path("out/torture"),
+    out_folder: Annotated[
+        Path, typer.Option("--out", "-o", help="Where the report, failing scenarios and what is done so far go.")
+    ] = Path("out/torture"),
+    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, though a run was interrupted.")] = False,
     spark: Annotated[str, typer.Option("--spark", help="Master, with --spread spark.")] = "local[*]",
     as_json: Json = False,
 ) -> None:
@@ -47,28 +57,31 @@ def torture_command(
 
     They run in virtual time, with crashes, torn disks, partitions and worse, and every promise is checked. A seed draws
     which kinds of trouble exist, then what happens when. What breaks a promise is made smaller and written down, with
-    the command that replays it. The same seed gives the same run on any machine.
+    the command that replays it. The same seed gives the same run on any machine. Systems take turns, a seed each. A run
+    that was interrupted goes on where it stopped; the report is kept beside what failed.
 
     Examples:
       coterie torture --seeds 1000 --system scribe --nodes 5
+      coterie torture --seeds 20000
     """
     if replay is not None:
         _replay(read_scenario(replay), as_json)
         return
     limits = Swarm(nodes, () if faults == "none" else tuple(one.strip() for one in faults.split(",")))
-    jobs = [
-        Job(system_named(name).name, first, count, limits)
-        for first, count in _parts(seeds)
-        for name in (system or sorted(SYSTEMS))
-    ]
-    score = Score()
+    names = tuple(system_named(name).name for name in system or sorted(SYSTEMS))
+    jobs = [Job(names, first, count, limits) for first, count in _parts(seeds)]
+    scores = JobScores(out_folder / "done.jsonl", fresh)
+    score, total = Score(), sum(one.count for one in jobs)
     with progress("torture", as_json) as tell:
-        for done, part in enumerate(_scores(jobs, spread, spark), 1):
+        for part in scores.of(jobs, lambda missing: _scores(missing, spread, spark)):
             score.add(part)
-            tell(f"{score.seeds} seeds, {len(score.broken)} broke something", done / len(jobs))
+            tell(f"{score.seeds} seeds, {len(score.broken)} broke something", score.seeds / total)
     commands = {(one.system, one.seed): _keep(one, limits, out_folder, shrinks) for one in score.broken[:SHOWN]}
+    report = {**msgspec.to_builtins(score), "replay": sorted(commands.values())}
+    write_whole(out_folder / "report.json", json.dumps(report, indent=1, sort_keys=True) + "\n")
+    scores.forget()
     if as_json:
-        print_json({**msgspec.to_builtins(score), "replay": sorted(commands.values())})
+        print_json(report)
     else:
         _tell(score, commands)
     if score.broken:
@@ -91,6 +104,7 @@ def scored(job: Job) -> bytes:
     before_s = time.process_time()
     score = run_job(job, system_named)
     score.cpu_s = time.process_time() - before_s
+    score.job = job
     return _encode(score)
 
 
@@ -98,24 +112,78 @@ def as_table(job: Job) -> pa.Table:
     return pa.table({"score": [scored(job)]})
 
 
-def _scores(jobs: list[Job], spread: str, master: str) -> Iterator[Score]:
-    if spread == "here":
-        yield from (_decode(scored(job)) for job in jobs)
+class JobScores:
+    """What became of the jobs of a run, kept line by line as they end, so that it can go on after an interruption."""
+
+    def __init__(self, path: Path, is_fresh: bool) -> None:
+        self._path = path
+        if is_fresh:
+            self.forget()
+
+    def of(self, jobs: list[Job], run: Callable[[list[Job]], Iterator[bytes]]) -> Iterator[Score]:
+        """Scores of all jobs, those that are known already first."""
+        known = self._known()
+        names = [self._name(job) for job in jobs]
+        yield from (_decode(known[name]) for name in names if name in known)
+        missing = [job for job, name in zip(jobs, names, strict=True) if name not in known]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("ab") as lines:
+            for told in run(missing):
+                score = _decode(told)
+                assert score.job is not None
+                lines.write(json.dumps([self._name(score.job), told.decode()]).encode() + b"\n")
+                lines.flush()
+                yield score
+
+    def _known(self) -> dict[str, bytes]:
+        found = {}
+        if self._path.exists():
+            for line in self._path.read_bytes().splitlines():
+                with suppress(ValueError):  # the last one may be half written
+                    name, told = json.loads(line)
+                    found[name] = told.encode()
+        return found
+
+    @staticmethod
+    def _name(job: Job) -> str:
+        """By the job and the text of the program: what another version found is not taken for this one's."""
+        return sha256(_encode(job) + _program()).hexdigest()
+
+    def forget(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+@cache
+def _program() -> bytes:
+    digest = sha256()
+    for path in sorted(Path(coterie.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.digest()
+
+
+def _scores(jobs: list[Job], spread: str, master: str) -> Iterator[bytes]:
+    if spread == "here" or not jobs:
+        yield from map(scored, jobs)
     elif spread == "processes":
         with multiprocessing.get_context("spawn").Pool(os.cpu_count() or 1) as pool:
-            yield from (_decode(one) for one in pool.imap_unordered(scored, jobs))
+            yield from pool.imap_unordered(scored, jobs)
     elif spread == "spark":
-        from coterie.pipeline.session import open_session
-        from coterie.pipeline.tasks import run_tasks
-
-        session = open_session(master)
-        try:
-            told = run_tasks(session, jobs, as_table, "score binary")
-        finally:
-            session.stop()
-        yield from (_decode(one) for one in told["score"].to_pylist())
+        yield from _spark_scores(jobs, master)
     else:
         raise ConfigError("--spread", spread, "here, processes or spark")
+
+
+def _spark_scores(jobs: list[Job], master: str) -> Iterator[bytes]:
+    from coterie.pipeline.session import open_session
+    from coterie.pipeline.tasks import run_tasks
+
+    session = open_session(master)
+    try:
+        for first in range(0, len(jobs), JOBS_AT_ONCE):
+            told = run_tasks(session, jobs[first : first + JOBS_AT_ONCE], as_table, "score binary")
+            yield from told["score"].to_pylist()
+    finally:
+        session.stop()
 
 
 def _keep(trial: Ordeal, limits: Swarm, folder: Path, shrinks: bool) -> str:
@@ -135,8 +203,9 @@ def _keep(trial: Ordeal, limits: Swarm, folder: Path, shrinks: bool) -> str:
 def _tell(score: Score, commands: dict[tuple[str, int], str]) -> None:
     cpu_s = max(score.cpu_s, 1e-9)
     out.print(
-        f"{score.seeds:,} seeds, {score.simulated_s / 3600:,.1f} simulated hours, {cpu_s / 3600:.2f} CPU hours, "
-        f"{score.seeds / cpu_s:.1f} seeds and {score.facts / cpu_s:,.0f} facts per CPU second"
+        f"{score.seeds:,} seeds over {len(score.systems)} systems, {score.simulated_s / 3600:,.1f} simulated hours, "
+        f"{cpu_s / 3600:.2f} CPU hours, {score.seeds / cpu_s:.1f} seeds and {score.facts / cpu_s:,.0f} facts "
+        "per CPU second"
     )
     for title, counts in (("injected", score.injected), ("checked", score.checked)):
         out.print(table("", [title, "times"], [[name, number(times)] for name, times in sorted(counts.items())]))

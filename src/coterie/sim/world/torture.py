@@ -162,27 +162,33 @@ def _look_at_retained(world: World, judge: Judge) -> None:
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Some seeds of one system, for one process."""
+    """Some seeds for one process; each seed runs one of the systems, in turn."""
 
-    system: str
+    systems: tuple[str, ...]
     first: int
     count: int
     limits: Swarm = Swarm()
+
+    def system_of(self, seed: int) -> str:
+        return self.systems[seed % len(self.systems)]
 
 
 class Score(msgspec.Struct):
     """Trials of many seeds, added up."""
 
     seeds: int = 0
+    systems: dict[str, int] = {}
     facts: int = 0
     simulated_s: float = 0.0
     cpu_s: float = 0.0
     injected: dict[str, int] = {}
     checked: dict[str, int] = {}
     broken: list[Ordeal] = []
+    job: Job | None = None  # that it is the score of, where it is of one
 
     def add(self, other: Score) -> None:
         self.seeds += other.seeds
+        self.systems = dict(Counter(self.systems) + Counter(other.systems))
         self.facts += other.facts
         self.simulated_s += other.simulated_s
         self.cpu_s += other.cpu_s
@@ -195,8 +201,9 @@ def run_job(job: Job, system_named: Callable[[str], System]) -> Score:
     """All seeds of a job; those that broke something are told whole."""
     score = Score()
     for seed in range(job.first, job.first + job.count):
-        scenario = draw_scenario(seed, job.system, job.limits)
+        system = job.system_of(seed)
+        scenario = draw_scenario(seed, system, job.limits)
         trial = run_scenario(scenario, brokers_of(scenario, system_named), system_named)
         broken = [trial] if trial.violations else []
-        score.add(Score(1, trial.facts, trial.simulated_s, 0.0, trial.injected, trial.checked, broken))
+        score.add(Score(1, {system: 1}, trial.facts, trial.simulated_s, 0.0, trial.injected, trial.checked, broken))
     return score
