@@ -1,11 +1,16 @@
 """Logins: a fleet that comes back at once, and a client's ping while somebody guesses passwords; beside mosquitto.
 
-    python benchmarks/bench_logins.py [--connects 10000] [--users 100] [--guesses 1000] [--seconds 5] [--json]
+    python benchmarks/bench_logins.py [--connects 10000] [--users 100] [--guesses 1000] [--seconds 5] [--own] [--json]
 
 `burst` opens all connections as fast as this process can, each with a right password, and counts what comes back;
 `again` does the same once every user is known. `guesses` sends so many wrong logins a second (from one address, and
-from 200) while a client in a process of its own pings every 5 ms. mosquitto reads the same password file (PBKDF2 with
-its 101 iterations); `scrypt` is the node with its own form, which costs some hundred times as much to check.
+from 200). Meanwhile a client in a process of its own pings every 5 ms, and before all that with nobody else (`quiet`).
+mosquitto reads the same password file (PBKDF2 with its 101 iterations); `scrypt` is the node with its own form, which
+costs some hundred times as much to check.
+
+A ping can take long because the machine is busy with others, which says nothing about the broker. The kernel counts how
+long a thread that could run was kept from it (schedstat): `own` is a ping's time without what the broker's loop and the
+pinger waited like that. `others` is the share of the machine that neither the broker nor this benchmark used.
 """
 
 from __future__ import annotations
@@ -14,6 +19,7 @@ import argparse
 import asyncio
 import getpass
 import json
+import os
 import resource
 import shutil
 import socket
@@ -22,9 +28,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -77,18 +83,63 @@ async def log_in(
     return f"refused {answer[3]}", None
 
 
+class Busy:
+    """Who used the machine since it was made: this benchmark, the broker, others."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker, self._start = broker, self._read(broker)
+
+    @staticmethod
+    def _read(broker: Broker) -> tuple[float, float, float]:
+        fields = [int(one) for one in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+        tick = os.sysconf("SC_CLK_TCK")
+        own = sum(os.times()[:4]) + cpu_s(broker.pid)
+        return (sum(fields) - fields[3] - fields[4]) / tick, own, sum(fields) / tick
+
+    def others(self) -> float:
+        used, own, whole = (now - then for now, then in zip(self._read(self._broker), self._start, strict=True))
+        return max(0.0, used - own) / whole
+
+
+@asynccontextmanager
+async def pinging(broker: Broker, row: dict[str, Any]) -> AsyncIterator[None]:
+    """Pings of another client meanwhile; what they took goes into the row."""
+    with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        pings = pool.submit(ping, broker.port, broker.pid, folder)
+        while not (Path(folder) / "begun").exists() and not pings.done():
+            await asyncio.sleep(0.05)
+        busy = Busy(broker)
+        yield
+        (Path(folder) / "stop").touch()
+        found = np.array(await asyncio.wrap_future(pings))
+    for name, delays in (("ping", found[:, 0]), ("own", found[:, 0] - found[:, 1])):
+        row[name] = {
+            f"{part}_ms": float(np.percentile(delays, at)) for part, at in (("p50", 50), ("p99", 99), ("max", 100))
+        }
+    row["others"] = busy.others()
+
+
 async def burst(broker: Broker, connects: int, users: int) -> dict[str, Any]:
     gate = asyncio.Semaphore(OPENING)
     packets = [connect(f"u{n % users}", f"u{n % users}", f"c{n}") for n in range(connects)]
-    before_s, start_s = cpu_s(broker.pid), time.monotonic()
-    found = await asyncio.gather(*(log_in(broker.port, packet, gate) for packet in packets))
-    wall_s = time.monotonic() - start_s
-    spent_s = cpu_s(broker.pid) - before_s
+    row: dict[str, Any] = {}
+    async with pinging(broker, row):
+        before_s, start_s = cpu_s(broker.pid), time.monotonic()
+        found = await asyncio.gather(*(log_in(broker.port, packet, gate) for packet in packets))
+        wall_s = time.monotonic() - start_s
+        spent_s = cpu_s(broker.pid) - before_s
     for _, writer in found:
         if writer is not None:
             writer.transport.abort()
     await asyncio.sleep(0.5)
-    return {"wall_s": wall_s, "cpu_ms_each": 1e3 * spent_s / connects, **Counter(how for how, _ in found)}
+    return {"wall_s": wall_s, "cpu_ms_each": 1e3 * spent_s / connects, **Counter(how for how, _ in found), **row}
+
+
+async def quiet(broker: Broker, seconds: float) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    async with pinging(broker, row):
+        await asyncio.sleep(seconds)
+    return row
 
 
 async def guesses(broker: Broker, rate: float, seconds: float, addresses: int) -> dict[str, Any]:
@@ -102,9 +153,8 @@ async def guesses(broker: Broker, rate: float, seconds: float, addresses: int) -
         packet = connect(f"u{1 + number % 90}", f"guess{number}", f"g{number}")
         answers[(await log_in(broker.port, packet, gate, local))[0]] += 1
 
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        pinging = pool.submit(ping, broker.port, seconds)
-        await asyncio.sleep(1.0)
+    row: dict[str, Any] = {}
+    async with pinging(broker, row):
         start_s = time.monotonic()
         for number in range(int(rate * seconds)):
             await asyncio.sleep(max(0.0, start_s + number / rate - time.monotonic()))
@@ -112,29 +162,35 @@ async def guesses(broker: Broker, rate: float, seconds: float, addresses: int) -
             tasks.add(task)
             task.add_done_callback(tasks.discard)
         took_s = time.monotonic() - start_s
-        delays = await asyncio.wrap_future(pinging)
     waiting = len(tasks)
     for task in tasks:
         task.cancel()
-    p50, p99, most = (float(np.percentile(delays, part)) for part in (50, 99, 100))
-    times = {"ping_p50_ms": p50, "ping_p99_ms": p99, "ping_max_ms": most, "sent_per_s": rate * seconds / took_s}
-    return {**times, **answers, "still waiting": waiting}
+    return {"sent_per_s": rate * seconds / took_s, **answers, "still waiting": waiting, **row}
 
 
-def ping(port: int, seconds: float) -> list[float]:
-    """Milliseconds of each ping."""
-    delays = []
+def held_up_ms(pid: int) -> float:
+    """How long a process's first thread could have run and was not let, so far."""
+    try:
+        return int(Path(f"/proc/{pid}/task/{pid}/schedstat").read_text().split()[1]) / 1e6
+    except (OSError, IndexError):
+        return 0.0
+
+
+def ping(port: int, pid: int, folder: str) -> list[tuple[float, float]]:
+    """Milliseconds of each ping, and of them those that the machine kept the broker's loop or this process waiting."""
+    found = []
     with socket.create_connection(("127.0.0.1", port), 30) as line:
         line.sendall(connect("u0", "u0", "pinger"))
         assert line.recv(4, socket.MSG_WAITALL)[3] == 0
-        until_s = time.monotonic() + 1.0 + seconds
-        while time.monotonic() < until_s:
-            sent_s = time.perf_counter()
+        (Path(folder) / "begun").touch()
+        while not found or not (Path(folder) / "stop").exists():
+            before_ms, sent_s = held_up_ms(pid) + held_up_ms(os.getpid()), time.perf_counter()
             line.sendall(PING)
             assert line.recv(2, socket.MSG_WAITALL) == PINGRESP
-            delays.append(1e3 * (time.perf_counter() - sent_s))
+            took_ms = 1e3 * (time.perf_counter() - sent_s)
+            found.append((took_ms, min(took_ms, held_up_ms(pid) + held_up_ms(os.getpid()) - before_ms)))
             time.sleep(0.005)
-    return delays
+    return found
 
 
 @contextmanager
@@ -203,7 +259,8 @@ def known_us() -> float:
 
 def measure(broker: Broker, chosen: argparse.Namespace) -> dict[str, Any]:
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        rows: dict[str, Any] = {}
+        rows: dict[str, Any] = {"quiet": runner.run(quiet(broker, 3.0))}
+        _show(broker, "nobody else", rows["quiet"], chosen)
         for name in ("burst", "again"):
             rows[name] = runner.run(burst(broker, chosen.connects, chosen.users))
             _show(broker, f"{name}, {chosen.connects:,} CONNECTs of {chosen.users} users", rows[name], chosen)
@@ -216,9 +273,15 @@ def measure(broker: Broker, chosen: argparse.Namespace) -> dict[str, Any]:
 
 def _show(broker: Broker, what: str, row: dict[str, Any], chosen: argparse.Namespace) -> None:
     if not chosen.json:
-        told = ", ".join(f"{name} {value:,.3g}" if isinstance(value, float) else f"{name} {value:,}"
-                         for name, value in row.items())  # fmt: skip
-        print(f"{broker.name:18}  {what}: {told}", flush=True)
+        print(f"{broker.name:18}  {what}: " + ", ".join(_said(name, value) for name, value in row.items()), flush=True)
+
+
+def _said(name: str, value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{name} " + "/".join(f"{one:,.3g}" for one in value.values()) + " ms"
+    if name == "others":
+        return f"others {value:.0%} of the machine"
+    return f"{name} {value:,.3g}" if isinstance(value, float) else f"{name} {value:,}"
 
 
 def main() -> None:
@@ -227,6 +290,7 @@ def main() -> None:
     arguments.add_argument("--users", type=int, default=100)
     arguments.add_argument("--guesses", type=float, default=1_000)
     arguments.add_argument("--seconds", type=float, default=5)
+    arguments.add_argument("--own", action="store_true", help="only the node with its own form")
     arguments.add_argument("--json", action="store_true")
     chosen = arguments.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -235,7 +299,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         password_files(folder, chosen.users)
-        if (folder / "theirs").exists():
+        if (folder / "theirs").exists() and not chosen.own:
             with mosquitto(folder) as broker:
                 rows[broker.name] = measure(broker, chosen)
             with node(folder, own_form=False) as broker:
