@@ -1,7 +1,8 @@
 """A bill of materials (CycloneDX 1.6, JSON) of what `pip install coterie` brings, from the lock file.
 
 Run `python scripts/sbom.py > sbom.cdx.json`. Versions and hashes are those of requirements.lock; licences are what the
-installed packages say of themselves, where they are installed.
+installed packages say of themselves, where they are installed; what a package is for is what docs/dependencies.md says.
+`--list` prints names, versions and reasons as text, for people.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
 HASHED = re.compile(r"--hash=sha256:([0-9a-f]{64})")
+
+
+REASONS = dict(re.findall(r"^\| ([\w-]+) \| (.+) \|$", (ROOT / "docs" / "dependencies.md").read_text(), re.MULTILINE))
 
 
 def locked(path: Path) -> list[tuple[str, str, list[str]]]:
@@ -40,13 +44,14 @@ def licence_of(name: str) -> str:
 
 
 def component(name: str, version: str, hashes: list[str]) -> dict[str, Any]:
-    licence = licence_of(name)
+    licence, reason = licence_of(name), REASONS.get(name.lower(), "")
     return {
         "type": "library",
         "name": name,
         "version": version,
         "purl": f"pkg:pypi/{name.lower().replace('_', '-')}@{version}",
         "hashes": [{"alg": "SHA-256", "content": one} for one in hashes],
+        **({"description": reason} if reason else {}),
         **({"licenses": [{"license": {"name": licence}}]} if licence else {}),
     }
 
@@ -69,5 +74,15 @@ def bill() -> dict[str, Any]:
     }
 
 
+def listed() -> str:
+    rows = locked(ROOT / "requirements.lock")
+    return "\n".join(
+        f"{name:22} {version:14} {REASONS.get(name.lower(), 'comes with another')}" for name, version, _ in rows
+    )
+
+
 if __name__ == "__main__":
-    json.dump(bill(), sys.stdout, indent=1)
+    if "--list" in sys.argv:
+        print(listed())
+    else:
+        json.dump(bill(), sys.stdout, indent=1)

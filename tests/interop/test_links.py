@@ -13,8 +13,12 @@ from coterie.broker.commands import Block
 from coterie.broker.facts import Commanded, Fact, PeerGone, PeerSaid, PeerUp
 from coterie.broker.frames import MESSAGE, frame
 from coterie.broker.settings import LinkSection, PeerEntry
+from coterie.live.client import MqttClient, connect_packet
+from coterie.live.config import load_config
+from coterie.live.node import LiveNode
 from coterie.live.peers import PeerSockets
-from tests.interop.fleet import Network, run, until
+from coterie.systems import system_named
+from tests.interop.fleet import Network, run, until, write_configs
 
 pytestmark = pytest.mark.interop
 SECRET = b"nobody else should read this" * 4
@@ -128,9 +132,24 @@ def flip(data: bytes) -> bytes:
     return data[:-1] + bytes([data[-1] ^ 1])
 
 
+class Reorder:
+    """Lets the second of two pieces pass first."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def __call__(self, data: bytes) -> bytes:
+        if not self._held:
+            self._held = data
+            return b""
+        held, self._held = self._held, b""
+        return data + held
+
+
 @pytest.mark.parametrize(
-    "change", [flip, lambda data: data + data, lambda data: data[:-5], lambda data: b"\0" * len(data)]
-)
+    "change", [flip, lambda data: data + data, lambda data: data[:-5], lambda data: b"\0" * len(data), Reorder()],
+    ids=["flipped", "repeated", "cut", "zeroed", "reordered"],
+)  # fmt: skip
 def test_what_is_changed_on_the_way_ends_the_connection_and_the_link_comes_back(change: Any, tmp_path: Path) -> None:
     async def main() -> None:
         async with Pair() as pair:
@@ -204,5 +223,72 @@ def test_keys_are_changed_while_the_network_runs(tmp_path: Path) -> None:
                     await until(lambda: len({one.payload for one in got}) == sent)  # noqa: B023
             await reader.stop()
             await writer.stop()
+
+    run(main)
+
+
+def records_of(conversation: bytes) -> tuple[bytes, list[bytes]]:
+    """The greeting (a length, a kind, a body), and the sealed records behind it (a length, a body)."""
+    end = 5 + int.from_bytes(conversation[:4], "big")
+    greeting, rest, records = conversation[:end], conversation[end:], []
+    while len(rest) >= 4 and len(rest) - 4 >= (size := int.from_bytes(rest[:4], "big")):
+        records.append(rest[: 4 + size])
+        rest = rest[4 + size :]
+    return greeting, records
+
+
+def forgeries(conversation: bytes) -> dict[str, bytes]:
+    greeting, records = records_of(conversation)
+    middle = len(greeting) + len(b"".join(records)) // 2
+    return {
+        "replayed": conversation,
+        "reordered": greeting + b"".join(reversed(records)),
+        "truncated": conversation[: len(greeting) + len(records[0]) - 3] + records[-1],
+        "left out": greeting + b"".join(records[1:]),
+        "flipped": conversation[:middle] + flip(conversation[middle : middle + 1]) + conversation[middle + 1 :],
+    }
+
+
+def test_a_running_node_refuses_a_captured_conversation_says_so_and_goes_on(tmp_path: Path) -> None:
+    """Two nodes with somebody between them, who keeps what is said and tries everything with it."""
+
+    async def main() -> None:
+        paths = write_configs(tmp_path, "flooding", 2)
+        port = load_config(paths[1]).links.port
+        between = Between(port)
+        await between.start()
+        paths[0].write_text(paths[0].read_text().replace(f"port = {port}\n", f"port = {between.port}\n"))
+        log: list[str] = []
+        nodes = [LiveNode(load_config(path), system_named("flooding"), log.append) for path in paths]
+        for node in nodes:
+            await node.start()
+        await until(lambda: nodes[0].broker.links.connected == [1] and nodes[1].broker.links.connected == [0])
+        got: list[Any] = []
+        ports = [node.ports["mqtt"] for node in nodes]
+        async with (
+            MqttClient("127.0.0.1", ports[1], connect_packet("reader"), got.append) as reader,
+            MqttClient("127.0.0.1", ports[0], connect_packet("writer"), got.append) as writer,
+        ):
+            await reader.subscribe("t", qos=1)
+            for number in range(5):
+                await writer.publish("t", SECRET + b"%d" % number, qos=1)
+            await until(lambda: len(got) == 5)
+            conversation = between.kept[0]
+            assert SECRET[:28] not in conversation
+            assert len(records_of(conversation)[1]) >= 5
+            for name, forged in forgeries(conversation).items():
+                count, refused = len(log), nodes[1].peers.refused
+                answer, line = await asyncio.open_connection("127.0.0.1", port)
+                line.write(forged)
+                await asyncio.wait_for(answer.read(), 10)  # its greeting, and then it hangs up
+                line.close()
+                await until(lambda: nodes[1].peers.refused == refused + 1)  # noqa: B023
+                assert any("did not come about" in one for one in log[count:]), name
+                await writer.publish("t", name.encode(), qos=1)
+                await until(lambda: got[-1].payload == name.encode())  # noqa: B023
+            assert [one.payload for one in got[5:]] == [name.encode() for name in forgeries(conversation)]
+        for node in nodes:
+            await node.stop()
+        between.stop()
 
     run(main)
