@@ -27,7 +27,8 @@ def test_less_correlation_saves_less() -> None:
 
 def test_uncorrelated_interests_are_never_worse() -> None:
     """Section 1."""
-    rows = [Row(UNCORRELATED.id, point, seed, compare(point, seed)) for point in UNCORRELATED.quick for seed in (0, 1)]
+    few = {"workload": "uncorrelated", "nodes": 600, "topics": 200, "subscriptions": 12}
+    rows = [Row(UNCORRELATED.id, few, seed, compare(few, seed)) for seed in (0, 1)]
     assert judge(UNCORRELATED.claims[0], rows).verdict is Verdict.REPRODUCED
 
 
@@ -49,7 +50,7 @@ def test_experiments_are_named_once_and_belong_to_the_paper() -> None:
     names = [experiment.id for experiment in EXPERIMENTS]
     assert len(set(names)) == len(names)
     assert all(experiment.paper == "magnet" for experiment in EXPERIMENTS)
-    assert all(experiment.quick and experiment.full for experiment in EXPERIMENTS)
+    assert all(experiment.points(is_full=False) and experiment.full for experiment in EXPERIMENTS)
     assert FIGURE_3 in EXPERIMENTS
 
 
@@ -75,7 +76,7 @@ def test_clockwise_is_the_better_direction() -> None:
 
 def test_moving_house_is_counted() -> None:
     """Section 3.2: what is saved decays where nobody moves and comes back where they do; both are counted."""
-    never, moving = (timeline(point, 1) for point in TIMELINE.quick)
+    never, moving = (timeline(point, 1) for point in TIMELINE.quick if point["rejoin_every"] != 1)
     assert never["saving_start"] == moving["saving_start"] > 0.3
     assert never["saving_end"] < never["saving_start"] - 0.2
     assert moving["saving_end"] > never["saving_end"] + 0.2

@@ -54,9 +54,12 @@ def add_costs(instance: Instance, broker_at: Index, far: Floats, cost: Floats) -
 
 @kernel
 def descend_far(
-    instance: Instance, slot_of: Index, far: Floats, is_fall_through: bool, swaps_max: int
+    instance: Instance, slot_of: Index, far: Floats, tries: int, swaps_max: int
 ) -> tuple[Index, Index, Floats]:
-    """Algorithm 3: (one, other, cost after) of every swap; the costliest broker alone, or in turn the next ones too."""
+    """Algorithm 3: (one, other, cost after) of every swap.
+
+    As printed the costliest broker alone is tried (`tries` 1), else the next ones too until one gains.
+    """
     brokers = len(slot_of)
     broker_at = np.empty(brokers, np.int32)
     for broker in range(brokers):
@@ -69,7 +72,7 @@ def descend_far(
         worst_first = np.argsort(-cost)
         here, there = -1, -1
         best = lowest * (1 - 1e-9)
-        for turn in range(brokers if is_fall_through else 1):
+        for turn in range(min(tries, brokers)):
             place = np.flatnonzero(broker_at == worst_first[turn])[0]
             for partner in range(brokers):
                 if partner != place:

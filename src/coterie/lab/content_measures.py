@@ -93,13 +93,12 @@ def always(top: str, bottom: str) -> Measure:
     return measure
 
 
-def sample_penalty(value: str, network: str) -> Measure:
-    """Cost learned from 3 % over cost learned from the largest sample."""
+def sample_penalty(value: str, network: str, enough: float, keywords: int) -> Measure:
+    """Cost learned from 3 % over cost learned from a sample that is large enough."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
-        largest = max(float(row.point["sampling"]) for row in rows)
-        some = per_seed(rows, value, network=network, sampling=0.03)
-        most = per_seed(rows, value, network=network, sampling=largest)
+        at: dict[str, float | int | str | bool] = {"network": network, "keywords_per_document": keywords}
+        some, most = (per_seed(rows, value, sampling=share, **at) for share in (0.03, enough))
         return [one / other for one, other in zip(some, most, strict=True)]
 
     return measure

@@ -134,6 +134,7 @@ FIGURE_10 = Experiment(
     paper=PAPER,
     where="Figure 10",
     title="Notification cost saved against consistent hashing",
+    quick_seeds=10,
     run=run_configuration,
     quick=_configurations([(100, 100)], ["paper", "fall-through", "annealed"])
     + _configurations([size for size in FIGURE_10_SIZES if size != (100, 100)], ["paper"]),

@@ -103,6 +103,7 @@ PARTITIONING = Experiment(
     run=run_partitioning,
     quick=[{**SMALL, "pattern": pattern, "duration_s": 5 * HOUR_S} for pattern in PATTERNS],
     full=[*SYNTHETIC, *TRACES],
+    full_seeds=3,
     claims=[
         yes(
             id="partitioning/never-worse",
@@ -175,6 +176,8 @@ PROTOCOL = Experiment(
     title="The reconfiguration protocol: messages, losses, duplicates",
     run=run_protocol,
     quick=[{"brokers": 20, "topics": 20, "moved": 6}],
+    quick_seeds=8,
+    full_seeds=3,
     full=[{"brokers": 100, "topics": 100, "moved": moved} for moved in (10, 30, 100)],
     claims=[
         yes(

@@ -122,6 +122,8 @@ class Rivals:
 
 # --- Figure 6: people who move ---
 
+TRIES = {"distance": 1, "distance, next-worst too": 12}  # brokers whose swaps are tried before giving up
+
 
 def run_located(point: Point, seed: int) -> Values:
     """DYNATOPS on people who move, under one reading of L_b and of the delay that brokers are placed by."""
@@ -145,7 +147,7 @@ def run_located(point: Point, seed: int) -> Values:
             if point["delay"] == "hops":
                 network.reconfigure(period_h)
             else:
-                reconfigure_by_distance(network, period_h, far, point["delay"] == "distance, next-worst too")
+                reconfigure_by_distance(network, period_h, far, TRIES[str(point["delay"])])
             network.measure(plane)
             _measure_located(located, bayeux, geo, found, plane)
     values = network.values("dynatops") | {"loc_handovers": float(handovers)}
@@ -209,14 +211,14 @@ def _distances(plane: Floats) -> Floats:
     return np.asarray(far / (mean or 1.0), np.float64)
 
 
-def reconfigure_by_distance(network: FollowedSystem, free_h: float, far: Floats, is_fall_through: bool) -> None:
+def reconfigure_by_distance(network: FollowedSystem, free_h: float, far: Floats, tries: int) -> None:
     """Algorithms 3 and 4 with delays that are distances between brokers, as section 5 defines them."""
     interests = network.follower.interests()
     per_period = network.follower.timeline.start.rates * free_h * HOUR_S
     instance = network.slots.instance(interests, per_period, 1.0)
     broker_at = np.argsort(network.slot_of).astype(np.int32)
     before = slotdistance.add_costs(instance, broker_at, far, np.zeros(len(broker_at)))
-    one, other, costs = slotdistance.descend_far(instance, network.slot_of, far, is_fall_through, 20 * len(broker_at))
+    one, other, costs = slotdistance.descend_far(instance, network.slot_of, far, tries, 20 * len(broker_at))
     path = ImprovementPath(network.slot_of.copy(), one, other, before, costs)
     if len(costs):
         prices = reconfiguration_cost(len(broker_at), interests.column_count, path.moved())

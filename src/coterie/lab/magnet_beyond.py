@@ -122,7 +122,7 @@ BEYOND = Experiment(
         {"workload": "uncorrelated"},
         {"workload": "wiki", "links": 12, "rates": "constant"},
     ],
-    full_seeds=2,
+    full_seeds=3,
     claims=(
         yes(
             "interest-ring/fewer-relays",
@@ -141,7 +141,7 @@ LETTER = Experiment(
     run=letter_of_algorithm_2,
     quick=[{"workload": "multimodal", "nodes": 200, "topics": 40, "subscriptions": 4, "modes": 10, "links": 10}],
     full=[{"workload": "multimodal", "nodes": 2000, "topics": 100, "subscriptions": 5, "modes": 10}],
-    full_seeds=2,
+    full_seeds=3,
     claims=(
         Claim(
             "algorithm2/induction",

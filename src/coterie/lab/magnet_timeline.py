@@ -112,9 +112,9 @@ TIMELINE = Experiment(
     where="section 3.2",
     title="Interests drift; nodes move house after every change, after some, or never",
     run=timeline,
-    quick=[{**_SMALL, "epochs": 5, "drift": 1.0, "rejoin_every": j} for j in (0, 8)],
+    quick=[{**_SMALL, "epochs": 5, "drift": 1.0, "rejoin_every": j} for j in (0, 1, 8)],
     full=[{**_SIZES, "nodes": 100, "epochs": 9, "drift": 1.0, "rejoin_every": j} for j in (0, 1, 4, 8, 16)],
-    full_seeds=2,
+    full_seeds=3,
     claims=(
         Claim(
             "rejoin/never-worse",

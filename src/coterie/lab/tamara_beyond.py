@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.lab.experiment import OURS, Claim, Experiment, Sense, per_seed
+from coterie.lab.experiment import OURS, Claim, Experiment, Sense, per_seed, shrunk
 from coterie.lab.tamara_claims import PAPER, RATES, grid, holds, shape, value
 from coterie.lab.tamara_runs import run_audit, run_cost_functions, run_optimum, run_planner, run_readings, run_sizes
 
@@ -12,7 +12,8 @@ READINGS = Experiment(
     where="Tables 1 and 3",
     title="What the text leaves open: which reading gives Scribe's own costs, and what others would change",
     run=run_readings,
-    quick=grid(taken=("as taken", "log-uniform rates"), rates=("frequent",), users=(1000,)),
+    quick=grid(taken=("as taken",), rates=RATES, users=(3000,)),
+    small=shrunk(users=3),
     full=grid(
         taken=("as taken", "log-uniform rates", "75,000 operations", "first bin as printed"),
         rates=RATES,
@@ -36,8 +37,9 @@ COST_FUNCTIONS = Experiment(
     where="Section 5.2",
     title="Other cost functions",
     run=run_cost_functions,
-    quick=grid(rates=("average",), users=(600,)),
+    quick=(),
     full=grid(rates=("average",), users=(3000,)),
+    small=shrunk(users=3),
     claims=[
         Claim(
             id=f"cost-functions/{name}",
@@ -58,7 +60,8 @@ SIZES = Experiment(
     where="Section 5.2",
     title="Ten to three thousand topics, hundreds to ten thousand users",
     run=run_sizes,
-    quick=[{"rates": "average", "users": 300, "topics": 120}, {"rates": "average", "users": 1000, "topics": 60}],
+    quick=(),
+    small=shrunk(users=5),
     full=[
         {"rates": "average", "users": count, "topics": topics}
         for count, topics in (
@@ -111,7 +114,8 @@ AUDIT = Experiment(
     where="Section 3",
     title="Every update lowers the overall cost",
     run=run_audit,
-    quick=grid(rates=("average",), users=(600,), survey=(0, 384)),
+    quick=grid(rates=("average",), users=(3000,), survey=(0, 384)),
+    small=shrunk(users=5),
     full=grid(rates=RATES, users=(3000,), survey=(0, 384)),
     claims=[
         shape(
@@ -137,7 +141,8 @@ PLANNER = Experiment(
     where="beyond",
     title="A central planner, priced on a later window than it learned from",
     run=run_planner,
-    quick=grid(workload=("arrivals", "shift"), rates=("average",), users=(600,)),
+    quick=(),
+    small=shrunk(users=5),
     full=[
         *grid(workload=("arrivals", "shift"), rates=RATES, users=(3000,)),
         {"workload": "debian", "hours": 24, "users": 1000},
