@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import coterie as ct
-from coterie.pipeline import latesession
+from coterie.pipeline import here, latesession
 from coterie.plans.tables import NamedWorkload
 from tests.api.logs import rows
 
@@ -44,7 +44,11 @@ def by_name(found: NamedWorkload) -> dict[str, Any]:
     return {"wants": dict(wants), "rates": rates, "nodes": demand.node_count, "zones": demand.zones}
 
 
-def test_both_ways_make_the_same_windows(session: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_small", [False, True])
+def test_both_ways_make_the_same_windows(
+    session: Any, tmp_path: Path, is_small: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(here, "is_small", lambda request: is_small)
     subscriptions, publications = rows(events=400)
     for number, one in enumerate(subscriptions):  # some come later, some leave
         one |= {"since": 1_700_000_000 + 3 * number, "until": None if number % 3 else 1_700_002_500}

@@ -61,11 +61,12 @@ def backtest(
     """
     if log.request is None:
         raise ConfigError("log", log.name, "a log of files", do="write the data to Parquet and read_log that")
+    from coterie.pipeline.here import is_small
     from coterie.pipeline.latesession import LateSession
 
     asked = BacktestChoices(windows, tuple(brokers), traffic, zones, seed)
     request = replace(log.request, seed=seed)
-    session: Any = LateSession(log.spark)
+    session: Any = LateSession(log.spark, is_small=is_small(request))
     try:
         found = run_backtest(session, request, asked, log.home if folder is None else Path(folder), progress)
     finally:

@@ -266,9 +266,10 @@ def _on_spark(
     progress: Report | None,
     placer: Candidate | None,
 ) -> Outcome:
+    from coterie.pipeline.here import is_small
     from coterie.pipeline.latesession import LateSession
 
-    session: Any = LateSession(master)
+    session: Any = LateSession(master, is_small=is_small(request))
     try:
         return run_job(session, request, candidates, home, progress, placer)
     finally:

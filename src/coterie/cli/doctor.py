@@ -66,13 +66,12 @@ def _java() -> str:
 
 
 def _kernels() -> str:
-    from coterie.accounting.price import price
-    from coterie.systems import SYSTEMS
+    from coterie.api.planning import price
     from coterie.workloads import make_workload
 
     workload = make_workload("uniform", {"nodes": 20, "topics": 5, "subscriptions": 2}, seed=1)
-    ledger = price(SYSTEMS["flooding"].plan(workload), workload)
-    return f"compiled; a test price of {ledger.dissemination.copies:g} copies came out"
+    bill = price("flooding", workload, against=None)
+    return f"compiled; a test price of {bill.copies:g} copies came out"
 
 
 def _traces() -> str:

@@ -46,13 +46,7 @@ def stacked_bars(
             left = [start + width for start, width in zip(left, widths, strict=True)]
         if bound is not None:
             axes.scatter(bound, places, marker="|", s=260, color=INK, label="lower bound", zorder=3)
-        axes.set_yticks(places, labels)
-        axes.invert_yaxis()
-        axes.set_xlabel(unit)
-        axes.set_title(title)
-        _thousands(axes, "x")
-        figure.legend(frameon=False, loc="outside lower left", ncols=3, fontsize=8.5)
-        return _svg(figure)
+        return _rows_named(figure, axes, labels, unit, title)
 
 
 def paired_bars(title: str, pairs: Mapping[str, Sequence[float]], labels: Sequence[str], unit: str = "") -> str:
@@ -62,13 +56,18 @@ def paired_bars(title: str, pairs: Mapping[str, Sequence[float]], labels: Sequen
         for index, (name, values) in enumerate(pairs.items()):
             places = [place + (index - (len(pairs) - 1) / 2) * height for place in range(len(labels))]
             axes.barh(places, values, height=height * 0.92, label=name, color=COLOURS[index % len(COLOURS)])
-        axes.set_yticks(range(len(labels)), labels)
-        axes.invert_yaxis()
-        axes.set_xlabel(unit)
-        axes.set_title(title)
-        _thousands(axes, "x")
-        figure.legend(frameon=False, loc="outside lower left", ncols=3, fontsize=8.5)
-        return _svg(figure)
+        return _rows_named(figure, axes, labels, unit, title)
+
+
+def _rows_named(figure: Any, axes: Any, labels: Sequence[str], unit: str, title: str) -> str:
+    """A chart of horizontal bars with its words, the first label on top."""
+    axes.set_yticks(range(len(labels)), labels)
+    axes.invert_yaxis()
+    axes.set_xlabel(unit)
+    axes.set_title(title)
+    _thousands(axes, "x")
+    figure.legend(frameon=False, loc="outside lower left", ncols=3, fontsize=8.5)
+    return _svg(figure)
 
 
 def lines(

@@ -14,16 +14,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
+from coterie.pipeline.here import is_here
 from coterie.pipeline.interests import Period
-from coterie.pipeline.storage import Folder
+from coterie.pipeline.storage import Folder, read_rows
 from coterie.pipeline.tasks import part_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CUT_STEPS = 1000  # how finely a cut is found where rows stand for many events
+GRID: Sequence[float] = np.linspace(0.0, 1.0, CUT_STEPS + 1).tolist()
 HOUR_S, DAY_S = 3600.0, 86400.0
 MIDDLE = (0.05, 0.95)
 STRAY_GAP = 10  # times the span of the middle, and that is at least a day
@@ -107,6 +110,8 @@ def cut_rolling(spark: SparkSession, tables: Folder, count: int) -> Windows:
 
 
 def _cut(spark: SparkSession, tables: Folder, shares: Sequence[float]) -> Windows:
+    if is_here(spark):
+        return _cut_here(tables, shares)
     from pyspark.sql import functions as sf
 
     for table, column in (("publications", "time"), ("subscriptions", "since")):
@@ -126,6 +131,51 @@ def _cut(spark: SparkSession, tables: Folder, shares: Sequence[float]) -> Window
         if found.low_s is not None and found.high_s > found.low_s:
             return Windows(_edges(found.low_s, _cuts(times, shares, found), found.high_s), strays)
     return Windows()
+
+
+def _cut_here(tables: Folder, shares: Sequence[float]) -> Windows:
+    """The same with everything in memory, where cuts are exact; Spark's lie within one in ten thousand of the rows."""
+    for table, column in (("publications", "time"), ("subscriptions", "since")):
+        columns = [column, "count"] if table == "publications" else [column]
+        parts = [read_rows(path, columns) for path in part_files(tables / table)]
+        rows = pa.concat_tables(parts).drop_null() if parts else pa.table({})
+        if not len(rows):
+            continue
+        at = rows[column].cast(pa.int64()).to_numpy() / 1e6
+        events = rows["count"].to_numpy().astype(np.int64) if table == "publications" else np.ones(len(at), np.int64)
+        is_kept, strays = _strays_here(at)
+        at, events = at[is_kept], events[is_kept]
+        low_s, high_s = float(at.min()), float(at.max())
+        if high_s > low_s:
+            return Windows(_edges(low_s, _cuts_here(at, events, shares), high_s), strays)
+    return Windows()
+
+
+def _at_shares(ascending: NDArray[np.float64], shares: Sequence[float]) -> NDArray[np.float64]:
+    """The least value that so large a share of all does not exceed."""
+    rank = np.ceil(np.asarray(shares) * len(ascending)).astype(np.int64) - 1
+    found: NDArray[np.float64] = ascending[np.maximum(rank, 0)]
+    return found
+
+
+def _strays_here(at: NDArray[np.float64]) -> tuple[NDArray[np.bool_], Strays]:
+    found = _Quantiles(at.min(), at.max(), _at_shares(np.sort(at), MIDDLE).tolist(), [], [], True)
+    if not found.may_have_strays:
+        return np.ones(len(at), bool), NO_STRAYS
+    bucket = np.floor((at - found.middle_s[0]) / found.width_s).astype(np.int64)
+    low, high = _counting_buckets(np.unique(bucket))
+    is_kept = (bucket >= low) & (bucket <= high)
+    away = at[~is_kept]
+    return is_kept, Strays(len(away), float(away.min()), float(away.max())) if len(away) else NO_STRAYS
+
+
+def _cuts_here(at: NDArray[np.float64], events: NDArray[np.int64], shares: Sequence[float]) -> list[float]:
+    ascending = np.sort(at)
+    if len(at) == events.sum():
+        return [float(cut_s) for cut_s in _at_shares(ascending, shares)]
+    edges = np.unique(_at_shares(ascending, GRID))
+    counted = np.bincount(np.searchsorted(edges, at, side="right"), events.astype(np.float64), len(edges) + 1)
+    return _nearest_edges(edges, counted.astype(np.float64), shares)
 
 
 def _edges(low_s: float, cuts_s: Sequence[float], high_s: float) -> tuple[float, ...]:
@@ -159,11 +209,10 @@ class _Quantiles(NamedTuple):
 def _quantiles(times: DataFrame, shares: Sequence[float]) -> _Quantiles:
     from pyspark.sql import functions as sf
 
-    grid = np.linspace(0.0, 1.0, CUT_STEPS + 1).tolist()
     found = times.agg(
         sf.min("s"),
         sf.max("s"),
-        sf.percentile_approx("s", [*MIDDLE, *shares, *grid], 10_000),
+        sf.percentile_approx("s", [*MIDDLE, *shares, *GRID], 10_000),
         sf.count("s") == sf.sum("events"),
     )
     low_s, high_s, quantiles, is_row_an_event = (column[0].as_py() for column in found.toArrow().columns)
@@ -180,15 +229,25 @@ def _without_strays(times: DataFrame, found: _Quantiles) -> tuple[DataFrame, Str
     first, width = float(found.middle_s[0]), found.width_s
     bucket = sf.floor((sf.col("s") - first) / width).cast("long")
     table = times.groupBy(bucket.alias("bucket")).agg(sf.count("*")).orderBy("bucket").toArrow()
-    buckets = table["bucket"].to_numpy()
+    is_inside = bucket.between(*_counting_buckets(table["bucket"].to_numpy()))
+    outside = times.where(~is_inside).agg(sf.count("*"), sf.min("s"), sf.max("s")).toArrow()
+    rows, first_s, last_s = (column[0].as_py() for column in outside.columns)
+    return times.where(is_inside), Strays(rows, first_s, last_s) if rows else NO_STRAYS
+
+
+def _counting_buckets(buckets: NDArray[np.int64]) -> tuple[int, int]:
+    """The first and the last bucket that counts, of those that hold anything."""
     is_apart = np.diff(buckets) > STRAY_GAP + 1
     below, above = np.flatnonzero(is_apart & (buckets[1:] <= 0)), np.flatnonzero(is_apart & (buckets[:-1] >= 0))
     low = int(below[-1]) + 1 if len(below) else 0
     high = int(above[0]) if len(above) else len(buckets) - 1
-    is_inside = bucket.between(int(buckets[low]), int(buckets[high]))
-    outside = times.where(~is_inside).agg(sf.count("*"), sf.min("s"), sf.max("s")).toArrow()
-    rows, first_s, last_s = (column[0].as_py() for column in outside.columns)
-    return times.where(is_inside), Strays(rows, first_s, last_s) if rows else NO_STRAYS
+    return int(buckets[low]), int(buckets[high])
+
+
+def _nearest_edges(edges: NDArray[np.float64], events: NDArray[np.float64], shares: Sequence[float]) -> list[float]:
+    """`events` lie before the first edge, between one and the next, and after the last."""
+    before = np.cumsum(events)  # before[i]: events earlier than edges[i]
+    return [float(edges[np.argmin(np.abs(before[: len(edges)] - share * before[-1]))]) for share in shares]
 
 
 def _cuts(times: DataFrame, shares: Sequence[float], found: _Quantiles) -> list[float]:
@@ -210,5 +269,4 @@ def _cuts(times: DataFrame, shares: Sequence[float], found: _Quantiles) -> list[
     events = np.zeros(len(edges) + 1)
     table = counted.toArrow()
     events[table["bucket"].to_numpy()] = table["n"].to_numpy()
-    before = np.cumsum(events)  # before[i]: events earlier than edges[i]
-    return [float(edges[np.argmin(np.abs(before[: len(edges)] - share * before[-1]))]) for share in shares]
+    return _nearest_edges(edges, events, shares)

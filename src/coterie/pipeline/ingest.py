@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline.canonical import VALUE_MARK
 from coterie.pipeline.files import InputFile, find_files
+from coterie.pipeline.here import by_part, is_here
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.packing import PACKED, packed
 from coterie.pipeline.parts import QUARANTINE_FOLDER, PartReport, finish_part
@@ -90,8 +91,16 @@ def ingest(
         chosen = [split for batch in batches for index in batch.column(0).to_pylist() for split in bins[index]]
         yield from packed((table for split in chosen for table in read_split(split, latest_us)), name, parts)
 
-    blocks = spark.range(0, max(1, len(bins)), 1, max(1, len(bins))).where(f"id < {len(bins)}").mapInArrow(read, PACKED)
-    reports = _write_parts(blocks, schema, out, parts, sources[0].keeps_duplicates)
+    for folder in (out / name, out / QUARANTINE_FOLDER / name):
+        remove_all(folder)
+    keeps = sources[0].keeps_duplicates
+    if is_here(spark):
+        rows = (table for split in splits for table in read_split(split, latest_us))
+        cut = by_part(packed(rows, name, parts), parts)
+        reports = [finish_part(blocks, name, out, part, keeps) for part, blocks in enumerate(cut)]
+    else:
+        numbers = spark.range(0, max(1, len(bins)), 1, max(1, len(bins))).where(f"id < {len(bins)}")
+        reports = _write_parts(numbers.mapInArrow(read, PACKED), schema, out, parts, keeps)
     _mark_names(out / name, sources[0].topics)
     account = _settle(schema, out, placed, splits, reports)
     if strict:
@@ -114,6 +123,8 @@ def write_table(
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from packed((checked_rows(batch, table, latest_us, topics) for batch in batches), table, parts)
 
+    for folder in (out / table, out / QUARANTINE_FOLDER / table):
+        remove_all(folder)
     reports = _write_parts(frame.select(*columns).mapInArrow(read, PACKED), schema, out, parts, keep_duplicates)
     _mark_names(out / table, topics)
     derived = InputFile(f"derived {table}", "", rows=rows_in)
@@ -198,8 +209,6 @@ def _write_parts(
     from pyspark import TaskContext
     from pyspark.sql import functions as sf
 
-    for folder in (out / schema.name, out / QUARANTINE_FOLDER / schema.name):
-        remove_all(folder)
     target, name = out, schema.name
 
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ do meanwhile (looking at files, loading kernels).
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 class LateSession:
     """Stands for the session: whatever is asked of it is asked of the session, which is opened for that."""
 
-    def __init__(self, master: str = "local[*]", opened: Callable[[str], SparkSession] | None = None) -> None:
+    def __init__(
+        self, master: str = "local[*]", opened: Callable[[str], SparkSession] | None = None, *, is_small: bool = False
+    ) -> None:
         self._master, self._open = master, opened or _open
+        self.is_here = is_small and master.startswith("local[") and not _is_submitted()  # see pipeline.here
         self._lock = threading.Lock()
         self._future: Future[SparkSession] | None = None
 
@@ -59,6 +63,10 @@ class LateSession:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.session(), name)
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ  # as session.is_submitted, which loads pyspark
 
 
 def _open(master: str) -> SparkSession:

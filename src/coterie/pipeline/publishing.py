@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from coterie.model import Publications
 from coterie.model.workload import PAYLOAD_BYTES
 from coterie.pipeline.cutting import HOUR_S, Windows
+from coterie.pipeline.here import is_here
+from coterie.pipeline.storage import read_rows
 from coterie.pipeline.tasks import part_files
 
 if TYPE_CHECKING:
@@ -43,12 +45,7 @@ def count_publications(
     """`people` are the clients who want something, in the order of their ids."""
     if not part_files(tables / "publications"):
         return _assumed(len(topics), len(people), windows.count)
-    counted = counted_by_window(spark.read.parquet(str(tables / "publications")), windows).persist()
-    try:
-        kept, publishers = _bounded(counted, pairs_max)
-        found = kept.toArrow()
-    finally:
-        counted.unpersist()
+    found, publishers = _counted(spark, tables / "publications", windows, pairs_max)
     topic = pc.fill_null(pc.index_in(found["topic"], value_set=topics), -1).to_numpy().astype(np.int64)
     publisher, strangers = _publisher_ids(found["publisher"].combine_chunks(), people)
     window, events = found["window"].to_numpy(), found["events"].to_numpy()
@@ -86,6 +83,57 @@ def _assumed(topic_count: int, people_count: int, window_count: int) -> WindowPu
     return WindowPublications(
         [made] * window_count, pa.array([OUTSIDE]), publishes, is_rate_assumed=True, is_logged=False
     )
+
+
+def _counted(spark: SparkSession, table: Path, windows: Windows, pairs_max: int) -> tuple[pa.Table, int | None]:
+    if is_here(spark):
+        here = counted_here(pa.concat_tables([read_rows(path) for path in part_files(table)]), windows)
+        if len(here) <= pairs_max:
+            return here, None
+    counted = counted_by_window(spark.read.parquet(str(table)), windows).persist()
+    try:
+        kept, publishers = _bounded(counted, pairs_max)
+        return kept.toArrow(), publishers
+    finally:
+        counted.unpersist()
+
+
+def counted_here(rows: pa.Table, windows: Windows) -> pa.Table:
+    """What `counted_by_window` gives, of rows in memory."""
+    when = np.full(len(rows), windows.count, np.int64)  # one more than the last: without a time
+    if windows.is_timed:
+        at = pc.fill_null(rows["time"].cast(pa.int64()), 0).to_numpy()
+        edges = np.array([round(edge_s * 1e6) for edge_s in windows.edges_s])
+        inside = np.searchsorted(edges, at, side="right") - 1
+        when = np.where(pc.is_valid(rows["time"]).to_numpy(), np.where(inside >= windows.count, -1, inside), when)
+    table = pa.table(
+        {
+            "topic": rows["topic"].cast(pa.string()),
+            "publisher": pc.fill_null(rows["publisher"].cast(pa.string()), OUTSIDE),
+            "window": when,
+            "events": rows["count"],
+            "known": pc.if_else(pc.is_valid(rows["bytes"]), rows["count"], 0),
+            "bytes": pc.fill_null(rows["bytes"], 0),
+        }
+    ).filter(pa.array(when >= 0))
+    sums = [(name, "sum") for name in ("events", "known", "bytes")]
+    counted = table.group_by(["topic", "publisher", "window"]).aggregate(sums)
+    span_s = sum(windows.lengths_s)
+    pieces = [_part(counted, pc.less(counted["window"], windows.count), None, 1.0)]
+    for number, length_s in enumerate(windows.lengths_s):
+        share = length_s / span_s if windows.is_timed else 1.0
+        pieces.append(_part(counted, pc.equal(counted["window"], windows.count), number, share))
+    spread = pa.concat_tables(pieces).group_by(["topic", "publisher", "window"]).aggregate(sums)
+    return spread.rename_columns([name.removesuffix("_sum") for name in spread.column_names])
+
+
+def _part(counted: pa.Table, mask: pa.Array, window: int | None, share: float) -> pa.Table:
+    rows = counted.filter(mask)
+    amounts = {
+        name: pc.multiply(rows[f"{name}_sum"].cast(pa.float64()), share) for name in ("events", "known", "bytes")
+    }
+    number = rows["window"] if window is None else np.full(len(rows), window, np.int64)
+    return pa.table({"topic": rows["topic"], "publisher": rows["publisher"], "window": number, **amounts})
 
 
 def counted_by_window(publications: DataFrame, windows: Windows) -> DataFrame:

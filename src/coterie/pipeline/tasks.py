@@ -29,6 +29,8 @@ def run_tasks(spark: SparkSession, tasks: Sequence[Task], work: Callable[[Task],
     `work` must give the same files and the same rows when Spark runs it twice. What it returns travels to the driver,
     so it reports, and leaves the data in files on storage that all executors share.
     """
+    if getattr(spark, "is_here", False) and tasks:  # see pipeline.here
+        return pa.concat_tables(list(map(work, tasks)))
     return task_frame(spark, tasks, work, schema).toArrow()
 
 

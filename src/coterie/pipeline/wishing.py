@@ -20,6 +20,7 @@ from coterie.errors import InputError
 from coterie.model.relation import Index, Relation
 from coterie.model.workload import Stays, Wishes
 from coterie.pipeline.filters import bodies_of, has_filters, is_shared, match_filters, without_wildcards
+from coterie.pipeline.here import is_here
 from coterie.pipeline.ingest import has_plain_topics
 from coterie.pipeline.interests import (
     ALWAYS,
@@ -33,7 +34,7 @@ from coterie.pipeline.interests import (
     name_filters,
     used_names,
 )
-from coterie.pipeline.storage import Folder
+from coterie.pipeline.storage import Folder, read_rows
 from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array
 
 if TYPE_CHECKING:
@@ -88,10 +89,16 @@ def all_topics(spark: SparkSession, tables: Folder, filters: pa.Array) -> pa.Arr
     """Every topic that is published or asked for by its name."""
     named = [without_wildcards(bodies_of(filters))]
     if part_files(tables / "publications"):
-        published = spark.read.parquet(str(tables / "publications")).select("topic").distinct().toArrow()["topic"]
-        named += [without_wildcards(chunk) for chunk in published.chunks]
+        named += [without_wildcards(chunk) for chunk in _published(spark, tables / "publications").chunks]
     distinct = pc.unique(pa.chunked_array(named, pa.string()))
     return distinct.take(pc.sort_indices(distinct))
+
+
+def _published(spark: SparkSession, table: Folder) -> pa.ChunkedArray:
+    if is_here(spark):
+        rows = pa.concat_tables([read_rows(path, ["topic"]) for path in part_files(table)])
+        return pa.chunked_array([pc.unique(rows["topic"].cast(pa.string()))])
+    return spark.read.parquet(str(table)).select("topic").distinct().toArrow()["topic"]
 
 
 def wanted_in(spark: SparkSession, tables: Path, book: WishBook, periods: Sequence[Period], seed: int) -> list[Wanted]:

@@ -238,13 +238,23 @@ class SpiderCastNode(OverlayNode):
         self._may_look_around = True
         self._wake()
 
-    def _on_connect(self, source: int, message: LinkConnect) -> None:
+    def _admitted(self, source: int, message: LinkConnect | ConnectOk) -> bool | None:
+        """Whether who asks or answers is a neighbour now; None where it speaks of no task of ours."""
         if message.task not in (GREEDY, RANDOM):
-            return
+            return None
         task = self._tasks[message.task]
         self._view.learn(source, message.interest, self.now_s)
-        if message.is_repair or source in task.neighbours or task.has_room:
-            task.add(source, message.interest, message.standing, message.is_repair)
+        if not (message.is_repair or source in task.neighbours or task.has_room):
+            return False
+        task.add(source, message.interest, message.standing, message.is_repair)
+        return True
+
+    def _on_connect(self, source: int, message: LinkConnect) -> None:
+        is_admitted = self._admitted(source, message)
+        if is_admitted is None:
+            return
+        task = self._tasks[message.task]
+        if is_admitted:
             self.send(source, ConnectOk(task.kind, task.standing, tuple(self._topics), message.is_repair))
             self._wake()
         else:
@@ -252,14 +262,10 @@ class SpiderCastNode(OverlayNode):
             self.send(source, Redirect(task.kind, instead))
 
     def _on_connect_ok(self, source: int, message: ConnectOk) -> None:
-        if message.task not in (GREEDY, RANDOM):
-            return
-        task = self._tasks[message.task]
-        self._view.learn(source, message.interest, self.now_s)
-        if message.is_repair or source in task.neighbours or task.has_room:
-            task.add(source, message.interest, message.standing, message.is_repair)
+        is_admitted = self._admitted(source, message)
+        if is_admitted:
             self._wake()
-        else:
+        elif is_admitted is not None:
             self.send(source, LinkLeave())
 
     def _on_disconnect(self, source: int, task: Task) -> None:

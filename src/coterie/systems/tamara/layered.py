@@ -38,6 +38,7 @@ from coterie.protocol.node import Node, NodeState, OverlayNode
 from coterie.protocol.seen import Seen
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import splitmix64, topic_key
+from coterie.systems.tamara.wanting import PlannedWishes
 from coterie.trace import Traffic
 
 LINGER_S = 120.0  # nodes may learn of a new plan so far apart; until then both plans' channels are served
@@ -89,7 +90,7 @@ def _envelope(traffic: Traffic, kinds: list[Any]) -> Any:
     )
 
 
-class LayeredNode(OverlayNode):
+class LayeredNode(PlannedWishes, OverlayNode):
     """Interests above, channels below."""
 
     def __init__(self, address: int, below: Node, envelopes: Envelopes, random: Random) -> None:
@@ -127,21 +128,6 @@ class LayeredNode(OverlayNode):
         self._carriers = {topic: tuple(clusters) for topic, clusters in carriers.items()}
 
     # --- interest ---
-
-    def on_subscribe(self, topic: Topic) -> None:
-        self._wanted[topic] = None
-        self._enter_channels()
-        self._leave_channels()
-
-    def on_unsubscribe(self, topic: Topic) -> None:
-        self._wanted.pop(topic, None)
-        self._enter_channels()
-        self._leave_channels()
-
-    def _needed(self) -> dict[Topic, None]:
-        used = {name: topics for name, topics in self._assigned.items() if any(t in self._wanted for t in topics)}
-        covered = {topic for topics in used.values() for topic in topics}
-        return dict.fromkeys([*used, *(topic for topic in self._wanted if topic not in covered)])
 
     def _enter_channels(self) -> None:
         for channel in self._needed():

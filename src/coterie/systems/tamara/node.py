@@ -37,11 +37,12 @@ from coterie.systems.tamara.messages import (
     TellCluster,
 )
 from coterie.systems.tamara.names import is_cluster, planned_name
+from coterie.systems.tamara.wanting import PlannedWishes
 
 LINGER_S = 3.0  # channels that are no longer needed are kept so long after a change, until the new ones carry
 
 
-class ClusterNode(ScribeNode):
+class ClusterNode(PlannedWishes, ScribeNode):
     """What all nodes on clusters share; by itself it follows a plan: its slice names the clusters to be on."""
 
     def __init__(self, address: int, parameters: ScribeParameters, random: Random) -> None:
@@ -68,23 +69,6 @@ class ClusterNode(ScribeNode):
         self._enter_channels()
         self.set_timer("linger", LINGER_S)
 
-    def on_subscribe(self, topic: Topic) -> None:
-        self._wanted[topic] = None
-        self._enter_channels()
-        self._leave_channels()
-
-    def on_unsubscribe(self, topic: Topic) -> None:
-        self._wanted.pop(topic, None)
-        self._enter_channels()
-        self._leave_channels()
-
-    def _needed(self) -> dict[Topic, None]:
-        """The channels this node should be a member of."""
-        used = {name: topics for name, topics in self._assigned.items() if any(t in self._wanted for t in topics)}
-        covered = {topic for topics in used.values() for topic in topics}
-        direct = [topic for topic in self._wanted if topic not in covered]
-        return dict.fromkeys([*used, *direct])
-
     def _enter_channels(self) -> None:
         for channel in self._needed():
             group = self._groups.get(channel)
@@ -96,7 +80,7 @@ class ClusterNode(ScribeNode):
     def _leave_channels(self) -> None:
         needed = self._needed()
         for channel in [name for name, group in self._groups.items() if group.is_member and name not in needed]:
-            super().on_unsubscribe(channel)
+            ScribeNode.on_unsubscribe(self, channel)  # of the group, not of a wish
 
     # --- trees: a join says what the cluster carries, a heartbeat which version ---
 

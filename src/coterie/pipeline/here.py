@@ -1,0 +1,54 @@
+"""Small logs are worked on in this process, by the very functions that Spark would ship to its workers.
+
+Starting a JVM and a few workers takes longer than reading some hundred thousand rows. What only Spark can do still
+starts it, late: this decides where functions run, never what they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from coterie.pipeline.files import find_files
+from coterie.pipeline.mapping import Source
+from coterie.pipeline.storage import Remote
+
+if TYPE_CHECKING:
+    from coterie.pipeline.job import Request
+
+SMALL_BYTES = 16 << 20  # of plain text, some hundred thousand rows
+PACKED_TIMES = 4  # what compressed bytes come to
+
+
+def is_here(spark: Any) -> bool:
+    """Whether this session stands for one that is better not opened."""
+    return bool(getattr(spark, "is_here", False))
+
+
+def is_small(request: Request) -> bool:
+    """Whether all of a log's files together are quickly read by one process."""
+    from coterie.pipeline.catalogs import tables_of  # which reads tables, which asks here
+
+    if request.trace is not None or request.is_crowd:
+        return False
+    return not any(map(tables_of, request.sources)) and _plain_bytes(request.sources) <= SMALL_BYTES
+
+
+def _plain_bytes(sources: Sequence[Source]) -> float:
+    files = [file for source in sources for file in find_files(source)]
+    if any(isinstance(file.absolute, Remote) for file in files):
+        return float("inf")
+    return sum(_plain(file.size_bytes, bool(file.compression) or file.format == "parquet") for file in files)
+
+
+def _plain(size: int, is_packed: bool) -> int:
+    return size * (PACKED_TIMES if is_packed else 1)
+
+
+def by_part(batches: Iterable[Any], parts: int) -> list[list[Any]]:
+    """What a shuffle does: blocks (part, block) to the part that they are for."""
+    found: list[list[Any]] = [[] for _ in range(parts)]
+    for batch in batches:
+        for row, part in enumerate(batch.column(0).to_pylist()):
+            found[part].append(batch.slice(row, 1))
+    return found
