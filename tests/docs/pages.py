@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,6 +85,20 @@ def running(command: str, folder: Path, environment: dict[str, str], ready: str)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def free_base(count: int) -> int:
+    """A port such that it and the next ones, and those a thousand and two thousand higher, are free now."""
+    for base in random.sample(range(20_000, 29_000, count), 200):
+        ports = [base + number + higher for number in range(count) for higher in (0, 1000, 2000)]
+        with ExitStack() as held:
+            try:
+                for port in ports:
+                    held.enter_context(socket.create_server(("127.0.0.1", port)))
+            except OSError:
+                continue
+        return base
+    raise OSError("no free ports")
 
 
 def plain(text: str) -> str:

@@ -14,10 +14,11 @@ from csv import DictReader
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.docs.pages import DOCS, EXAMPLES, ROOT, all_pages, blocks_of, plain, run, running, with_command
+from tests.docs.pages import DOCS, EXAMPLES, ROOT, all_pages, blocks_of, free_base, plain, run, running, with_command
 
 # Page -> who follows it, word for word. A page with commands must be here.
 FOLLOWED = {
@@ -65,14 +66,7 @@ WHOLE = (
     "coterie backtest",
     "coterie frontier",
 )  # excused only as they stand, without an input
-PORTS = {
-    "1883": 17883,
-    "1884": 17884,
-    "1885": 17885,
-    "2883": 18883,
-    "1893": 17893,
-    "8893": 17993,
-}  # CI may have a broker
+PAGE_PORT = 1883  # of the first node on every page; others and admin ports follow from it
 
 
 def commands_of(page: Path, language: str = "sh") -> list[str]:
@@ -94,9 +88,10 @@ def is_excused(command: str) -> bool:
     return command in NOT_RUN or any(command.startswith(f"{one} ") for one in NOT_RUN if one not in WHOLE)
 
 
-def elsewhere(text: str) -> str:
-    """The same on ports that are ours."""
-    return re.sub(r"\b(1883|1884|1885|2883|1893|8893)\b", lambda found: str(PORTS[found[1]]), text)
+def elsewhere(text: str, base: int) -> str:
+    """The same on ports that are free: 1884 becomes the one after `base`, and so on; somebody may have a broker."""
+    pages = r"\b(1883|1884|1885|2883|1893|8893)\b"
+    return re.sub(pages, lambda found: str(base + (int(found[1]) - PAGE_PORT) % 3000), text)
 
 
 PLAN = commands_of(DOCS / "tutorial.md")[0]  # for three brokers; made once, since steps are kept
@@ -153,16 +148,34 @@ def folder(shared: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def own(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that no other page writes into, with the example log."""
+    for name in ("subs.csv", "pubs.csv"):
+        shutil.copy(shared / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def here(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    return caller(folder, monkeypatch)
+
+
+def caller(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     """Runs a block line by line: `coterie` in this process over the session that other tests use, the rest in bash."""
     from coterie.pipeline import session
 
-    spark = session.open_session("local[1]", profile="test", work_dir=folder / "spark")
-    monkeypatch.setattr(type(spark), "stop", lambda self: None)
     original = session.open_session
+
+    def opened(*_: object, **__: object) -> object:  # small logs never ask for it
+        spark = original("local[1]", profile="test", work_dir=folder / "spark")
+        monkeypatch.setattr(type(spark), "stop", lambda self: None)
+        return spark
+
+    monkeypatch.setattr(session, "open_session", opened)
     for module in list(sys.modules.values()):
         if getattr(module, "__name__", "").startswith("coterie.") and getattr(module, "open_session", None) is original:
-            monkeypatch.setattr(module, "open_session", lambda *arguments, **named: spark)
+            monkeypatch.setattr(module, "open_session", opened)
     environment = with_command(folder)
 
     def call(block: str) -> str:
@@ -273,27 +286,34 @@ def test_pipeline(here):
 # Pages with a network: real processes
 
 
+class PageNetwork(NamedTuple):
+    """Three nodes, as the pages start them, in a folder and on ports of their own."""
+
+    folder: Path
+    environment: dict[str, str]
+    base: int
+
+    def run(self, block: str) -> str:
+        """The page's commands, on the ports of this network."""
+        text = re.sub(r"^(coterie (?:sub|pub) (?!.*--port).*?)( >|$)", r"\1 --port 1883\2", block, flags=re.MULTILINE)
+        text = re.sub(
+            r"^(coterie (?:apply|top|reload|dashboard) .*)$", r"\1 --base-port 1883", text, flags=re.MULTILINE
+        )
+        return run(elsewhere(text, self.base), self.folder, self.environment)
+
+
 @pytest.fixture
-def network(folder: Path) -> Iterator[dict[str, str]]:
-    """Three nodes, as the pages start them."""
-    environment = with_command(folder)
-    up = "coterie up --nodes 3 --system mesh --base-port 17883 --data net"
-    with running(up, folder, environment, "are up"):
-        yield environment
-
-
-def on_our_ports(block: str) -> str:
-    """The page's commands, on the ports of this test's network."""
-    text = re.sub(r"^(coterie (?:sub|pub) (?!.*--port).*?)( >|$)", r"\1 --port 1883\2", block, flags=re.MULTILINE)
-    text = re.sub(r"^(coterie (?:apply|top|reload|dashboard) .*)$", r"\1 --base-port 1883", text, flags=re.MULTILINE)
-    return elsewhere(text)
+def network(own: Path) -> Iterator[PageNetwork]:
+    environment, base = with_command(own), free_base(3)
+    up = f"coterie up --nodes 3 --system mesh --base-port {base} --data net"
+    with running(up, own, environment, "are up"):
+        yield PageNetwork(own, environment, base)
 
 
 @marked
 @pytest.mark.interop
-@pytest.mark.slow  # starts a network on fixed ports and shares a folder with other pages
-def test_tutorial(here, folder, network):
-    page = DOCS / "tutorial.md"
+def test_tutorial(network, monkeypatch):
+    page, here = DOCS / "tutorial.md", caller(network.folder, monkeypatch)
     said = ""
     for block in commands_of(page):
         if "coterie up " in block:
@@ -301,19 +321,17 @@ def test_tutorial(here, folder, network):
         elif "coterie plan" in block or "coterie watch" in block:
             said += here(block)
         else:
-            said += run(on_our_ports(block), folder, network)
+            said += network.run(block)
     check_outputs(page, said)
 
 
 @pytest.mark.interop
-@pytest.mark.xdist_group("spark")  # one network, one worker
 @pytest.mark.timeout(200)
-@pytest.mark.slow  # starts a network on fixed ports and shares a folder with other pages
-def test_operate(folder, network):
+def test_operate(network):
     said = ""
     for block in commands_of(DOCS / "howto" / "operate.md"):
         if "coterie up " not in block:
-            said += run(on_our_ports(block), folder, network)
+            said += network.run(block)
     assert "scrypt$" in said
     assert "coterie_" in said
     assert '"status"' in said
@@ -321,32 +339,32 @@ def test_operate(folder, network):
 
 @pytest.mark.interop
 @pytest.mark.timeout(120)
-def test_tls(folder):
+def test_tls(own):
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     page = DOCS / "howto" / "tls.md"
     (config,) = commands_of(page, "toml")
-    (folder / "node.toml").write_text(elsewhere(config))
-    environment = with_command(folder)
+    base = free_base(11)
+    (own / "node.toml").write_text(elsewhere(config, base))
+    environment = with_command(own)
     certificates, node, look = commands_of(page)
-    run(certificates, folder, environment)
-    with running(node.strip(), folder, environment, "is ready"):
-        check_outputs(page, run(elsewhere(look), folder, environment))
+    run(certificates, own, environment)
+    with running(node.strip(), own, environment, "is ready"):
+        check_outputs(page, run(elsewhere(look, base), own, environment))
 
 
-@marked
 @pytest.mark.interop
-@pytest.mark.slow  # starts a network on fixed ports and shares a folder with other pages
-def test_network(here, folder, network):
+@pytest.mark.timeout(300)
+def test_network(network, monkeypatch):
     """The commands of the page on the network, those with a planner included, each on its own."""
-    here(PLAN)
+    caller(network.folder, monkeypatch)(PLAN)
     shutil.copytree("out/subs", "plans")
     for block in commands_of(DOCS / "NETWORK.md"):
         for line in block.splitlines():
             command = line.split("#")[0].strip()
             if re.match(r"coterie (sub|up|node|watch|dashboard)\b", command) or not command:
                 continue  # these go on; the tutorial and tests/interop run them
-            said = run(on_our_ports(command.replace("--nodes 5", "--nodes 3")), folder, network)
+            said = network.run(command.replace("--nodes 5", "--nodes 3"))
             assert said or command.startswith("coterie pub")
 
 
@@ -395,15 +413,13 @@ def test_examples_over_a_log(here):
             here(example + fewer(example) + ("" if "--map" in example else " --map subscriber=user"))
 
 
-@marked
 @pytest.mark.interop
-@pytest.mark.slow  # starts a network on fixed ports and shares a folder with other pages
-def test_examples_on_a_network(here, folder, network):
-    here(PLAN)
-    shutil.rmtree(folder / "out" / "watch", ignore_errors=True)  # the tutorial's: an example means its only plan
+@pytest.mark.timeout(300)
+def test_examples_on_a_network(network, monkeypatch):
+    caller(network.folder, monkeypatch)(PLAN)
     for name, example in examples():
         if name in LIVE:
             shorter = {"top": " --once", "bench": " --messages 100"}.get(name, "")
             line = re.sub(r"--nodes 5", "--nodes 3", example) + shorter
             line = re.sub(r" --base-port \d+", "", line) + (" --data net" if name in ("apply", "top", "reload") else "")
-            run(on_our_ports(line), folder, network)
+            network.run(line)

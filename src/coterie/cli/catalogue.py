@@ -60,5 +60,5 @@ def _show_one(one: lists.Listed, as_json: bool) -> None:
         print_json({**told, "parameters": defaults, "meanings": meanings})
         return
     rows = [[each.name, str(each.default), each.meaning] for each in one.parameters]
-    title = f"{one.name}: {one.title} ({one.paper})"
+    title = f"{one.name}: {one.title} ({one.paper.strip('()')})"
     out.print(table(title, ["parameter", "default", "meaning"], rows, right_from=3))

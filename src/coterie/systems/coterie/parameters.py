@@ -16,17 +16,17 @@ LINKS = ("mesh", "mesh+zones", "homes", "homes+zones", "star", "star+zones", LEA
 class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Those of content trees, which run on lean links; how clients are placed and nodes linked; limits (0: none)."""
 
-    placement: str = "hypergraph"  # or as given
+    placement: str = "hypergraph"  # clients where it costs least; "given": where they are
     imbalance: float = 0.1  # how far above the mean number of clients a node may be
     message_imbalance: float = 0.3  # and above the mean of messages handled for clients
     node_messages: float = 10_000.0  # a second that a node handles with ease: up to there wildcards may sit together
-    links: str = AUTO  # the cheapest that keep to the limits, or one of LINKS
+    links: str = AUTO  # the cheapest within the limits; or mesh, homes, star (each also +zones), lean, sparse
     coverage: int = 0  # of lean links: neighbours that each interest of a node should have; 0: what connects is enough
     across: float = ACROSS  # a byte between zones counts as so many
     leaving: str = "never"  # clients and their zone: or "paid" (by `across`, all they hear and say), or "free"
     hop_ms: float = 1.0  # from node to node, for limits in milliseconds
     zone_ms: float = 5.0  # the same between zones
-    hops_mean: float = 0.0  # limits, see model.limits
+    hops_mean: float = 0.0  # limit: links that a delivery crosses on average; 0: none
     hops_p99: float = 0.0
     ms_mean: float = 0.0
     ms_p99: float = 0.0
