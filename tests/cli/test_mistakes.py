@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from coterie.cli import main, pubsub
+from coterie.cli.main import COMMANDS
 from coterie.live import client as client_module
 from coterie.mqtt.packets import Publish
 
@@ -323,3 +324,24 @@ def test_what_breaks_on_the_way_out_of_an_interruption_is_part_of_it(coterie, mo
     monkeypatch.setattr(main, "app", lambda arguments, prog_name: cut_short())
     code, _, told = coterie("compare")
     assert (code, told.strip()) == (130, "stopped")
+
+
+@pytest.mark.parametrize(("name", "is_there"), [("node", False), ("up", True), ("apply", True), ("pub", True)])
+def test_what_windows_cannot_run_says_so(coterie, monkeypatch, name, is_there):
+    """Without the modules that only POSIX has: nodes say a sentence, everything else has its help."""
+    for module in main.NOT_ON_WINDOWS:
+        monkeypatch.setitem(sys.modules, module, None)
+    for module in [one for one in sys.modules if one.startswith(("coterie.live.node", "coterie.live.figures"))]:
+        monkeypatch.delitem(sys.modules, module)
+    for module in [f"coterie.cli.{COMMANDS[name].place.partition(':')[0]}", "coterie.api.running"]:
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setattr(sys, "platform", "win32")
+    code, said, told = coterie(name, "--help")
+    assert (code == 0 and f"coterie {name}" in said) if is_there else (code == 2 and "expected Linux, macOS" in told)
+
+
+def test_up_on_windows_says_so(coterie, monkeypatch, tmp_path):
+    monkeypatch.delattr("os.fork")
+    code, _, told = coterie("up", "--data", str(tmp_path / "net"))
+    assert code == 2
+    assert "expected Linux, macOS or WSL" in told

@@ -20,7 +20,6 @@ import numpy as np
 
 from coterie.errors import ConfigError, RunError
 from coterie.live.config import load_config
-from coterie.live.node import run_node
 from coterie.live.tokens import TOKEN_FILE, kept_token, read_token
 from coterie.model import Publications, Relation, Slice, Workload
 from coterie.model.plan import slices
@@ -166,6 +165,7 @@ def arranged(
     """The folders of a network whose ports are free, ready to start."""
     if not hasattr(os, "fork"):
         raise ConfigError("up", sys.platform, "Linux, macOS or WSL: nodes are processes that are forked")
+    import coterie.live.node  # noqa: F401 - before the forks, so that nodes have it; Windows does not
     chosen = system_named(plan.system if plan is not None else system)
     count = plan.node_count if plan is not None else 3 if nodes is None else nodes
     if nodes is not None and nodes != count:
@@ -356,6 +356,8 @@ class NodeProcesses:
             os.dup2(log, 1)
             os.dup2(log, 2)
             sys.stdout = sys.stderr = open(1, "w", buffering=1, closefd=False)  # noqa: SIM115 - a notebook has its own
+            from coterie.live.node import run_node
+
             run_node(load_config(path), system_named, _log, lambda ports: _log(f"ready: {ports}"),
                      reread=lambda: load_config(path))  # fmt: skip
             code = 0

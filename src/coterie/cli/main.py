@@ -15,7 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from coterie.cli.console import err, out, plain
-from coterie.errors import CoterieError, InputError
+from coterie.errors import ConfigError, CoterieError, InputError
 
 
 class CommandEntry(NamedTuple):
@@ -73,6 +73,7 @@ COMMANDS = {
     "doctor": CommandEntry("doctor:doctor_command", "Check the installation.", HELP),
 }
 
+NOT_ON_WINDOWS = ("fcntl", "resource", "uvloop")  # modules that nodes need
 INTERRUPTED = 130  # the exit code of what Ctrl-C ended
 HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
@@ -80,7 +81,13 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 def load_command(name: str) -> Any:
     """The command with its options; imports its module."""
     module, _, function = COMMANDS[name].place.partition(":")
-    command = getattr(import_module(f"coterie.cli.{module}"), function)
+    try:
+        command = getattr(import_module(f"coterie.cli.{module}"), function)
+    except ModuleNotFoundError as error:
+        if error.name not in NOT_ON_WINDOWS:
+            raise
+        told = "Linux, macOS or WSL (docs/howto/install.md says what runs where)"
+        raise ConfigError(f"coterie {name}", sys.platform, told) from None
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
     alone.command(name, help=help_of(command), context_settings=HELP_NAMES)(command)
     return typer.main.get_command(alone)
