@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from coterie.kernels import slotcost
+from coterie.kernels.rings import slotcost
 from coterie.lab.dynatops_runs import broker_interests
 from coterie.systems.dynatops.hypergraph import partition_of, partitioned
 from coterie.systems.dynatops.placement import place_by_similarity

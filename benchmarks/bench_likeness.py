@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from coterie.kernels.likeness import Likes, likeness_order
+from coterie.kernels.rings.likeness import Likes, likeness_order
 from coterie.model import Relation, Workload
 from coterie.pipeline.ordering import order_network
 from coterie.pipeline.session import open_session

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import numpy as np
 
-from coterie.kernels.admission import AdmissionRules, Asked, Seating, admit
+from coterie.kernels.placement.admission import AdmissionRules, Asked, Seating, admit
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.node import LiveNode
 from tests.interop.fleet import Network, free_ports, until

@@ -7,7 +7,7 @@ import pytest
 
 from coterie.broker.frames import Wanting, decode_control, encode_control
 from coterie.broker.reception import Direction, EntryRules, Household, Reception, bare
-from coterie.kernels.admission import AdmissionRules, Asked, Seating, admit
+from coterie.kernels.placement.admission import AdmissionRules, Asked, Seating, admit
 
 
 def house(connections: int = 0, *filters: str, wishes: int = 0, messages_per_s: float = 0.0) -> Household:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from coterie.kernels import joining, treedelay
+from coterie.kernels.placement import joining
+from coterie.kernels.trees import delays as treedelay
 from coterie.lab.dynatops_rivals import DividedOverlay, first_members, random_members
 from coterie.model import Relation
 

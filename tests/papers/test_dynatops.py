@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coterie.accounting.price import price
-from coterie.kernels import slotcost
+from coterie.kernels.rings import slotcost
 from coterie.lab.dynatops import EXPERIMENTS
 from coterie.lab.dynatops_runs import run_poisson
 from coterie.systems.dynatops import SYSTEM

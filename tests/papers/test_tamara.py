@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.kernels import tamara_benefit as benefit
-from coterie.kernels.tamara import sample_size
+from coterie.kernels.clusters import benefit
+from coterie.kernels.clusters.tamara import sample_size
 from coterie.lab.experiment import Point, Row
 from coterie.lab.judging import judge
 from coterie.lab.tamara import EXPERIMENTS, TABLE2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from coterie.accounting.price import price
-from coterie.kernels.likeness import Likes, Sizes, likeness_order
+from coterie.kernels.rings.likeness import Likes, Sizes, likeness_order
 from coterie.model import Relation
 from coterie.model.store import load_design, save_workload
 from coterie.pipeline import planning

@@ -78,7 +78,7 @@ def test_workers_start_with_kernels_compiled_and_one_thread(spark):
 
         import pyarrow as pa
 
-        kernels = sys.modules.get("coterie.kernels.cosubscription")
+        kernels = sys.modules.get("coterie.kernels.interests.cosubscription")
         compiled = bool(kernels and kernels.count_pairs.signatures)
         for _ in batches:
             yield pa.RecordBatch.from_pydict({"seen": [f"{compiled} {os.environ['NUMBA_NUM_THREADS']}"]})

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import graphs, lowstretch
+from coterie.kernels.graphs import paths as graphs
+from coterie.kernels.trees import lowstretch
 from coterie.substrate.lowstretch import SPARSITY, RootedTree, hang
 
 SPREAD = 4.0  # edges up to this many times as dear as the cheapest take part in a round
@@ -25,6 +26,13 @@ def low_stretch_tree(links: graphs.Adjacency, multiplicity: NDArray[np.float64],
 
 
 def minimum_spanning_tree(links: graphs.Adjacency, weight: NDArray[np.float64], root: int = 0) -> RootedTree:
+    """Kruskal, with sets that are merged."""
+    part = {node: {node} for node in range(len(links.indptr) - 1)}
     in_tree = np.zeros(len(links.cost), np.bool_)
-    graphs.minimum_spanning(links, np.argsort(weight, kind="stable"), in_tree)
+    for edge in np.argsort(weight, kind="stable").tolist():
+        one, other = part[int(links.source[edge])], part[int(links.target[edge])]
+        if one is not other:
+            in_tree[edge] = True
+            one |= other
+            part.update(dict.fromkeys(other, one))
     return hang(links, in_tree, root)

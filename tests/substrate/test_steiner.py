@@ -13,7 +13,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra, minimum_spanning_tree
 
 from coterie.errors import ConfigError
-from coterie.kernels import graphs
+from coterie.kernels.graphs import paths as graphs
 from coterie.model.graph import BrokerGraph
 from coterie.substrate import lowstretch
 from coterie.substrate.steiner import NODES_MAX, Terrain, links_of

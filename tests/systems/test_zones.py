@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.accounting.bounds import lower_bounds
 from coterie.accounting.price import price
 from coterie.errors import ConfigError
-from coterie.kernels import handing
+from coterie.kernels.pricing import handing
 from coterie.model import Publications, Relation, Workload
 from coterie.model.plan import slices
 from coterie.model.store import load_design, save_design

@@ -10,7 +10,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import dijkstra
 
 from coterie.errors import InputError
-from coterie.kernels.nearby import closures, nearest_nodes
+from coterie.kernels.graphs.nearby import closures, nearest_nodes
 from coterie.model import BrokerGraph, Content, Relation, Workload
 from coterie.workloads.content import Everywhere, Keywords, keywords, matches
 from coterie.workloads.graphs import Flat, flat

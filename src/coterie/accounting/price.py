@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from coterie.accounting.changes import interest_changes, node_wishes
 from coterie.accounting.tally import Standing, Tally, structure_state
-from coterie.kernels import arriving, pricing, spidercast_measures
+from coterie.kernels.links import measures as spidercast_measures
+from coterie.kernels.pricing import arriving
+from coterie.kernels.pricing import publications as pricing
 from coterie.model import Design, Entries, Ledger, Overlay, Relation, Spread, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import Control, Maintenance, SetupCost, State, Topics
@@ -139,7 +141,7 @@ def topics(spread: Spread, members: Relation, links: Relation) -> Topics:
 
 
 def count_dissemination(design: Design, workload: Workload, latency: Latency, wire: Wire) -> Tally:
-    """Follow every publication; see kernels.pricing."""
+    """Follow every publication; see kernels.pricing.publications."""
     publications = workload.publications
     names = workload.name_bytes[publications.topic]
     node_of = design.placement.node_of

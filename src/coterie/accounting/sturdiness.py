@@ -14,8 +14,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
 from coterie.accounting.price import local_audience
-from coterie.kernels import spidercast_measures
-from coterie.kernels.spidercast_blocks import blocks_of
+from coterie.kernels.links import measures as spidercast_measures
+from coterie.kernels.links.blocks import blocks_of
 from coterie.model import Design, Relation, Spread, Workload
 
 CRASHES_MAX = 256  # nodes that are tried, those with most links first: on larger networks the rest would take minutes

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.pricing import US_BINS, US_PER_BIN
+from coterie.kernels.pricing.publications import US_BINS, US_PER_BIN
 from coterie.model.ledger import (
     Control,
     Crossing,

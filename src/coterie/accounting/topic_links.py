@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import spidercast_bounds, spidercast_measures
+from coterie.kernels.links import bounds as spidercast_bounds
+from coterie.kernels.links import measures as spidercast_measures
 from coterie.model import Relation
 
 Offers = NDArray[np.float64]

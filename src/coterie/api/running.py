@@ -166,6 +166,7 @@ def arranged(
     if not hasattr(os, "fork"):
         raise ConfigError("up", sys.platform, "Linux, macOS or WSL: nodes are processes that are forked")
     import coterie.live.node  # noqa: F401 - before the forks, so that nodes have it; Windows does not
+
     chosen = system_named(plan.system if plan is not None else system)
     count = plan.node_count if plan is not None else 3 if nodes is None else nodes
     if nodes is not None and nodes != count:

@@ -2,7 +2,7 @@
 
 Nodes tell each other what is wanted at them, how many clients they have and how much they deliver (`Wanting`). No plan
 is needed, and nobody is asked: the node a client comes to decides alone, by what it has heard. No I/O, no clock. The
-rule is the one of `kernels.admission` with every wish worth the same; a test holds the two equal.
+rule is the one of `kernels.placement.admission` with every wish worth the same; a test holds the two equal.
 """
 
 from __future__ import annotations

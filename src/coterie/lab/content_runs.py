@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from coterie.kernels import content as kernels
+from coterie.kernels.trees import groups as kernels
 from coterie.lab.experiment import Point
 from coterie.model import Relation, Workload
 from coterie.model.graph import BrokerGraph

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import treedelay
-from coterie.kernels.trees import union_of_paths
+from coterie.kernels.trees import delays as treedelay
+from coterie.kernels.trees.unions import union_of_paths
 from coterie.model import Relation, Spread, Trees
 from coterie.model.relation import Index
 from coterie.substrate.chord import chord_ring

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import slotdistance
+from coterie.kernels.rings import slotdistance
 from coterie.lab.dynatops_measures import Bayeux, GeoHierarchy, Performance, performance_of_trees, users_at
 from coterie.lab.dynatops_rivals import (
     DividedOverlay,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import treedelay
+from coterie.kernels.trees import delays as treedelay
 from coterie.lab.dynatops_measures import Floats, Links, Performance, TopicConnected, performance_of_trees
 from coterie.model import Relation
 from coterie.model.relation import Index

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import slotcost, treedelay
+from coterie.kernels.rings import slotcost
+from coterie.kernels.trees import delays as treedelay
 from coterie.lab.dynatops_measures import (
     Bayeux,
     GeoHierarchy,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from coterie.accounting.price import price
-from coterie.kernels.interest_trees import interested_trees
+from coterie.kernels.trees.interested import interested_trees
 from coterie.lab.experiment import OURS, Claim, Experiment, Point, per_seed, yes
 from coterie.lab.magnet_measures import parameters_of, value, workload_of
 from coterie.model import Ledger, Spread, Trees, Workload

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 
 from coterie.accounting.price import price
-from coterie.kernels.magnet_paths import either_way_paths
+from coterie.kernels.rings.eitherway import either_way_paths
 from coterie.lab.experiment import Point, Row, per_seed
 from coterie.model import Design, Overlay, Trees, Workload
 from coterie.model.plan import slices

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.accounting import topic_links
-from coterie.kernels import spidercast as kernels
+from coterie.kernels.links import maintenance as kernels
 from coterie.lab.experiment import Point
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.latency import Latency

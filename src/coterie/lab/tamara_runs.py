@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from coterie.errors import InputError
-from coterie.kernels.tamara_benefit import shared_needed
+from coterie.kernels.clusters.benefit import shared_needed
 from coterie.lab.experiment import Point
 from coterie.model import Relation, Timeline
 from coterie.systems.tamara.bulk import History, TopicClusters

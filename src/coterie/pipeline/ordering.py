@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from coterie.kernels.cosubscription import ranges_of_equal_work
-from coterie.kernels.likeness import DEFAULT_SIZES, Likes, Sizes, likeness_order, nearest_in, order_block
+from coterie.kernels.interests.cosubscription import ranges_of_equal_work
+from coterie.kernels.rings.likeness import DEFAULT_SIZES, Likes, Sizes, likeness_order, nearest_in, order_block
 from coterie.model import Relation
 from coterie.model.relation import Index
 from coterie.pipeline.tasks import map_array, run_tasks, save_array

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from coterie.kernels import texthash
+from coterie.kernels.interests import texthash
 from coterie.pipeline.schemas import TableSchema, table_schema
 
 PACKED = "part int, block binary"

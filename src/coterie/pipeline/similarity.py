@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.errors import ConfigError
-from coterie.kernels import cosubscription, filtermatch, minhash
+from coterie.kernels.interests import cosubscription, filtermatch, minhash
 from coterie.model.relation import Relation
 from coterie.pipeline.tasks import map_array, run_tasks, save_array, write_part
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 
 PRELOADED = ("numpy", "pandas", "pyarrow.compute", "pyarrow.parquet", "pyspark.worker", "coterie.pipeline.journal")
 KERNEL_MODULES = (
-    "coterie.kernels.cosubscription",
-    "coterie.kernels.minhash",
-    "coterie.kernels.filtermatch",
-    "coterie.kernels.linkage",
-    "coterie.kernels.texthash",
+    "coterie.kernels.interests.cosubscription",
+    "coterie.kernels.interests.minhash",
+    "coterie.kernels.interests.filtermatch",
+    "coterie.kernels.rings.linkage",
+    "coterie.kernels.interests.texthash",
 )
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.admission import AdmissionRules, Asked, Seating, admit
 from coterie.kernels.placement import books
+from coterie.kernels.placement.admission import AdmissionRules, Asked, Seating, admit
 from coterie.kernels.placement.limits import limits_of
 from coterie.kernels.placement.moves import paying_moves, renamed
 from coterie.kernels.placement.passes import FROM_PRESENT, QUICK, Manner, Present, auctioned

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from coterie.errors import ConfigError
-from coterie.kernels.rings import chord_fingers
+from coterie.kernels.rings.chord import chord_fingers
 from coterie.substrate.identifiers import MASK
 from coterie.substrate.rings import Circle, ClockwiseRing, Words
 from coterie.substrate.router import Contact, Peer, RingRouter

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import matching
+from coterie.kernels.interests import matching
 from coterie.model.relation import Index
 from coterie.substrate.filters import (
     Anything,

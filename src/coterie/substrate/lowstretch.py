@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import graphs, lowstretch
+from coterie.kernels.graphs import paths as graphs
+from coterie.kernels.trees import lowstretch
 from coterie.model.relation import Index
 
 SPARSITY = 2.0  # x of the decomposition: a ball may cut off at most 1 / x of the multiplicity it holds

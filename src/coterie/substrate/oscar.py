@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels.oscar import oscar_links
+from coterie.kernels.rings.oscar import oscar_links
 from coterie.model import Relation
 from coterie.substrate.chord import ClockwiseRouter
 from coterie.substrate.identifiers import MASK, splitmix64

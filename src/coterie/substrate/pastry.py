@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels.pastry import pastry_paths, pastry_tables, table_rows
+from coterie.kernels.rings.pastry import pastry_paths, pastry_tables, table_rows
 from coterie.model import Overlay, Relation
 from coterie.model.relation import Index
 from coterie.substrate.identifiers import BITS, MASK, clockwise, is_closer

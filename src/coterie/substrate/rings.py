@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.rings import clockwise_paths
+from coterie.kernels.rings.chord import clockwise_paths
 from coterie.model import Overlay, Relation
 from coterie.model.relation import Index, Offset
 

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 
 from coterie.errors import ConfigError
-from coterie.kernels import graphs, steiner
+from coterie.kernels.graphs import paths as graphs
+from coterie.kernels.trees import steiner
 from coterie.model.graph import BrokerGraph
 from coterie.model.relation import Index
 

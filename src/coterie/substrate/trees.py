@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.trees import union_of_paths
+from coterie.kernels.trees.unions import union_of_paths
 from coterie.model import Entries, Relation, Spread, Trees
 from coterie.model.relation import Index
 from coterie.substrate.rings import Ring

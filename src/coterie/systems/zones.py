@@ -97,7 +97,7 @@ def has_zones(workload: Workload) -> bool:
 
 
 def relay_score(topic: Topic, sender: int, node: int) -> int:
-    """Who has the lowest is the relay; kernels.handing.relay_score says the same."""
+    """Who has the lowest is the relay; kernels.pricing.handing.relay_score says the same."""
     return splitmix64(topic_key(topic) ^ splitmix64((sender << 32) | node))
 
 

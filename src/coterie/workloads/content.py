@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from coterie.kernels.nearby import nearest_nodes
+from coterie.kernels.graphs.nearby import nearest_nodes
 from coterie.model import Content, Publications, Relation, Workload
 from coterie.workloads.graphfiles import read_network
 from coterie.workloads.graphs import COSTS, BrokerNetwork, Flat, TransitStub, flat, transit_stub

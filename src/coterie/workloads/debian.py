@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.nearby import closures
+from coterie.kernels.graphs.nearby import closures
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.workloads.changes import Changes, in_time_order
 from coterie.workloads.parameters import (

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels.drawing import fill_guide
-from coterie.kernels.following import replace_topics
+from coterie.kernels.interests.drawing import fill_guide
+from coterie.kernels.interests.following import replace_topics
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.workloads.changes import Changes, difference, in_time_order, previous_rows, rows_of
 from coterie.workloads.parameters import CHANGES, INTERESTS, MODES, Sized, at_least, one_of, stream, within

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels.following import follow_people
+from coterie.kernels.interests.following import follow_people
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.workloads.changes import Changes, in_time_order
 from coterie.workloads.parameters import (

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from coterie.errors import ConfigError
-from coterie.kernels.growing import grow_subscriptions
+from coterie.kernels.interests.growing import grow_subscriptions
 from coterie.model import Publications, Relation, Workload
 from coterie.workloads.parameters import (
     INTERESTS,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels.drawing import draw_in_modes, fill_guide
+from coterie.kernels.interests.drawing import draw_in_modes, fill_guide
 from coterie.model import Relation
 
 Floats = NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.drawing import draw_rows_of_columns
+from coterie.kernels.interests.drawing import draw_rows_of_columns
 from coterie.model import Publications, Relation, Workload
 from coterie.workloads.parameters import INTERVAL_S, PUBLICATIONS, WorkloadParameters, stream
 

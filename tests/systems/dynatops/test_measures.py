@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from coterie.kernels import slotcost, treedelay
+from coterie.kernels.rings import slotcost
+from coterie.kernels.trees import delays as treedelay
 from coterie.lab.dynatops_measures import GeoHierarchy, TopicConnected, chord_performance, performance_of_trees
 from coterie.model import Relation, Spread, Trees
 from coterie.systems.dynatops.positions import Slots, hashed_slots, slot_positions

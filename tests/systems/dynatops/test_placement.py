@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from coterie.kernels import joining
-from coterie.kernels.placement import books
+from coterie.kernels.placement import books, joining
 from coterie.kernels.placement.search import Search
 from coterie.model import Relation, Workload
 from coterie.systems.dynatops import SYSTEM, positions, stages

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import ConfigError
-from coterie.kernels import slotcost
-from coterie.kernels.slotcost import Instance
+from coterie.kernels.rings import slotcost
+from coterie.kernels.rings.slotcost import Instance
 from coterie.model import Relation
 from coterie.substrate.chord import chord_ring
 from coterie.substrate.identifiers import topic_keys

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from coterie.accounting.price import price
 from coterie.errors import ConfigError
-from coterie.kernels.bisection import bisect_order
-from coterie.kernels.interest_trees import interested_trees
-from coterie.kernels.magnet import settle_by_interest
+from coterie.kernels.rings.bisection import bisect_order
+from coterie.kernels.rings.settling import settle_by_interest
+from coterie.kernels.trees.interested import interested_trees
 from coterie.model import Relation
 from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.oscar import OscarShape, oscar_ring

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from coterie.kernels import tamara_benefit as benefit
+from coterie.kernels.clusters import benefit
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan

@@ -31,7 +31,7 @@ from coterie.kernels.placement.passes import (
     unit_of,
 )  # fmt: skip
 from coterie.kernels.placement.problem import Problem
-from coterie.kernels.rings import Index
+from coterie.kernels.rings.chord import Index
 
 BLOCK_USERS = 1 << 18
 SAMPLE_USERS = 1 << 10  # few: they only show where kinds gather, the crowd itself says how

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings import Index, Offset
+from coterie.kernels.rings.chord import Index, Offset
 
 Floats = NDArray[np.float64]
 POWERS = 64  # counts from here on weigh nothing

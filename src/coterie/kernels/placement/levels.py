@@ -6,7 +6,7 @@ import numpy as np
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement.books import Crowd, Floats
-from coterie.kernels.rings import Index, Offset
+from coterie.kernels.rings.chord import Index, Offset
 
 LOOKED_AT = 256  # of the users who share a topic and a broker that one user is compared with
 

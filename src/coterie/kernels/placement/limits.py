@@ -15,7 +15,7 @@ import numpy as np
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement.books import DUST, Floats
-from coterie.kernels.rings import Index, Offset
+from coterie.kernels.rings.chord import Index, Offset
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement import books
 from coterie.kernels.placement.books import DUST, Crowd, Floats, Seats, fits, joining_costs, move
-from coterie.kernels.rings import Index
+from coterie.kernels.rings.chord import Index
 
 STUCK_ROUNDS_MAX = 1000
 

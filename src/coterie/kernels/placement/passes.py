@@ -13,7 +13,7 @@ from coterie.kernels.placement import auction
 from coterie.kernels.placement.auction import Bytes, ClientRows, Costs, Layer, Room, Singles, Whereabouts
 from coterie.kernels.placement.books import DUST, Floats
 from coterie.kernels.placement.problem import Problem
-from coterie.kernels.rings import Index, Offset
+from coterie.kernels.rings.chord import Index, Offset
 
 Schedule = Sequence[tuple[float, int]]  # (p, passes)
 CACHE_LINE = 64

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement.books import DUST, Crowd, Floats
-from coterie.kernels.rings import Index, Offset
+from coterie.kernels.rings.chord import Index, Offset
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from coterie.kernels.placement import books
 from coterie.kernels.placement.books import Crowd, Floats, Seats
 from coterie.kernels.placement.levels import coarsened, part_of_groups
 from coterie.kernels.placement.swaps import swap_sweep
-from coterie.kernels.rings import Index
+from coterie.kernels.rings.chord import Index
 
 Schedule = Sequence[tuple[float, int]]  # (smoothing, sweeps)
 MOVES: Schedule = ((0.9, 3), (0.7, 4), (0.5, 6), (0.3, 4), (0.1, 3), (0.0, 4))

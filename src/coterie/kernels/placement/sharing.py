@@ -12,7 +12,7 @@ import numpy as np
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement.books import Floats
-from coterie.kernels.rings import Index, Offset
+from coterie.kernels.rings.chord import Index, Offset
 
 HALVINGS = 60
 

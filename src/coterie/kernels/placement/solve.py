@@ -13,7 +13,7 @@ from coterie.kernels.placement.moves import Moved, gains, paying_moves, renamed,
 from coterie.kernels.placement.passes import CAREFUL, FROM_PRESENT, QUICK, THOROUGH, Present, auctioned
 from coterie.kernels.placement.problem import Problem
 from coterie.kernels.placement.search import MOVES, Schedule, Search
-from coterie.kernels.rings import Index
+from coterie.kernels.rings.chord import Index
 
 Start = tuple[Index, Schedule]  # and how it is refined
 SMALL_PINS = 300_000  # up to here every start is tried, and exchanges and groups after it

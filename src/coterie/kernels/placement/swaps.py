@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement.books import POWERS, Crowd, Floats, Seats, joining_costs, move
-from coterie.kernels.rings import Index, Offset
+from coterie.kernels.rings.chord import Index, Offset
 
 LOOKED_AT = 512  # users of the other broker that one user is tried against
 

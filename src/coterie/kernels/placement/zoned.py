@@ -17,7 +17,7 @@ from coterie.kernels.placement.moves import Moved, best_beginning, follow, gains
 from coterie.kernels.placement.passes import FROM_PRESENT, Present, Zones, auctioned
 from coterie.kernels.placement.problem import Problem
 from coterie.kernels.placement.solve import Solver
-from coterie.kernels.rings import Index, Offset
+from coterie.kernels.rings.chord import Index, Offset
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import content, graphs
+from coterie.kernels.graphs import paths as graphs
+from coterie.kernels.trees import groups as content
 from coterie.model.relation import Index
 from coterie.substrate.lowstretch import RootedTree, hang, shortest_path_tree
 from coterie.substrate.steiner import Terrain

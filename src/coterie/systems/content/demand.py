@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import content
+from coterie.kernels.trees import groups as content
 from coterie.model import Relation, Workload
 from coterie.model.relation import Index
 

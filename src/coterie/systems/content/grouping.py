@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import content
+from coterie.kernels.trees import groups as content
 from coterie.model.relation import Index
 from coterie.systems.content.demand import Demand
 from coterie.systems.content.merges import Merges

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import content
+from coterie.kernels.trees import groups as content
 from coterie.model.relation import Index
 from coterie.substrate.lowstretch import RootedTree
 from coterie.substrate.steiner import Terrain

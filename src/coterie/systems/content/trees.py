@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import content
+from coterie.kernels.trees import groups as content
 from coterie.model.relation import Index
 from coterie.substrate.lowstretch import SPARSITY, RootedTree
 from coterie.substrate.steiner import Terrain

@@ -8,8 +8,8 @@ from math import log2
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import slotcost
-from coterie.kernels.slotcost import Instance
+from coterie.kernels.rings import slotcost
+from coterie.kernels.rings.slotcost import Instance
 from coterie.model.relation import Index
 from coterie.systems.dynatops.positions import Slots, annealed, ssbr_greedy
 

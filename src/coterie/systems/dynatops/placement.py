@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import joining
-from coterie.kernels.joining import Population
-from coterie.kernels.placement import books
+from coterie.kernels.placement import books, joining
 from coterie.kernels.placement.books import Seats
+from coterie.kernels.placement.joining import Population
 from coterie.kernels.placement.swaps import swap_sweep
 from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.relation import Index

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels import slotassignment, slotcost
-from coterie.kernels.rings import chord_fingers
-from coterie.kernels.slotcost import Instance
+from coterie.kernels.rings import slotassignment, slotcost
+from coterie.kernels.rings.chord import chord_fingers
+from coterie.kernels.rings.slotcost import Instance
 from coterie.model import Relation
 from coterie.model.relation import Index
 from coterie.substrate.identifiers import even_positions, node_positions, topic_keys

@@ -10,8 +10,8 @@ from scipy.sparse.linalg import svds
 from scipy.spatial.distance import squareform
 
 from coterie.errors import ConfigError
-from coterie.kernels.bisection import bisect_order
-from coterie.kernels.likeness import Likes, likeness_order
+from coterie.kernels.rings.bisection import bisect_order
+from coterie.kernels.rings.likeness import Likes, likeness_order
 from coterie.model import Placement, Relation, Workload
 from coterie.model.relation import Index
 from coterie.systems.magnet.parameters import MagnetParameters

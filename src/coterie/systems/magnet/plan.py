@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.interest_trees import interested_trees
-from coterie.kernels.magnet import settle_by_interest
+from coterie.kernels.rings.settling import settle_by_interest
+from coterie.kernels.trees.interested import interested_trees
 from coterie.model import Channels, Entries, Overlay, Placement, Relation, Spread, Trees, Workload
 from coterie.model.relation import Index, Offset
 from coterie.substrate.chord import chord_ring

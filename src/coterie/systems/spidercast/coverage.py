@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import RunError
-from coterie.kernels import spidercast as kernels
+from coterie.kernels.links import maintenance as kernels
 from coterie.model import Relation
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 

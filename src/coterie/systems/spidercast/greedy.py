@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import spidercast_blocks, spidercast_dense, spidercast_greedy
+from coterie.kernels.links import blocks as spidercast_blocks
+from coterie.kernels.links import dense as spidercast_dense
+from coterie.kernels.links import greedy as spidercast_greedy
 from coterie.model import Relation
 from coterie.systems.spidercast.measures import connectivity
 from coterie.systems.spidercast.search import fewer_links

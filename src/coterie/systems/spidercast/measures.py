@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels import spidercast_blocks, spidercast_measures
+from coterie.kernels.links import blocks as spidercast_blocks
+from coterie.kernels.links import measures as spidercast_measures
 from coterie.model import Relation
 
 

@@ -1,10 +1,10 @@
-"""Local search over links: the same cover with fewer of them (`kernels.spidercast_search`)."""
+"""Local search over links: the same cover with fewer of them (`kernels.links.search`)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from coterie.kernels import spidercast_search as search
+from coterie.kernels.links import search
 from coterie.model import Relation
 
 ROOM = 8  # links a node may gain over what it began with

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels import tamara, tamara_state
-from coterie.kernels.tamara_cover import settle_users
+from coterie.kernels.clusters import state as tamara_state
+from coterie.kernels.clusters import tamara
+from coterie.kernels.clusters.greedycover import settle_users
 from coterie.model import Change, Relation, Timeline
 from coterie.systems.tamara.costs import SIMPLE, CostFunctions
 from coterie.systems.tamara.parameters import TamaraParameters

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.tamara_state import CostTables
+from coterie.kernels.clusters.state import CostTables
 
 Counts = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from coterie.errors import RunError
-from coterie.kernels.clusters import LinearCosts
+from coterie.kernels.clusters.covers import LinearCosts
 from coterie.model import Relation
 from coterie.systems.tamara.planner import UNIT_PRICES
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.cluster.vq import kmeans2
 
-from coterie.kernels.clusters import LinearCosts
+from coterie.kernels.clusters.covers import LinearCosts
 from coterie.model import Relation
 from coterie.systems.tamara.planner import UNIT_PRICES, ClusterPlan, ClusterSearch, cover_with
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.cluster_shapes import adjust_clusters, grow_clusters
-from coterie.kernels.clusters import ClusterDemand, LinearCosts, TopicRows, cluster_rates, cover_users
+from coterie.kernels.clusters.covers import ClusterDemand, LinearCosts, TopicRows, cluster_rates, cover_users
+from coterie.kernels.clusters.shapes import adjust_clusters, grow_clusters
 from coterie.model import Relation
 
 UNIT_PRICES = LinearCosts(1.0, 1.0, 1.0, 1.0)

@@ -1,0 +1,1 @@
+"""Topic-clusters: covers of users by them, and Tamara's operations on them."""

@@ -1,0 +1,1 @@
+"""Undirected graphs in arrays: paths through them and what lies near."""

@@ -1,0 +1,1 @@
+"""Who wants what: drawn, changed, compared and matched."""

@@ -1,0 +1,1 @@
+"""Topic-connected overlays (SpiderCast): links kept, chosen, bounded and measured."""

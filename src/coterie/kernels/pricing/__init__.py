@@ -1,0 +1,1 @@
+"""What a design costs: every publication followed through its channels."""
