@@ -83,7 +83,7 @@ def test_a_full_queue_sheds_and_counts(shed: Any, kept: list[bytes]) -> None:
 
 
 def test_a_queue_is_bounded_in_bytes() -> None:
-    network = Network(ServerOptions(queue_bytes_max=100))
+    network = Network(ServerOptions(queue_bytes_max=100, shed="newest"))
     peer = network.subscriber("s", "x", qos=1, properties=FOREVER)
     peer.cut()
     publish(network, b"a" * 60, b"b" * 60, b"c" * 30)

@@ -21,6 +21,7 @@ from coterie.broker.limits import Bucket, Gate, address_of
 from coterie.broker.moving import Moving
 from coterie.broker.orders import Close, Order, Prove, Write
 from coterie.broker.placement import Placing
+from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
 from coterie.broker.stored import StoredSessions
 from coterie.broker.turn import Turn
@@ -54,7 +55,7 @@ class Clients:
     def __init__(
         self, sessions: Sessions, access: Access, gate: Gate, stored: StoredSessions, publishing: Publishing,
         following: Following, cascades: Cascades, moving: Moving, placing: Placing, admitting: Admitting | None,
-        detours: Detours, counts: Counts, is_alone: bool, connections_max: int, turn: Turn,
+        detours: Detours, pressure: Pressure, counts: Counts, is_alone: bool, connections_max: int, turn: Turn,
     ) -> None:  # fmt: skip
         self.lines: dict[int, ClientLine] = {}
         self.connections_max = connections_max
@@ -64,7 +65,7 @@ class Clients:
         self._moving, self._placing, self._counts, self._is_alone, self._turn = (
             moving, placing, counts, is_alone, turn,
         )  # fmt: skip
-        self._admitting, self._detours = admitting, detours
+        self._admitting, self._detours, self._pressure = admitting, detours, pressure
         self.touched: list[Connection] = []  # they may have something to write
         self.ending: list[tuple[Connection, bool]] = []  # and whether it lingers
 
@@ -87,6 +88,7 @@ class Clients:
         if client is None:
             return
         self._gate.closed(client.host)
+        self._pressure.forget(line)
         connection, session = client.connection, client.connection.session
         if session is not None and session.connection in (None, connection):
             self._placing.gone(session.client_id)
@@ -107,9 +109,13 @@ class Clients:
             return
         connection = client.connection
         self._counts.bytes_in += len(data)
-        self._carry_out(client, connection, connection.receive(data, self._turn.now_s))
+        facts = connection.receive(data, self._turn.now_s)
+        self._carry_out(client, connection, facts)
         if connection.output:
             self.touched.append(connection)
+        pressure = self._pressure
+        if facts and (pressure.budget.is_pressed or pressure.links.is_pressed or pressure.is_disk_slow):
+            pressure.hold(connection)
 
     def _carry_out(self, client: ClientLine, connection: Connection, facts: list[Fact]) -> None:
         publishing, watches = self._publishing, self._gate.watches_publishes

@@ -29,6 +29,7 @@ class Counts:
     admitted_sent: int = 0  # new clients sent to where what they ask for is wanted
     admitted_unmoved: int = 0  # of those let in: belong elsewhere and do not follow
     stored_refused: int = 0  # publications refused because too much is stored already
+    publishers_paused: int = 0  # times that a client was not read because what it published piled up
 
     def totals(self) -> dict[str, float]:
         return {name: float(value) for name, value in asdict(self).items()}

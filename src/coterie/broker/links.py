@@ -57,6 +57,7 @@ class PeerLinks:
         self.counts = LinkCounts()
         self.blocked: frozenset[int] = frozenset()
         self.shed: dict[int, None] = {}
+        self.is_pressed = False  # an event was just added to a queue that is half full
         self._turn = turn
         self._targets = {peer: _Target(peer) for peer in peers if peer != node}
         self.dirty: dict[int, _Target] = {}
@@ -88,6 +89,12 @@ class PeerLinks:
         """Whether so much waits that whoever sends much should wait too, long before anything is shed."""
         return any(target.is_choked for target in self._targets.values())
 
+    @property
+    def is_full(self) -> bool:
+        """Whether a peer that is there has more than a quarter of what may wait for it before it."""
+        limit = self.settings.queue_bytes_max
+        return any(one.is_up and one.is_choked and one.output_bytes * 4 > limit for one in self._targets.values())
+
     # --- sending ---
 
     def send(self, peer: int, data: bytes, is_event: bool = False, is_use: bool = True) -> bool:
@@ -99,9 +106,12 @@ class PeerLinks:
         if target is None:
             return False
         if target.is_up:
-            if is_event and target.is_choked and target.output_bytes > self.settings.queue_bytes_max:
-                self._give_up(target)
-                return False
+            if is_event and target.is_choked:
+                if target.output_bytes > self.settings.queue_bytes_max:
+                    self._give_up(target)
+                    return False
+                if target.output_bytes * 2 > self.settings.queue_bytes_max:
+                    self.is_pressed = True
             if is_use:
                 target.used_s = self._turn.now_s
             self._put(target, data)

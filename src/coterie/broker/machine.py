@@ -64,6 +64,7 @@ from coterie.broker.orders import Fail, Note, Order, Persist
 from coterie.broker.placement import Placing
 from coterie.broker.plane import LOSE_TIMER, PLANE_TIMER
 from coterie.broker.planes import RETIRE_TIMER, ControlPlanes
+from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
 from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER, Recovery
 from coterie.broker.stored import StoredSessions
@@ -71,6 +72,7 @@ from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.errors import ConfigError
+from coterie.mqtt.reasons import Reason
 from coterie.mqtt.sessions import Sessions
 from coterie.protocol.events import Stopping, TimerFired
 
@@ -94,6 +96,7 @@ class Broker:
         self.gate = Gate(setup.limits, 0.0)
         self.sessions = Sessions(setup.options, self.access)
         self.journal = Journal(setup.name) if setup.journal.enabled else None
+        self.pressure = Pressure(self.sessions.budget, self.links, counts, turn)
         self.identifiers = Identifiers(node, 0)
         self.stored = StoredSessions(turn)
         self.words = LastWords(self.sessions.retained, self.talk, turn)
@@ -124,7 +127,8 @@ class Broker:
         self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
         self.clients = Clients(
             self.sessions, self.access, self.gate, self.stored, self.publishing, self.following, self.cascades,
-            self.moving, self.placing, self.admitting, self.detours, counts, is_alone, setup.mqtt.connections_max, turn,
+            self.moving, self.placing, self.admitting, self.detours, self.pressure, counts, is_alone,
+            setup.mqtt.connections_max, turn,
         )  # fmt: skip
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
@@ -205,6 +209,7 @@ class Broker:
             self.clients.on_bytes(fact.line, fact.data)
         else:
             self._takers[type(fact)](fact)
+            self._relieve()
         sessions = self.sessions
         if sessions.wills:
             self.publishing.publish_wills()
@@ -252,6 +257,8 @@ class Broker:
         if links.dirty or links.ending:
             links.end_turn(orders, then, self._persisted, batch, bool(writes))
         if writes or then:
+            if self._batch > self._persisted:
+                self.pressure.handed_over(batch, writes)
             self._batch = batch
             turn.writes = []
             orders.append(Persist(batch, writes, then))
@@ -308,6 +315,14 @@ class Broker:
 
     def _on_persisted(self, fact: Persisted) -> None:
         self._persisted = max(self._persisted, fact.batch)
+        self.pressure.safe(fact.batch)
+
+    def _relieve(self) -> None:
+        """Whether publishers wait no longer; what others than clients brought is nobody's fault."""
+        self.sessions.budget.is_pressed = self.links.is_pressed = False
+        if self.pressure.lines:
+            for connection in self.pressure.look():
+                self.clients.throw_out(connection, Reason.QUOTA_EXCEEDED)
 
     def _fail(self, reason: str) -> None:
         self._is_stopped = True
@@ -328,6 +343,7 @@ class Broker:
         return bool(
             self.sessions.deadline_s is not None
             or self.moving.is_busy
+            or self.pressure.lines
             or self.admitting is not None
             or (self.journal is not None and self.journal.has_lines)
         )

@@ -52,7 +52,7 @@ class Publishing:
         last: LastPublished, identifiers: Identifiers, journal: Journal | None, counts: Counts, is_alone: bool,
         turn: Turn,
     ) -> None:  # fmt: skip
-        self._sessions, self._index, self._access = sessions, sessions.index, access
+        self._sessions, self._index, self._budget, self._access = sessions, sessions.index, sessions.budget, access
         self._delivering, self._planes, self._book, self._words = delivering, planes, book, words
         self._recent, self._identifiers, self._journal, self._counts = recent, identifiers, journal, counts
         self._detours, self._links, self._talk = detours, links, talk
@@ -101,8 +101,8 @@ class Publishing:
         if route is None or route.version != self._index.version:
             route = self._new_route(connection, session, packet.topic)
         reason = route.reason
-        if reason is Reason.SUCCESS and (packet.retain or self._sessions.budget.is_full):
-            reason = self._room(packet, session)
+        if reason is Reason.SUCCESS and (packet.retain or self._budget.full or self._budget.is_full):
+            reason = self._room(packet, session, route.match)
         if reason is Reason.SUCCESS:
             self._spread(self._named(packet, session), session, route.match)
             if self._journal is not None:
@@ -145,13 +145,16 @@ class Publishing:
         """What goes into the log names the one before it there."""
         return 0 if self._is_alone or is_local(topic) else self._last.follow(topic, identifier)
 
-    def _room(self, packet: Publish, session: Session) -> Reason:
+    def _room(self, packet: Publish, session: Session, match: Match[Session]) -> Reason:
         """Whether what a message asks to be kept can be kept; who cannot be acknowledged is told so."""
         message = message_of(packet, self._turn.now_s, session.client_id)
         if message.retain and not self._sessions.retained.has_room(message):
             self._counts.retained_refused += 1
             return Reason.QUOTA_EXCEEDED
-        if message.qos and self._sessions.budget.is_full:
+        full = self._budget.full
+        if message.qos and (
+            self._budget.is_full or (full and any(one.qos and one.receiver in full for one in match.receivers))
+        ):
             self._counts.stored_refused += 1
             return Reason.QUOTA_EXCEEDED
         return Reason.SUCCESS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.broker.carried import microseconds
-from coterie.broker.orders import Order, Say
+from coterie.broker.orders import Order, Pause, Resume, Say
 from coterie.broker.writes import Key, StoreWrite
 from coterie.protocol.events import CancelTimer, SetTimer, Timer
 
@@ -31,6 +31,12 @@ class Turn:
 
     def cancel_timer(self, timer: Timer) -> None:
         self.orders.append(CancelTimer(timer))
+
+    def pause(self, line: int) -> None:
+        self.orders.append(Pause(line))
+
+    def resume(self, line: int) -> None:
+        self.orders.append(Resume(line))
 
     def say(self, text: str) -> None:
         self.orders.append(Say(text))

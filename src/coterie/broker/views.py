@@ -151,6 +151,7 @@ def totals(broker: Broker) -> dict[str, float]:
         "recovered_total": float(recovery.recovered_count),
         "behind": float(len(recovery.behind)),
         "clients_moved_total": float(broker.placing.moved_count),
+        "publishers_waiting": float(len(broker.pressure.lines)),
         "queued_messages": float(sum(one.queue_count for one in sessions.of.values())),
         "shed_messages": float(sum(one.shed_count for one in sessions.of.values())),
     }

@@ -54,6 +54,8 @@ MEANING = {
     "messages_out_total": "PUBLISH packets to clients",
     "protocol_errors_total": "Connections ended because of what the client sent",
     "published_refused_total": "PUBLISH packets that the client had no right to",
+    "publishers_paused_total": "Times that a client was not read for a while because what it published piled up",
+    "publishers_waiting": "Clients that are not read at present because what they published piles up",
     "publishes_limited_total": "Connections ended for publishing too fast",
     "queued_messages": "Messages that wait for clients",
     "recovered_total": "Events that were missed at first and fetched from their origin's log",

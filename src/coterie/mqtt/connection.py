@@ -427,6 +427,10 @@ class Connection:
             self.session.update_plain_version()
             self.session.pump(now_s)
 
+    def excuse(self, now_s: float) -> None:
+        """It was not listened to until now, so its silence means nothing."""
+        self._last_received_s = now_s
+
     @property
     def deadline_s(self) -> float | None:
         if self.stage is Stage.OPEN:

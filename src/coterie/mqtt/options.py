@@ -24,7 +24,8 @@ class ServerOptions:
     inflight_count_max: int = 1024  # our unacknowledged messages towards one client, below its own receive maximum
     queue_count_max: int = 10_000  # messages waiting for one client
     queue_bytes_max: int = 64 << 20
-    shed: Literal["newest", "oldest"] = "newest"  # what a full queue gives up; `Session.shed_count` counts it
+    # What a full queue gives up; `Session.shed_count` counts it. Nothing: publishers wait, or are refused.
+    shed: Literal["nothing", "newest", "oldest"] = "nothing"
     response_information: str = ""
     session_count_max: int = 1_000_000
     subscription_count_max: int = 100_000  # per session
@@ -45,8 +46,8 @@ class ServerOptions:
         _check("mqtt.session_expiry_s_max", self.session_expiry_s_max, 0, NEVER_S)
         _check("mqtt.inflight_count_max", self.inflight_count_max, 1, 65_535)
         _check("mqtt.queue_count_max", self.queue_count_max, 0, 1 << 40)
-        if self.shed not in ("newest", "oldest"):
-            raise ConfigError("mqtt.shed", self.shed, "newest or oldest")
+        if self.shed not in ("nothing", "newest", "oldest"):
+            raise ConfigError("mqtt.shed", self.shed, "nothing, newest or oldest")
 
     @staticmethod
     def conformance() -> ServerOptions:

@@ -70,13 +70,20 @@ class SessionState(msgspec.Struct, frozen=True):
 
 
 class Budget:
-    """What all sessions of a node together may keep waiting, in bytes of payload."""
+    """What all sessions of a node together may keep waiting, in bytes of payload, and which of them have no more room.
 
-    __slots__ = ("bytes", "bytes_max")
+    `crowded`: the client is there and does not keep up; `is_pressed` says that something was just added for such a one.
+    `full`: the client is away, and as much waits for it as may.
+    """
+
+    __slots__ = ("bytes", "bytes_max", "crowded", "full", "is_pressed")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0
         self.bytes_max = bytes_max
+        self.crowded: dict[Session, None] = {}
+        self.full: dict[Session, None] = {}
+        self.is_pressed = False
 
     @property
     def is_full(self) -> bool:
@@ -184,6 +191,13 @@ class Session:
     def _enqueue(self, delivery: Delivery) -> bool:
         size = len(delivery.message.payload)
         options = self.options
+        if options.shed == "nothing":
+            if self._budget.bytes + size > self._budget.bytes_max:
+                self.shed_count += 1
+                return False
+            self._append(delivery, size)
+            self._note_room()
+            return True
         while (
             len(self._queue) >= options.queue_count_max
             or self._queue_bytes + size > options.queue_bytes_max
@@ -192,10 +206,34 @@ class Session:
             self.shed_count += 1
             if options.shed == "newest" or not self._drop_oldest():
                 return False
+        self._append(delivery, size)
+        return True
+
+    def _append(self, delivery: Delivery, size: int) -> None:
         self._queue.append(delivery)
         self._queue_bytes += size
         self._record("delivery", delivery)
-        return True
+
+    def _note_room(self) -> None:
+        """Whoever publishes for this client should wait (from half of what may wait), or be refused if it is away."""
+        if self.connection is None:
+            if self.is_crowded(1):
+                self._budget.full[self] = None
+        elif self.is_crowded(2):
+            self._budget.crowded[self] = None
+            self._budget.is_pressed = True
+
+    def is_crowded(self, part: int) -> bool:
+        """Whether a half (2), a quarter (4), all (1) of what may wait for the client does."""
+        options = self.options
+        return (
+            len(self._queue) * part >= options.queue_count_max or self._queued_bytes * part >= options.queue_bytes_max
+        )
+
+    @property
+    def next_sequence(self) -> int:
+        """Of what waits longest; 0 if nothing does."""
+        return self._queue[0].sequence if self._queue else 0
 
     def _drop_oldest(self) -> bool:
         """Give up the oldest message that was never sent; one that was has an identifier the client may know."""
@@ -356,6 +394,7 @@ class Session:
     def attach(self, connection: Connection, now_s: float) -> None:
         """A connection took the session: resend what was not acknowledged, in the original order, then the queue."""
         self.connection = connection
+        self._budget.full.pop(self, None)
         self.output = connection.output
         self.will_due_s = self.expires_at_s = None
         self._window, self._window_max = 0, connection.window_max
@@ -389,6 +428,8 @@ class Session:
     def end(self) -> None:
         """The session is over; a store forgets it."""
         self._queue_bytes = 0
+        self._budget.full.pop(self, None)
+        self._budget.crowded.pop(self, None)
         self._record("ended", self.client_id)
 
     def take_will(self, now_s: float) -> Message | None:
