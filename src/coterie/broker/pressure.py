@@ -41,6 +41,8 @@ class Pressure:
         self.is_disk_slow = self._unsafe_bytes > UNSAFE_BYTES_MAX
 
     def safe(self, batch: int) -> None:
+        if not self._unsafe:
+            return
         for one in [one for one in self._unsafe if one <= batch]:
             self._unsafe_bytes -= self._unsafe.pop(one)
         if self._unsafe_bytes <= UNSAFE_BYTES_MAX // 2:

@@ -138,7 +138,8 @@ class Publishing:
 
     def _named(self, packet: Publish, session: Session) -> Message:
         identifier = self._identifiers.next(self._turn.now_us)
-        before = self._before(packet.topic, identifier) if packet.qos or packet.retain else 0
+        is_logged = not self._is_alone and (packet.qos or packet.retain)
+        before = self._before(packet.topic, identifier) if is_logged else 0
         return message_of(packet, self._turn.now_s, session.client_id, identifier, before)
 
     def _before(self, topic: str, identifier: int) -> int:

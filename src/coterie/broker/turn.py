@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.broker.carried import microseconds
+from coterie.broker.carried import EPOCH_S
 from coterie.broker.orders import Order, Pause, Resume, Say
 from coterie.broker.writes import Key, StoreWrite
 from coterie.protocol.events import CancelTimer, SetTimer, Timer
@@ -20,7 +20,9 @@ class Turn:
 
     @property
     def now_us(self) -> int:
-        return microseconds(self.now_s)
+        """The time as identifiers hold it."""
+        now_us = int((self.now_s - EPOCH_S) * 1e6)
+        return now_us if now_us > 0 else 0
 
     def take_orders(self) -> list[Order]:
         orders, self.orders = self.orders, []

@@ -112,6 +112,7 @@ class Store:
             raise InputError(str(self._path), f"is not a usable store: {error}") from None
         self._batches = Batches(folder, boot_of_machine() if boot is None else boot, folded, self.is_full)
         self._young, self._old = Unfolded(), Unfolded()
+        self._is_folding = False  # `_old` is under way to SQLite
         for batch in self._batches.unread:
             self._take((table, _plain(table, key), value) for table, key, value in _unpack_batch(batch.body))
         self._batches.unread.clear()
@@ -162,7 +163,7 @@ class Store:
             self.note_synced(self.syncing()())
 
     def _take(self, writes: Iterable[StoreWrite]) -> None:
-        self._young.add(writes, self._folded_keys, self._old)
+        self._young.add(writes, self._folded_keys, self._old if self._is_folding else None)
 
     def syncing(self) -> Callable[[], int]:
         return self._batches.syncing()
@@ -182,6 +183,7 @@ class Store:
             return bool(self._old)
         self._fold_until = self._batches.turn()
         self._old, self._young = self._young, Unfolded()
+        self._is_folding = True
         return True
 
     def fold(self) -> None:
@@ -202,6 +204,7 @@ class Store:
             for key, value in self._old.of[name].items():
                 (keys.discard if value is None else keys.add)(key)
         self._old = Unfolded()
+        self._is_folding = False
         self._batches.forget()
 
     def _write(self, db: sqlite3.Connection, changes: Unfolded) -> None:

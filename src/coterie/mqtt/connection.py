@@ -16,6 +16,7 @@ in with every call; `deadline_s` says when `on_time` wants to be called at the l
 
 from __future__ import annotations
 
+import struct
 from enum import Enum
 from typing import Any
 
@@ -47,6 +48,8 @@ from coterie.mqtt.reasons import REASONS_OF_PACKET, MqttError, Reason, Unsupport
 from coterie.mqtt.session import Session
 from coterie.mqtt.stream import Decoder
 from coterie.mqtt.topics import TopicNames
+
+_puback = struct.Struct(">HH").pack  # a short one: two bytes that are always the same, and the packet identifier
 
 
 class Stage(Enum):
@@ -112,7 +115,8 @@ class Connection:
         if self._is_between and self.stage is Stage.OPEN and data:
             pos = self._scan(data, 0, facts, now_s)
             if pos == len(data):  # nothing but what comes by the thousand
-                self._remember(data, facts)
+                if facts:
+                    self._remember(data, facts)
                 return facts
             data = data[pos:]
         elif self.stage is Stage.CLOSED:
@@ -315,7 +319,11 @@ class Connection:
         """Take responsibility for a received message (or refuse it); nothing to do at QoS 0."""
         if publish.qos == 1:
             self._quota += 1
-            self.write_acknowledgement(0x40, publish.packet_id, reason)
+            if reason or self.stage is not Stage.OPEN:
+                self.write_acknowledgement(0x40, publish.packet_id, reason)
+            else:
+                self.waits = True
+                self.output.append(_puback(0x4002, publish.packet_id))
             return
         session = self.session
         if publish.qos == 0 or session is None or publish.packet_id not in session.incoming:

@@ -319,10 +319,16 @@ class Session:
         inflight = self._inflight
         end = len(data) - 3
         while pos < end and data[pos] == 0x40 and data[pos + 1] == 2:
-            delivery = inflight.get(data[pos + 2] << 8 | data[pos + 3])
+            packet_id = data[pos + 2] << 8 | data[pos + 3]
+            delivery = inflight.get(packet_id)
             if delivery is None or delivery.qos != 1:
                 break
-            self._finish(delivery)
+            del inflight[packet_id]  # as `_finish` does
+            delivery.state = DONE
+            if delivery.on_wire:
+                self._window -= 1
+            if self.journal is not None:
+                self.journal.append(("done", delivery.sequence))
             pos += 4
         if self._queue:
             self.pump(now_s)
