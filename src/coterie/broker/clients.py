@@ -107,33 +107,29 @@ class Clients:
         client = self.lines.get(line)
         if client is None or client.is_closing:
             return
-        connection = client.connection
+        connection, publishing, watches = client.connection, self._publishing, self._gate.watches_publishes
         self._counts.bytes_in += len(data)
         facts = connection.receive(data, self._turn.now_s)
-        self._carry_out(client, connection, facts)
+        for fact in facts:
+            if type(fact) is PublishRun:
+                if watches and not self._may_publish(client, fact.count):
+                    break
+                publishing.take_run(connection, fact)
+            elif type(fact) is Publish:
+                if watches and not self._may_publish(client, 1):
+                    break
+                if not publishing.take(connection, fact):
+                    self.throw_out(connection, Reason.QUOTA_EXCEEDED)
+                    break
+            else:
+                self._carry_out(client, connection, fact)
         if connection.output:
             self.touched.append(connection)
         pressure = self._pressure
         if facts and (pressure.budget.is_pressed or pressure.links.is_pressed or pressure.is_disk_slow):
             pressure.hold(connection)
 
-    def _carry_out(self, client: ClientLine, connection: Connection, facts: list[Fact]) -> None:
-        publishing, watches = self._publishing, self._gate.watches_publishes
-        for fact in facts:
-            if type(fact) is PublishRun:
-                if watches and not self._may_publish(client, fact.count):
-                    return
-                publishing.take_run(connection, fact)
-            elif type(fact) is Publish:
-                if watches and not self._may_publish(client, 1):
-                    return
-                if not publishing.take(connection, fact):
-                    self.throw_out(connection, Reason.QUOTA_EXCEEDED)
-                    return
-            else:
-                self._carry_out_rarer(client, connection, fact)
-
-    def _carry_out_rarer(self, client: ClientLine, connection: Connection, fact: Fact) -> None:
+    def _carry_out(self, client: ClientLine, connection: Connection, fact: Fact) -> None:
         match fact:
             case Connect():
                 self._on_connect(client, fact)
@@ -197,7 +193,7 @@ class Clients:
             return
         self._welcome(connection, packet, ruling, is_known)
         # What the client sent behind its CONNECT waits in the decoder.
-        self._carry_out(client, connection, connection.receive(b"", now_s))
+        self.on_bytes(connection.line, b"")
 
     def _redirected(self, packet: Connect, ruling: Ruling) -> Ruling:
         server = self._placing.redirect(packet)
@@ -349,9 +345,12 @@ class Clients:
                 self._end(connection, ended.linger)
             sessions.closing.clear()
         speaking, self.touched = self.touched, []
-        speaking += [session.connection for session in sessions.dirty if session.connection is not None]
+        for session in sessions.dirty:
+            if session.connection is not None:
+                speaking.append(session.connection)
         sessions.dirty.clear()
-        speaking += [connection for connection, _ in self.ending]
+        for connection, _ in self.ending:
+            speaking.append(connection)
         size = 0
         for connection in speaking:
             chunks = connection.output.copy()

@@ -31,7 +31,7 @@ class Journal:
 
     def __init__(self, node: str) -> None:
         self.node = node
-        self._lines: list[bytes] = []
+        self._lines: list[bytes | tuple[float, bytes]] = []  # or the time, and what stands behind it in the line
         self._until_s = 0.0  # of the present second
         self._left = LINES_PER_S_MAX
         self._gathered: list[PublishTally] = []
@@ -57,7 +57,7 @@ class Journal:
             tally.line_end = _encode(self._publication(0, tally.client, tally.topic, size))[len(b'{"t":0') :]
         if self._left >= count and not tally.count:
             self._left -= count
-            self._lines += [b'{"t":%r' % now_s + tally.line_end] * count
+            self._lines += [(now_s, tally.line_end)] * count
             return
         if not tally.count:
             if len(self._gathered) >= 65_536:
@@ -87,7 +87,7 @@ class Journal:
 
     def take_lines(self) -> list[bytes]:
         lines, self._lines = self._lines, []
-        return lines
+        return [one if isinstance(one, bytes) else b'{"t":' + _encode(one[0]) + one[1] for one in lines]
 
     def close(self, now_s: float) -> list[bytes]:
         """The last lines, with what was gathered."""

@@ -120,7 +120,7 @@ class Driver:
         orders = broker.step(fact, now_s)
         if orders:
             self._carry_out(orders)
-        if self._is_scheduled or self._is_gathering or not broker.has_turn:
+        if self._is_scheduled or self._is_gathering or not (broker.sessions.dirty or broker.has_turn):
             return
         if self._is_turning or now_s - self._turned_s < SOON_S:
             self._is_scheduled = True

@@ -108,6 +108,8 @@ class Connection:
         """Take a chunk; return what it asks for, in order. An error ends the connection and is the last fact."""
         self._last_received_s = now_s
         if self._head and data.startswith(self._head) and len(data) == self._size and self.stage is Stage.OPEN:
+            if data[0] == 0x30:
+                return [PublishRun(self._topic, data, 1, self._size - len(self._head), self.version)]
             fact = self._again(data)
             if fact is not None:
                 return [fact]
@@ -124,11 +126,9 @@ class Connection:
         self._receive_rest(data, facts, now_s)
         return facts
 
-    def _again(self, data: bytes) -> Fact | None:
-        """A chunk that is one PUBLISH, like the one before it up to the packet identifier or the payload."""
+    def _again(self, data: bytes) -> Publish | None:
+        """A chunk that is one PUBLISH at QoS 1, like the one before it up to the packet identifier."""
         at = len(self._head)
-        if data[0] == 0x30:
-            return PublishRun(self._topic, data, 1, self._size - at, self.version)
         packet_id = data[at] << 8 | data[at + 1]
         if packet_id == 0 or self._quota <= 0 or (self.version >= MQTT_5 and data[at + 2]):
             return None
