@@ -2,7 +2,7 @@
 
 Each event at QoS 1 and 2 names the one before it on its topic. One whose predecessor is owed here and was not dealt
 with yet is held, and the predecessor is asked for at once, at its origin. So a loss is found by the next event. With
-nobody to ask for `GIVE_UP_S` it goes on, and that is counted; what is missing is still owed, and comes when it can.
+no answer for `GIVE_UP_S` it goes on, and that is counted; what is missing is still owed, and comes when it can.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ class Ordering:
         if line is None:
             line = self._held[key] = _Line(self._turn.now_s)
             self._turn.set_timer((HELD_TIMER,), ASK_AGAIN_S)
+        elif carried.id < min(line.events):  # what was asked for has come, and names one more: somebody answers
+            line.since_s = self._turn.now_s
         line.events[carried.id] = carried
         if carried.before not in line.events:
             self.asking[carried.before] = None

@@ -32,7 +32,7 @@ def weigh(root: object) -> int:
         elif isinstance(one, list | tuple | set | frozenset | deque):
             count += len(one)
             todo += one
-        elif type(one).__module__.startswith("coterie."):
+        elif type(one).__module__.startswith("coterie.") and not type(one).__module__.startswith("coterie.sim."):
             todo += [getattr(one, name) for name in _names(one) if hasattr(one, name)]
     return count
 

@@ -9,6 +9,7 @@ import msgspec
 
 from coterie.errors import ConfigError
 from coterie.mqtt.packets import MQTT_3, MQTT_5
+from coterie.sim.world.company import with_company
 from coterie.sim.world.scenario import (
     Action,
     Arrive,
@@ -69,13 +70,14 @@ def draw_scenario(seed: int, system: str = "flooding", limits: Swarm = Swarm()) 
     clocks = tuple(
         Clockwork(draw.choice((0.0, -3600.0, 0.3, 40.0)), draw.choice((0.0, 1e-4, -1e-3))) for _ in range(nodes)
     )
-    return Scenario(
+    drawn = Scenario(
         seed, system, nodes, clocks if "clocks" in faults else (),
         "full" if "power" in faults or draw.random() < 0.3 else "normal",
         ACCOUNTS if has_rights else (), residents, tuple(sorted(actions, key=lambda one: one.at_s)), STORM_S,
         delay_s=draw.choice((0.0005, 0.002, 0.02)), disk_s=draw.choice((0.0, 0.002, 0.02)),
         linger_s=draw.choice((0.0, 0.001, 0.01)), inflight_max=draw.choice((1, 3, 20)), has_calm=seed % 10 == 0,
     )  # fmt: skip
+    return with_company(drawn)
 
 
 def _residents(draw: Random, nodes: int, most: int, has_rights: bool, may_roam: bool) -> tuple[Resident, ...]:

@@ -2,7 +2,7 @@
 
 lost       acknowledged at QoS 1 or 2 and owed: came at least once
 once       QoS 2 not twice; QoS 1 twice only where a connection or a node failed in between
-order      first receipts rise, for each publisher, topic and subscriber
+order      first receipts rise, for each publisher, topic and subscriber, from SUBACK on
 suback     owed is whatever was published after SUBACK; at QoS 0 too, where nothing was broken
 session    (noted by people) CONNACK says "present" exactly when it must
 retained   in the end the same at every node, and the last word that was acknowledged
@@ -14,16 +14,18 @@ bounds     in the end no disk keeps what nobody waits for
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from coterie.broker.writes import DELIVERIES, INCOMING
-from coterie.mqtt.topics import filter_matches
+from coterie.mqtt.topics import filter_matches, split_shared
 from coterie.sim.world.people import Person
 from coterie.sim.world.record import Grant, Receipt, Uttered
 from coterie.sim.world.scenario import Tenant
+from coterie.sim.world.turns import check_turns
 from coterie.sim.world.world import World
 
 OPEN = Tenant("")
+TOLD_US = 2_000_000  # until everybody goes by other rights
 LEFT_MAX = 64  # deliveries whose end a node may not have written yet
 
 
@@ -32,7 +34,7 @@ class Judge:
 
     def __init__(self, world: World) -> None:
         self._world, self._record = world, world.record
-        self._accounts = {one.name: one for one in world.scenario.users}
+        self._eras = [(from_us, {one.name: one for one in users}) for from_us, users in world.eras]
         self._matches: dict[tuple[str, str], bool] = {}
 
     def judge(self) -> None:
@@ -46,6 +48,9 @@ class Judge:
             text = f"message {one.number} ({one.topic}, QoS {one.qos}) acknowledged at {one.acked_us / 1e6:.3f} s"
             self._record.violate(rule, f"{text} never reached {name}, subscribed to {grant.filter} since "
                                        f"{grant.from_us / 1e6:.3f} s")  # fmt: skip
+        for one in self._record.uttered.values():
+            one.is_unlawful = not self.may_publish(self._world.people[one.who], one.topic)
+        check_turns(self._world, not self._record.injected and not self._record.choked)
         self._check_copies()
         self._check_disks()
 
@@ -83,6 +88,8 @@ class Judge:
         for one in self._record.uttered.values():
             if one.is_refused or (one.acked_us < 0 if one.qos else not is_calm) or not self._counts(one):
                 continue
+            if one.expiry_s or one.is_will:
+                continue
             for grant in grants:
                 is_sure = (one.qos and grant.qos) or (is_calm and self._is_unbroken(person, one))
                 if is_sure and grant.from_us < one.asked_us and self.is_match(grant.filter, one.topic):
@@ -115,10 +122,10 @@ class Judge:
                 record.violate("garbled", f"{name} got {receipt.number} on {receipt.topic}, which nobody said")
                 continue
             record.checked["access"] += 1
-            if not self.may_read(person, one.topic):
+            if not self.may_read(person, one.topic, (one.asked_us, receipt.time_us)):
                 record.violate("access", f"{name} got {one.number} on {one.topic}, which it may not read")
             author = self._world.people[one.who]
-            if not self.may_publish(author, one.topic):
+            if not self.may_publish(author, one.topic, (one.asked_us, receipt.time_us)):
                 record.violate("access", f"{one.number} of {author.resident.name} came through on {one.topic}")
         for (number, _), receipts in person.diary.got.items():
             one = record.uttered.get(number)
@@ -128,6 +135,8 @@ class Judge:
 
     def _check_once(self, person: Person, one: Uttered, receipts: list[Receipt]) -> None:
         first = receipts[0]
+        if one.is_will:
+            return
         most = 1 + (one.resends if one.may_double or one.qos == 1 else 0)
         if first.qos < 2:
             most += sum(moment >= first.time_us for moment in person.diary.losses_us)
@@ -141,14 +150,17 @@ class Judge:
     def _check_order(self, person: Person) -> None:
         last: dict[tuple[int, int, str, int, int], Uttered] = {}
         seen: set[tuple[int, int]] = set()
+        shares = any(grant.filter.startswith("$share") for grant in person.diary.grants)
         for receipt in person.diary.receipts:
             one = self._record.uttered.get(receipt.number)
             key = (receipt.number, receipt.epoch)
-            if one is None or receipt.is_retained or key in seen:
+            if one is None or one.is_will or receipt.is_retained or key in seen:
                 continue
             seen.add(key)
-            if one.qos == 1 and one.resends and not self._was_listening(person, one, receipt.epoch):
-                continue  # it was sent before this one listened; what came is its repetition
+            # What was said before SUBACK is not promised (in doubt it comes); a repetition is not what it was.
+            is_again = bool(one.resends) and (shares or bool(one.expiry_s))
+            if is_again or not self._was_listening(person, one, receipt.epoch):
+                continue
             stream = (receipt.epoch, one.who, one.topic, one.qos, receipt.qos)
             before = last.get(stream)
             self._record.checked["order"] += 1
@@ -159,7 +171,9 @@ class Judge:
 
     def _was_listening(self, person: Person, one: Uttered, epoch: int) -> bool:
         return any(
-            grant.epoch == epoch and grant.from_us < one.asked_us and self.is_match(grant.filter, one.topic)
+            grant.epoch == epoch
+            and grant.from_us < one.asked_us
+            and self.is_match(split_shared(grant.filter)[1], one.topic)
             for grant in person.diary.grants
         )
 
@@ -187,6 +201,8 @@ class Judge:
                 self._world.scenario.clocks
             ):  # nodes that have not heard of each other's word go by clocks that are wrong
                 allowed |= self._last_of_each_node(acked)
+            if any(one.expiry_s for one in words):
+                allowed.add(0)
             if acked and not found & allowed:
                 wrong.append(f"{topic}: {sorted(found)} instead of one of {sorted(allowed)}")
         return wrong
@@ -204,13 +220,24 @@ class Judge:
 
     # --- access, worked out apart from the code that is judged ---
 
-    def may_read(self, person: Person, topic: str) -> bool:
-        account = self._accounts.get(person.resident.user, OPEN)
-        return _is_allowed(account.subscribe, person, topic)
+    def may_read(self, person: Person, topic: str, within_us: tuple[int, int] | None = None) -> bool:
+        """At any moment of that time; without one: always."""
+        return self._holds(person, within_us, lambda account: _is_allowed(account.subscribe, person, topic))
 
-    def may_publish(self, person: Person, topic: str) -> bool:
-        account = self._accounts.get(person.resident.user, OPEN)
-        return not topic.startswith("$") and _is_allowed(account.publish, person, topic)
+    def may_publish(self, person: Person, topic: str, within_us: tuple[int, int] | None = None) -> bool:
+        is_free = not topic.startswith("$")
+        return is_free and self._holds(person, within_us, lambda account: _is_allowed(account.publish, person, topic))
+
+    def _holds(self, person: Person, within_us: tuple[int, int] | None, is_allowed: Callable[[Tenant], bool]) -> bool:
+        user = person.resident.user
+        if within_us is None:
+            return all(is_allowed(accounts.get(user, OPEN)) for _, accounts in self._eras)
+        ends_us = [from_us for from_us, _ in self._eras[1:]] + [within_us[1] + 1]
+        return any(
+            is_allowed(accounts.get(user, OPEN))
+            for (from_us, accounts), end_us in zip(self._eras, ends_us, strict=True)
+            if from_us <= within_us[1] and end_us + TOLD_US >= within_us[0]
+        )
 
     # --- bounds ---
 

@@ -19,15 +19,16 @@ from coterie.mqtt.client import (
     SubscribeDone,
     UnsubscribeDone,
 )
-from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
-from coterie.mqtt.properties import Properties
+from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription, Will
+from coterie.mqtt.properties import NO_PROPERTIES, Properties
 from coterie.mqtt.reasons import MqttError
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.record import Chronicle, Grant, Receipt, Uttered
-from coterie.sim.world.scenario import Resident
+from coterie.sim.world.scenario import Resident, Utter
 
 EXPIRY_S = 1_000_000
 ANSWER_US = 10_000_000  # a CONNECT without an answer for so long is given up
+WILLS = 1_000_000  # numbers of wills begin here
 NONE, HAS, UNSURE = "none", "has", "unsure"
 
 
@@ -64,6 +65,7 @@ class Person:
 
     def __init__(self, world: Surrounding, who: int, resident: Resident, chance: Chance) -> None:
         self.resident, self.who = resident, who
+        self.will_number = WILLS + who
         self.diary = world.record.diaries[who]
         self.is_wanting = False  # to be connected
         self.wire: ClientEnd | None = None
@@ -85,12 +87,14 @@ class Person:
         one = self.resident
         is_new = one.version >= MQTT_5
         properties = Properties(session_expiry_s=EXPIRY_S) if is_new and one.is_lasting else Properties()
+        will = Will(one.will, payload_of(self.will_number, 0), 1) if one.will else None
         user, secret = (one.user, b"secret of " + one.user.encode()) if one.user else (None, None)
         return Connect(
             one.name,
             one.version,
             not one.is_lasting,
             one.keep_alive_s,
+            will=will,
             username=user,
             password=secret,
             properties=properties,
@@ -110,6 +114,8 @@ class Person:
         wire = self.wire
         if wire is None:
             return
+        if how == "torn" and self.client.is_connected and self.resident.will:
+            self.diary.wills_due_us.append(self._world.now_us)
         if how == "said" and self.client.is_connected:
             self.client.disconnect()
             self._flush()
@@ -134,12 +140,14 @@ class Person:
             self._unsubscribe((topic_filter,))
             self._flush()
 
-    def utter(self, number: int, topic: str, qos: int, retain: bool, size: int) -> None:
+    def utter(self, said: Utter) -> None:
+        number, qos, size = said.number, said.qos, said.size
         if not qos and not self.client.is_connected:
             return
-        one = Uttered(number, self.who, topic, qos, retain, self._world.now_us)
+        one = Uttered(number, self.who, said.topic, qos, said.retain, self._world.now_us, expiry_s=said.expiry_s)
         self._world.record.uttered[number] = one
-        packet_id = self.client.publish(topic, payload_of(number, size), qos, retain)
+        properties = Properties(message_expiry_s=said.expiry_s) if said.expiry_s else NO_PROPERTIES
+        packet_id = self.client.publish(said.topic, payload_of(number, size), qos, said.retain, properties)
         if packet_id:
             self._sent[packet_id] = number
             self._sizes[number] = size
@@ -178,6 +186,8 @@ class Person:
     def _gone(self) -> None:
         now_us = self._world.now_us
         self.diary.losses_us.append(now_us)
+        if self.client.is_connected:
+            self.diary.presences[-1] = (self.diary.presences[-1][0], now_us)
         if not self.client.is_connected and self._session == NONE:
             self._session = UNSURE  # the server may have heard the CONNECT
         if not self.resident.is_lasting:
@@ -229,6 +239,10 @@ class Person:
         record, name = self._world.record, self.resident.name
         record.checked["session"] += 1
         self.diary.since_us = self._world.now_us
+        self.diary.presences.append((self._world.now_us, -1))
+        if self.resident.will:
+            one = Uttered(self.will_number, self.who, self.resident.will, 1, False, self._world.now_us, is_will=True)
+            record.uttered.setdefault(self.will_number, one)
         expected = self._session if self.resident.is_lasting else NONE
         if event.session_present and expected == NONE:
             record.violate("session", f"{name} was given a session that it never had")

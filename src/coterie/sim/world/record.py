@@ -22,6 +22,9 @@ class Uttered(msgspec.Struct):
     copies_due: int = 0
     resends: int = 0  # connections on which it was sent again
     may_double: bool = False  # its client's session was gone, so it was sent as a new one
+    expiry_s: int = 0
+    is_will: bool = False
+    is_unlawful: bool = False  # whoever said it may not, at some time at least
 
 
 class Receipt(msgspec.Struct):
@@ -64,6 +67,8 @@ class Diary:
         self.receipts: list[Receipt] = []
         self.grants: list[Grant] = []
         self.losses_us: list[int] = []  # when it noticed that its connection was gone
+        self.wills_due_us: list[int] = []  # when its connection broke, and it had a will
+        self.presences: list[tuple[int, int]] = []  # from when to when it was connected; -1: it is
         self.got: dict[tuple[int, int], list[Receipt]] = {}  # (number, epoch) -> receipts
 
     def receive(self, receipt: Receipt) -> None:

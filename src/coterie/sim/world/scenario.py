@@ -19,6 +19,7 @@ class Resident(msgspec.Struct, frozen=True, omit_defaults=True):
     is_lasting: bool = True
     roams: bool = False
     keep_alive_s: int = 0
+    will: str = ""  # the topic of its will, at QoS 1
 
 
 class Tenant(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,6 +71,7 @@ class Utter(Deed, frozen=True, omit_defaults=True, tag="utter"):
     qos: int = 1
     retain: bool = False
     size: int = 0
+    expiry_s: int = 0  # 0: never
 
 
 class Doze(Deed, frozen=True, omit_defaults=True, tag="doze"):
@@ -125,7 +127,15 @@ class Replan(Deed, frozen=True, omit_defaults=True, tag="replan"):
     system: str
 
 
-Action = Arrive | Depart | Listen | Unlisten | Utter | Doze | Tear | Fell | Raise | Spoil | Sever | Snap | Replan
+class Regrant(Deed, frozen=True, omit_defaults=True, tag="regrant"):
+    """An operator gives users other rights while everything runs."""
+
+    users: tuple[Tenant, ...]
+
+
+Action = (
+    Arrive | Depart | Listen | Unlisten | Utter | Doze | Tear | Fell | Raise | Spoil | Sever | Snap | Replan | Regrant
+)
 
 
 class Clockwork(msgspec.Struct, frozen=True, omit_defaults=True):

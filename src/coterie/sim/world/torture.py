@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from coterie.broker.commands import Setup
+from coterie.broker.commands import Reload, Setup
 from coterie.broker.credentials import NO_ONE
 from coterie.broker.machine import Broker
 from coterie.broker.settings import AccessSection, JournalSection, NetworkSection, PeerEntry, StoreSection, User
@@ -23,9 +23,10 @@ from coterie.sim.world.calm import check_calm
 from coterie.sim.world.drawing import Swarm, draw_scenario
 from coterie.sim.world.judge import Judge
 from coterie.sim.world.record import Violation
-from coterie.sim.world.scenario import Resident, Scenario
+from coterie.sim.world.scenario import Resident, Scenario, Tenant
 from coterie.sim.world.site import Machine
-from coterie.sim.world.world import Plans, World
+from coterie.sim.world.turns import missing_wills
+from coterie.sim.world.world import Plans, Rights, World
 
 LOOKS_S = (2.0, 5.0, 10.0, 20.0, 45.0, 90.0, 150.0)  # after the storm: when to see whether all is well
 CALM_S = 3.0  # and what is waited then, for what comes once too often
@@ -59,10 +60,6 @@ def setups(scenario: Scenario, system_named: Callable[[str], System]) -> list[Se
         PeerEntry(id=node, host="node", port=node + 1, server=f"node:{node}") for node in range(scenario.nodes)
     ] if scenario.nodes > 1 else []  # fmt: skip
     design = system.plan(nobody(scenario.nodes), system.parameters(), 0)
-    users = [
-        User(name=one.name, password=NO_ONE, publish=one.publish, subscribe=one.subscribe, share=one.share)
-        for one in scenario.users
-    ]
     return [
         Setup(
             node=part.node,
@@ -70,13 +67,31 @@ def setups(scenario: Scenario, system_named: Callable[[str], System]) -> list[Se
             system_named=system_named,
             slice=part,
             network=NetworkSection(system=scenario.system, peers=peers),
-            access=AccessSection(anonymous="always", users=users),
+            access=_access(scenario.users),
             store=StoreSection(sync="full" if scenario.sync == "full" else "normal"),
             journal=JournalSection(enabled=False),
             options=ServerOptions(inflight_count_max=scenario.inflight_max),
         )
         for part in slices(design, version=1)
     ]
+
+
+def _access(tenants: tuple[Tenant, ...]) -> AccessSection:
+    users = [
+        User(name=one.name, password=NO_ONE, publish=one.publish, subscribe=one.subscribe, share=one.share)
+        for one in tenants
+    ]
+    return AccessSection(anonymous="always", users=users)
+
+
+def rights_of(scenario: Scenario, system_named: Callable[[str], System]) -> Rights:
+    made = setups(scenario, system_named)
+
+    def rights(node: int, tenants: tuple[Tenant, ...]) -> Reload:
+        setup = made[node]
+        return Reload(_access(tenants), setup.limits, setup.options, setup.mqtt.connections_max)
+
+    return rights
 
 
 def nobody(nodes: int) -> Workload:
@@ -108,14 +123,14 @@ def plans_of(scenario: Scenario, system_named: Callable[[str], System]) -> Plans
 
 def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str], System]) -> Ordeal:
     """Until the verdict; the same scenario gives the same run anywhere."""
-    world = World(scenario, make, plans_of(scenario, system_named))
+    world = World(scenario, make, plans_of(scenario, system_named), rights_of(scenario, system_named))
     world.start()
     world.run_until(scenario.storm_s)
     world.heal()
     judge = Judge(world)
     for look_s in LOOKS_S:
         world.run_until(scenario.storm_s + look_s)
-        if _is_settled(world) and not judge.missing():
+        if _is_settled(world) and not judge.missing() and not missing_wills(world):
             break
     world.run_until(world.now_us / 1e6 + CALM_S)
     judge.judge()

@@ -27,6 +27,7 @@ from coterie.sim.world.scenario import (
     Fell,
     Listen,
     Raise,
+    Regrant,
     Replan,
     Resident,
     Scenario,
@@ -34,12 +35,14 @@ from coterie.sim.world.scenario import (
     Snap,
     Spoil,
     Tear,
+    Tenant,
     Unlisten,
     Utter,
 )
 from coterie.sim.world.site import SLOW, Machine, Site
 
 Plans = Callable[[str, int], list[PlanPart]]  # the parts of a plan of this system and generation, one for each node
+Rights = Callable[[int, tuple[Tenant, ...]], Command | None]  # what tells a node who may what from now on
 START_US, SWITCH_US = 500_000, 4_000_000  # after a plan was handed out
 RESET_US = 500_000  # between two tries to say that a connection is not known
 REPAIR_US = 1_000_000  # how long an operator takes to start a node that failed
@@ -48,8 +51,15 @@ REPAIR_US = 1_000_000  # how long an operator takes to start a node that failed
 class World:
     """A scenario at work; `run_until`, then `heal`, and look at `record`."""
 
-    def __init__(self, scenario: Scenario, make: Callable[[int, Shelf], Machine], plans: Plans = lambda *_: []) -> None:
-        self.scenario, self._plans = scenario, plans
+    def __init__(
+        self,
+        scenario: Scenario,
+        make: Callable[[int, Shelf], Machine],
+        plans: Plans = lambda *_: [],
+        rights: Rights = lambda *_: None,
+    ) -> None:
+        self.scenario, self._plans, self._rights = scenario, plans, rights
+        self.eras: list[tuple[int, tuple[Tenant, ...]]] = [(0, scenario.users)]  # from when on who may what
         self._generation = 0
         self.now_us = 0
         self.fact_count = 0
@@ -123,8 +133,7 @@ class World:
             case Unlisten():
                 self.people[action.who].unwish(action.filter)
             case Utter():
-                person = self.people[action.who]
-                person.utter(action.number, action.topic, action.qos, action.retain, action.size)
+                self.people[action.who].utter(action)
             case _:
                 self._harm(action)
 
@@ -154,6 +163,10 @@ class World:
                 self.at(self.now_us + round(action.for_s * 1e6), lambda: self._mend(name))
             case Replan():
                 self._replan(action.system)
+            case Regrant():
+                self.eras.append((self.now_us, action.users))
+                for site in self.sites:
+                    self._grant(site.node)
             case Snap():
                 link = self.links.get(pair(action.node, action.peer))
                 if link is not None and not link.is_dialling:
@@ -180,6 +193,10 @@ class World:
         for site in self.sites:
             self.at(self.now_us + START_US, self._commander(site.node, StartPlan(generation)))
         self.at(self.now_us + SWITCH_US, self._commander(0, SwitchPlan(generation)))
+
+    def _grant(self, node: int) -> None:
+        if len(self.eras) > 1 and (command := self._rights(node, self.eras[-1][1])) is not None:
+            self._command(node, command)
 
     def _commander(self, node: int, command: Command) -> Callable[[], None]:
         return lambda: self._command(node, command)
@@ -215,6 +232,7 @@ class World:
             return
         old = [link for ends, link in self.links.items() if node in ends and not link.is_dialling]
         self.sites[node].start()
+        self._grant(node)
         for link in old:
             self.at(self.now_us + self._delay_us, self._resetter(link, node))
 
