@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.sim.world.drawing import draw_scenario
+from coterie.sim.world.drawing import ALONE, Swarm, draw_scenario
 from coterie.sim.world.torture import run_scenario
 from coterie.systems import system_named
 from tests.sim.world.saboteurs import BUGS, sabotaged
+from tests.sim.world.spoilers import SPOILERS, hoarding, spoilt
 
 SEEDS_MAX = 1000
+TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan"))
 RULES = {
     "drops a persist": {"lost", "session", "order"},
     "skips a dedupe": {"once", "retained", "order"},
@@ -30,3 +32,18 @@ def seeds_until_found(bug: str) -> tuple[int, tuple[str, ...]]:
 def test_a_planted_bug_is_found(bug: str) -> None:
     _, rules = seeds_until_found(bug)
     assert RULES[bug] & set(rules), rules
+
+
+@pytest.mark.parametrize("name", sorted(SPOILERS))
+def test_every_checker_finds_what_it_is_for(name: str) -> None:
+    spoil, rule, system, first = SPOILERS[name]
+    for seed in range(first, SEEDS_MAX):
+        scenario = draw_scenario(seed, system, TOGETHER)
+        if rule in run_scenario(scenario, spoilt(scenario, system_named, spoil), system_named).rules:
+            return
+    raise AssertionError(f"{rule} found nothing")
+
+
+def test_what_is_kept_for_nobody_is_found() -> None:
+    scenario = draw_scenario(1, "flooding", TOGETHER)
+    assert "bounds" in run_scenario(scenario, hoarding(scenario, system_named), system_named).rules

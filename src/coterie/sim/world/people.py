@@ -119,7 +119,7 @@ class Person:
         if how == "said" and self.client.is_connected:
             self.client.disconnect()
             self._flush()
-        self._gone()
+        self._gone(how != "silent")
         wire.leave(how)
 
     def wish(self, topic_filter: str, qos: int) -> None:
@@ -183,10 +183,11 @@ class Person:
         if self.wire is wire:
             self._gone()
 
-    def _gone(self) -> None:
+    def _gone(self, is_told: bool = True) -> None:
+        """`is_told`: whether its node learns of it."""
         now_us = self._world.now_us
         self.diary.losses_us.append(now_us)
-        if self.client.is_connected:
+        if self.client.is_connected and is_told:
             self.diary.presences[-1] = (self.diary.presences[-1][0], now_us)
         if not self.client.is_connected and self._session == NONE:
             self._session = UNSURE  # the server may have heard the CONNECT
