@@ -1,4 +1,4 @@
-"""A session belongs to the user who began it: no other gets it, ends it or pushes it aside; and no will is left there."""
+"""A session belongs to the user who began it: no other gets it, ends it or pushes it aside."""
 
 from __future__ import annotations
 

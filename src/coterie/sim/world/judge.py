@@ -83,7 +83,7 @@ class Judge:
     def _owed(self, person: Person, is_calm: bool) -> Iterator[tuple[Uttered, Grant]]:
         diary = person.diary
         grants = [one for one in diary.grants if one.until_us < 0 and one.epoch == diary.epoch]
-        if person.wire is None or not grants:
+        if person.wire is None or not grants or self._is_changed(person):
             return
         for one in self._record.uttered.values():
             if one.is_refused or (one.acked_us < 0 if one.qos else not is_calm) or not self._counts(one):
@@ -96,6 +96,11 @@ class Judge:
                     if self.may_read(person, one.topic) and self.may_publish(self._world.people[one.who], one.topic):
                         yield one, grant
                     break
+
+    def _is_changed(self, person: Person) -> bool:
+        """Whether its rights were others at some time: then a filter may have been taken away as a whole."""
+        user = person.resident.user
+        return any(accounts.get(user, OPEN) != self._eras[0][1].get(user, OPEN) for _, accounts in self._eras)
 
     def _counts(self, one: Uttered) -> bool:
         """What only a node had that never came back is nobody's fault while one copy is all that was promised."""
