@@ -7,6 +7,7 @@ suback     owed is whatever was published after SUBACK; at QoS 0 too, where noth
 session    (noted by people) CONNACK says "present" exactly when it must
 retained   in the end the same at every node, and the last word that was acknowledged
 access     nobody reads or writes what it may not
+owner      (in `owners`) sessions on disks are their users', and hold only what those may read
 sound      (noted by the world) no broker raises, nor gives up without cause
 bounds     in the end no disk keeps what nobody waits for
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 
 from coterie.broker.writes import DELIVERIES, INCOMING
 from coterie.mqtt.topics import filter_matches, split_shared
+from coterie.sim.world.owners import check_owners
 from coterie.sim.world.people import Person
 from coterie.sim.world.record import Grant, Receipt, Uttered
 from coterie.sim.world.scenario import Tenant
@@ -53,6 +55,7 @@ class Judge:
         check_turns(self._world, not self._record.injected and not self._record.choked)
         self._check_copies()
         self._check_disks()
+        check_owners(self._world, self.may_read)
 
     def _check_copies(self) -> None:
         """Nodes of a network keep what they acknowledged in their logs, whoever wants it; a node alone need not."""
