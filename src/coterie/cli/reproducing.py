@@ -33,7 +33,7 @@ COLOURS[Verdict.MISSING] = "dim"
 
 def reproduce_command(
     paper: Annotated[
-        str | None, typer.Argument(help="tamara, magnet, dynatops, content, spidercast or coterie; else all.")
+        str | None, typer.Argument(help="tamara, magnet, dynatops, content, spidercast, coterie or survey; else all.")
     ] = None,
     claim: Annotated[str | None, typer.Option(help="Only PAPER/FIGURE or PAPER/FIGURE/CLAIM.")] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' sizes, or small ones in seconds.")] = False,

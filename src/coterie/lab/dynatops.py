@@ -56,6 +56,10 @@ TABLE_1 = Experiment(
     paper=PAPER,
     where="Table 1",
     title="CPU time of the reconfiguration computation",
+    plots=[
+        Plot("CPU time by brokers", "brokers", "milliseconds", log_x=True, y_label="ms", figure="table1-brokers"),
+        Plot("CPU time by topics", "topics", "milliseconds", log_x=True, y_label="ms", figure="table1-topics"),
+    ],
     quick_seeds=8,
     run=run_configuration,
     quick=[

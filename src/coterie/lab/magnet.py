@@ -77,7 +77,9 @@ FIGURE_3 = Experiment(
             better_with_rates,
         ),
     ),
-    plots=(Plot("Saving by number of categories", "modes", "saving", "rates", y_label="saving in relays"),),
+    plots=(
+        Plot("Saving by number of categories", "modes", "saving", "rates", y_label="saving in relays", figure="fig3"),
+    ),
 )
 
 _ALPHAS: Point = {"workload": "multimodal", "modes": 5, "modes_per_peer": 1, "subscriptions": 18}
@@ -199,7 +201,7 @@ FIGURE_6 = Experiment(
             holds(rises, "saving", along="nodes", subscriptions=32),
         ),
     ),
-    plots=(Plot("Saving by network size", "nodes", "saving", "subscriptions", log_x=True),),
+    plots=(Plot("Saving by network size", "nodes", "saving", "subscriptions", log_x=True, figure="fig6"),),
 )
 
 FIGURE_7 = Experiment(

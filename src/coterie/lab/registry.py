@@ -7,7 +7,7 @@ from importlib import import_module
 from coterie.errors import ConfigError
 from coterie.lab.experiment import Experiment
 
-PAPERS = ("tamara", "magnet", "dynatops", "content", "spidercast", "coterie")
+PAPERS = ("tamara", "magnet", "dynatops", "content", "spidercast", "coterie", "survey")
 
 
 def experiments(paper: str | None = None) -> list[Experiment]:

@@ -94,7 +94,9 @@ TABLE2 = Experiment(
     full=grid(rates=RATES, reading=("tables", "text"), users=(3000,)),
     small=shrunk(users=3),
     claims=_table_claims("Table 2", TABLE_2, 6.0),
-    plots=(Plot("Tamara's overall cost against Scribe", "rates", "tamara_oc", "reading", y_label="%"),),
+    plots=(
+        Plot("Tamara's overall cost against Scribe", "rates", "tamara_oc", "reading", y_label="%", figure="table2"),
+    ),
 )
 TABLE3 = Experiment(
     id="tamara/table3",
@@ -107,6 +109,10 @@ TABLE3 = Experiment(
     full=grid(rates=RATES, reading=("tables",), users=(3000,)),
     small=shrunk(users=3),
     claims=_table_claims("Table 3", TABLE_3, 4.0),
+    plots=[
+        Plot(f"{name}: overall cost against Scribe", "rates", f"{name}_oc", y_label="%", figure=f"table3-{name}")
+        for name in TABLE_3
+    ],
 )
 FIGURE5 = Experiment(
     id="tamara/fig5",
@@ -314,7 +320,7 @@ FIGURE9 = Experiment(
             ],
         ),
     ],
-    plots=(Plot("Times cheaper than Scribe", "hours", "times_cheaper"),),
+    plots=(Plot("Times cheaper than Scribe", "hours", "times_cheaper", figure="fig9"),),
 )
 WORKED_NUMBERS = Experiment(
     id="tamara/worked",
