@@ -1,4 +1,4 @@
-"""The survey: every system on one workload by one ledger, and nobody who leaves peers where they are beats the floor."""
+"""The survey: all systems by one ledger, and nobody who leaves peers where they are beats the floor."""
 
 from __future__ import annotations
 
