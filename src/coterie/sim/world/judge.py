@@ -55,7 +55,8 @@ class Judge:
         check_turns(self._world, not self._record.injected and not self._record.choked)
         self._check_copies()
         self._check_disks()
-        check_owners(self._world, self.may_read)
+        now_us = self._world.now_us  # what is kept must be lawful by the rights that hold in the end
+        check_owners(self._world, lambda person, topic: self.may_read(person, topic, (now_us, now_us)))
 
     def _check_copies(self) -> None:
         """Nodes of a network keep what they acknowledged in their logs, whoever wants it; a node alone need not."""
