@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from coterie.broker.writes import LOADED, TABLES, Between, Key, Saved, StoreWrite
+from coterie.broker.writes import LOADED, TABLES, Between, Key, Rows, Saved, StoreWrite
 
 
 class MemoryShelf:
@@ -35,6 +35,9 @@ class MemoryShelf:
     ) -> list[tuple[int, bytes]]:
         rows = sorted((row for row in self.tables[table].items() if first <= row[0] <= last), reverse=newest_first)
         return rows[:count_max] if count_max else rows
+
+    def rows(self, table: str) -> Rows:
+        return list(self.tables[table].items())
 
     def bytes_in(self, table: str) -> int:
         return sum(map(len, self.tables[table].values()))

@@ -8,7 +8,7 @@ from coterie.broker import pressure
 from coterie.broker.facts import PeerChoked, PeerDrained, PeerGone, PeerUp
 from coterie.broker.machine import TICK_S
 from coterie.broker.orders import Order, Pause, Resume
-from coterie.broker.settings import LinkSection, NetworkSection, PeerEntry
+from coterie.broker.settings import DurabilitySection, LinkSection, NetworkSection, PeerEntry
 from coterie.model.plan import Neighbour, Slice
 from coterie.mqtt import packets as p
 from coterie.mqtt.options import ServerOptions
@@ -133,6 +133,7 @@ def test_a_peer_that_does_not_read_slows_publishers_before_anything_is_given_up(
     made = setup(
         network=NetworkSection(peers=peers, key="k"), links=LinkSection(queue_bytes_max=20_000),
         slice=Slice(version=1, system="flooding", node=0, neighbours=(Neighbour(1),)),
+        durability=DurabilitySection(copies=1),
     )  # fmt: skip
     driven = Driven(made)
     driven.take(PeerUp(1))

@@ -7,10 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from coterie.broker.asking import Asking
 from coterie.broker.carried import EPOCH_S, TIME_BITS, Identifiers, encode_carried
+from coterie.broker.copies import HeldCopies
 from coterie.broker.frames import Digest, Disturbed, LogCopies, Want
+from coterie.broker.keeperlists import KeeperLists
+from coterie.broker.links import PeerLinks
 from coterie.broker.recovery import AUDIT_TIMER, ROUND_TIMER, Recovery
-from coterie.broker.settings import RecoverySection
+from coterie.broker.settings import LinkSection, RecoverySection
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LOG, META, Saved
 from coterie.mqtt.publish import Message
@@ -48,14 +52,21 @@ class Taking:
         raise AssertionError("nothing is gone here")
 
 
+def made(said: Said, taking: Taking, turn: Turn) -> Recovery:
+    talk: Any = said
+    shelf, links = MemoryShelf(), PeerLinks(0, [1, 2], LinkSection(), turn)
+    copies = HeldCopies(talk, shelf, turn)
+    asking = Asking(0, links, talk, copies, KeeperLists(0, copies, talk, turn))
+    return Recovery(
+        0, [1, 2], RecoverySection(), Identifiers(0), links, talk, asking, copies, taking, shelf, turn
+    )  # fmt: skip
+
+
 @pytest.fixture
 def parts() -> tuple[Recovery, Said, Taking, Turn]:
     said, taking, turn = Said(), Taking(), Turn()
     turn.now_s = EPOCH_S + 1000.0
-    made = Recovery(
-        0, [1, 2], RecoverySection(), Identifiers(0), said, taking, MemoryShelf(), turn,  # type: ignore[arg-type]
-    )  # fmt: skip
-    return made, said, taking, turn
+    return made(said, taking, turn), said, taking, turn
 
 
 Parts = tuple[Recovery, Said, Taking, Turn]
@@ -136,9 +147,7 @@ def test_what_was_looked_for_when_a_life_ended_is_looked_for_in_the_next(parts: 
     recovery, _, _, turn = parts
     recovery.disturb(500_000_000)
     kept = [(key, value) for table, key, value in turn.writes if table == META]
-    again = Recovery(
-        0, [1, 2], RecoverySection(), Identifiers(0), Said(), Taking(), MemoryShelf(), turn,  # type: ignore[arg-type]
-    )  # fmt: skip
+    again = made(Said(), Taking(), turn)
     again.start(999_000_000, Saved({META: kept}))  # type: ignore[dict-item]
     assert again.behind == {1: 500_000_000, 2: 500_000_000}
 

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 
 from coterie.broker.carried import decode_carried
 from coterie.broker.writes import (
+    COPIED_BODIES,
+    COPIED_GUESTS,
+    COPIED_LOG,
     DELIVERIES,
     INCOMING,
     INTEGER_KEYS,
@@ -72,7 +75,8 @@ def applied(batches: list[list[StoreWrite]]) -> Model:
 
 def held(store: Store) -> Model:
     model: Model = {name: dict(store.saved().rows(name)) for name in LOADED}
-    for name in (LOG, MESSAGES):
+    model[COPIED_GUESTS] = {}  # has no way to be listed
+    for name in (LOG, MESSAGES, COPIED_LOG, COPIED_BODIES):
         model[name] = dict(store.between(name, 0, 1 << 60))
     return model
 

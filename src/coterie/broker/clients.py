@@ -7,6 +7,7 @@ at once if nothing of it can depend on what has to be kept, else behind the batc
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 
 from coterie.broker.access import Access
@@ -17,6 +18,7 @@ from coterie.broker.credentials import Check
 from coterie.broker.detours import Detours
 from coterie.broker.facts import Opened
 from coterie.broker.following import Following
+from coterie.broker.keeping import Keeping
 from coterie.broker.limits import Bucket, Gate, address_of
 from coterie.broker.moving import Moving
 from coterie.broker.orders import Close, Order, Prove, Write
@@ -34,6 +36,7 @@ from coterie.mqtt.sessions import Sessions
 from coterie.mqtt.topics import split_shared
 
 PROOF_TIMER = "proof"
+NO_SERIAL = 1 << 62
 WRONG = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
 
 
@@ -55,7 +58,8 @@ class Clients:
     def __init__(
         self, sessions: Sessions, access: Access, gate: Gate, stored: StoredSessions, publishing: Publishing,
         following: Following, cascades: Cascades, moving: Moving, placing: Placing, admitting: Admitting | None,
-        detours: Detours, pressure: Pressure, counts: Counts, is_alone: bool, connections_max: int, turn: Turn,
+        detours: Detours, pressure: Pressure, keeping: Keeping | None, counts: Counts, is_alone: bool,
+        connections_max: int, turn: Turn,
     ) -> None:  # fmt: skip
         self.lines: dict[int, ClientLine] = {}
         self.connections_max = connections_max
@@ -68,6 +72,8 @@ class Clients:
         self._admitting, self._detours, self._pressure = admitting, detours, pressure
         self.touched: list[Connection] = []  # they may have something to write
         self.ending: list[tuple[Connection, bool]] = []  # and whether it lingers
+        self._keeping = keeping
+        self.kept: deque[tuple[int, int, Order]] = deque()  # what waits for copies: serial and batch of each
 
     # --- lines ---
 
@@ -338,7 +344,10 @@ class Clients:
     def end_turn(
         self, free: list[Order], held: list[Order], persisted: int, batch: int, has_writes: bool
     ) -> None:  # fmt: skip
-        """Add what may leave now, and what waits for `batch`."""
+        """Add what may leave now, and what waits for `batch`.
+
+        What depends on the writes also waits until they are kept elsewhere, and so does what comes behind it.
+        """
         sessions = self._sessions
         if sessions.closing:
             for connection, ended in sessions.closing:
@@ -351,14 +360,19 @@ class Clients:
         sessions.dirty.clear()
         for connection, _ in self.ending:
             speaking.append(connection)
-        size = 0
+        size, safe, serial = 0, NO_SERIAL, 0
+        if self._keeping is not None:
+            serial = self._keeping.flush() if has_writes and any(one.waits for one in speaking) else 0
+            safe = self._safe()
         for connection in speaking:
             chunks = connection.output.copy()
             if not chunks:  # it stood here twice
                 continue
             connection.output.clear()
             size += len(chunks[0]) if len(chunks) == 1 else sum(map(len, chunks))
-            if connection.held_batch > persisted or (has_writes and _depends(connection)):
+            if (serial > safe and connection.waits) or connection.held_serial > safe:
+                self._hold(connection, Write(connection.line, chunks), serial, batch if has_writes else 0)
+            elif connection.held_batch > persisted or (has_writes and _depends(connection)):
                 connection.held_batch = batch
                 held.append(Write(connection.line, chunks))
             else:
@@ -367,8 +381,30 @@ class Clients:
         self._counts.bytes_out += size
         if self.ending:
             for connection, linger in self.ending:
-                (held if connection.held_batch > persisted else free).append(Close(connection.line, linger))
+                order = Close(connection.line, linger)
+                if connection.held_serial > safe:
+                    self._hold(connection, order, serial, 0)
+                else:
+                    (held if connection.held_batch > persisted else free).append(order)
             self.ending.clear()
+
+    # --- what waits for copies ---
+
+    def _safe(self) -> int:
+        """Up to which serial nothing waits; a node that stops has no time."""
+        return NO_SERIAL if self._keeping is None or self.is_stopping else self._keeping.safe
+
+    def _hold(self, connection: Connection, order: Order, serial: int, batch: int) -> None:
+        last_serial, last_batch, _ = self.kept[-1] if self.kept else (0, 0, order)
+        connection.held_serial = max(last_serial, serial, connection.held_serial)
+        connection.held_batch = max(last_batch, batch, connection.held_batch)
+        self.kept.append((connection.held_serial, connection.held_batch, order))
+
+    def let_go(self, persisted: int) -> None:
+        """What is kept as it should be by now, in the order in which it was to leave."""
+        kept, safe, orders = self.kept, self._safe(), self._turn.orders
+        while kept and kept[0][0] <= safe and kept[0][1] <= persisted:
+            orders.append(kept.popleft()[2])
 
 
 def _depends(connection: Connection) -> bool:

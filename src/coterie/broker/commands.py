@@ -9,6 +9,7 @@ import msgspec
 from coterie.broker.settings import (
     AccessSection,
     AdmissionSection,
+    DurabilitySection,
     JournalSection,
     LimitsSection,
     LinkSection,
@@ -36,6 +37,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     access: AccessSection = AccessSection()
     limits: LimitsSection = LimitsSection()
     store: StoreSection = StoreSection()
+    durability: DurabilitySection = DurabilitySection()
     journal: JournalSection = JournalSection()
     recovery: RecoverySection = RecoverySection()
     admission: AdmissionSection = AdmissionSection()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+
 from coterie.accounting.tally import Tally
+from coterie.broker.asking import Asking
 from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Carried, decode_carried, origin_of
 from coterie.broker.counts import Counts
 from coterie.broker.detours import Detours
-from coterie.broker.frames import Want
 from coterie.broker.interest import InterestBook
 from coterie.broker.lastwords import LastWords, named_in_log
 from coterie.broker.ordering import Ordering
-from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.fanout import fan_out
@@ -51,11 +52,13 @@ class Delivering:
 
     def __init__(
         self, sessions: Sessions, book: InterestBook, ordering: Ordering, words: LastWords, recent: RecentEvents,
-        detours: Detours, talk: Talk, counts: Counts, is_alone: bool, turn: Turn,
+        detours: Detours, asking: Asking, counts: Counts, is_alone: bool, turn: Turn,
     ) -> None:  # fmt: skip
         self.ordering = ordering
         self._sessions, self._book, self._words, self._recent = sessions, book, words, recent
-        self._talk = talk
+        self._asking = asking
+        self._found: deque[bytes] = deque()  # what was asked for and is kept here, for an origin that is away
+        self._is_taking = False
         self._detours, self._counts, self._is_alone, self._turn = detours, counts, is_alone, turn
         self._once = Seen(65_536)  # QoS 0 events that came on several channels
         self._latest: dict[tuple[int, str], int] = {}  # origin and topic -> the last event at QoS 0
@@ -107,7 +110,12 @@ class Delivering:
 
     def _ask(self) -> None:
         for origin, identifiers in self.ordering.take_asking().items():
-            self._talk.tell(origin, Want(tuple(identifiers)))
+            self._found += self._asking.want(origin, identifiers)[1]
+        if self._found and not self._is_taking:
+            self._is_taking = True
+            while self._found:
+                self.take_copy(self._found.popleft())
+            self._is_taking = False
 
     def on_held(self) -> None:
         """Some wait for what was not had yet."""

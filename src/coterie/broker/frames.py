@@ -15,7 +15,7 @@ import msgspec
 from coterie.errors import RemoteProtocolError
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
-LINK_VERSION = 5
+LINK_VERSION = 6
 HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
 _HEAD = struct.Struct(">IB")
 _NUMBER = struct.Struct(">Q")
@@ -122,9 +122,10 @@ class Digest(Said, frozen=True):
 
 
 class AskDigest(Said, frozen=True):
-    """Tell me what you published in so long a time."""
+    """Tell me what you published in so long a time; or what that other node did, whose keeper you are."""
 
     ago_us: int
+    origin: int = -1
 
 
 class Want(Said, frozen=True):
@@ -254,11 +255,64 @@ class Detoured(Said, frozen=True):
     body: bytes
 
 
+class AskKept(Said, frozen=True):
+    """I am in this life and want you to keep what I keep: what do you have of me?"""
+
+    life: int
+
+
+class Keep(Said, frozen=True):
+    """What I wrote since the serial before, at that moment of my clock: `copies.pack_rows`."""
+
+    life: int
+    serial: int
+    now_us: int
+    rows: bytes
+
+
+class KeepAll(Said, frozen=True):
+    """All that I keep but the log, part by part, as of this serial; my log ends with `log_last` then."""
+
+    life: int
+    serial: int
+    now_us: int
+    rows: bytes
+    log_last: int
+    is_first: bool
+    is_last: bool
+
+
+class KeepLog(Said, frozen=True):
+    """All of my log from `first` to `last`: publication, topic, body."""
+
+    first: int
+    last: int
+    rows: tuple[tuple[int, bytes, bytes], ...]
+
+
+class Kept(Said, frozen=True):
+    """This is on my disk: all up to that serial of that life, and the log without a hole from there to there."""
+
+    life: int
+    serial: int
+    log_first: int
+    log_last: int
+
+
+class KeptBy(Said, frozen=True):
+    """These keep copies for that node; the greatest version is the last word. Flooded."""
+
+    node: int
+    version: int
+    keepers: tuple[int, ...]
+
+
+AboutCopies = AskKept | Keep | KeepAll | KeepLog | Kept | KeptBy
 Entering = Wanting | AskWanting | Sent | Expected
 Moves = SentOff | Seek | ClaimSession | Handed | Taken
 ControlMessage = (
     Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
-    | Retained | OpenDetours | Detoured | LogGone | LogHeads
+    | Retained | OpenDetours | Detoured | LogGone | LogHeads | AboutCopies
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

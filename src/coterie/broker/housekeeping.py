@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK
+from coterie.broker.copies import HeldCopies
 from coterie.broker.counts import Counts
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
@@ -24,11 +25,11 @@ class Housekeeping:
 
     def __init__(
         self, node: int, peers: list[int], settings: StoreSection, stored: StoredSessions, words: LastWords,
-        marks: Marks, last: LastPublished, counts: Counts, shelf: Shelf, turn: Turn,
+        marks: Marks, last: LastPublished, copies: HeldCopies, counts: Counts, shelf: Shelf, turn: Turn,
     ) -> None:  # fmt: skip
         self._node, self._peers, self._settings = node, peers, settings
         self._stored, self._words, self._counts, self._shelf, self._turn = stored, words, counts, shelf, turn
-        self._marks, self._last = marks, last
+        self._marks, self._last, self._copies = marks, last, copies
         self._heard_count = -1
         self.alive_us = 0
 
@@ -57,6 +58,7 @@ class Housekeeping:
         before_us = self._turn.now_us - int(self._settings.log_hours * 3600e6)
         self._words.trim(before_us)
         self._marks.trim(before_us)
+        self._copies.trim(self._settings.log_hours)
         if self._shelf.bytes_in(MESSAGES) > self._settings.log_bytes_max:
             before_us = max(before_us, self._eighth_us())
         if before_us > 0:

@@ -11,6 +11,7 @@ from typing import Any
 
 from coterie.broker.access import Access
 from coterie.broker.admitting import Admitting
+from coterie.broker.asking import Asking
 from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Identifiers, origin_of
 from coterie.broker.cascades import Cascades
 from coterie.broker.clients import PROOF_TIMER, Clients
@@ -26,6 +27,7 @@ from coterie.broker.commands import (
     StartPlan,
     SwitchPlan,
 )
+from coterie.broker.copies import HeldCopies
 from coterie.broker.counts import Counts
 from coterie.broker.delivering import Delivering, RecentEvents
 from coterie.broker.detours import DETOUR_TIMER, OVERLAP_TIMER, Detours
@@ -52,6 +54,8 @@ from coterie.broker.following import Following
 from coterie.broker.housekeeping import ALIVE_TIMER, TRIM_TIMER, Housekeeping
 from coterie.broker.interest import InterestBook, LocalInterest
 from coterie.broker.journal import Journal
+from coterie.broker.keeperlists import KeeperLists
+from coterie.broker.keeping import KEEP_TIMER, RIDE_TIMER, Keeping, rendezvous
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
 from coterie.broker.limits import Gate
@@ -92,13 +96,8 @@ class Broker:
         self.links = PeerLinks(node, peers, setup.links, turn)
         self.cascades = Cascades(setup.mqtt.subscribe_wait_s)
         self.talk = Talk(self.links, self.cascades)
-        self.access = Access(setup.access, setup.passwords, setup.token_key)
-        self.gate = Gate(setup.limits, 0.0)
-        self.sessions = Sessions(setup.options, self.access)
-        self.journal = Journal(setup.name) if setup.journal.enabled else None
-        self.pressure = Pressure(self.sessions.budget, self.links, counts, turn)
-        self.identifiers = Identifiers(node, 0)
-        self.stored = StoredSessions(turn)
+        self._make_copies(shelf)
+        self._make_sessions()
         self.words = LastWords(self.sessions.retained, self.talk, turn)
         self.book = InterestBook(node)
         self.marks = Marks(turn)
@@ -107,12 +106,14 @@ class Broker:
         self.detours = Detours(node, self.talk, self.cascades, turn)
         recent = RecentEvents()
         self.delivering = Delivering(
-            self.sessions, self.book, self.ordering, self.words, recent, self.detours, self.talk, counts, is_alone, turn
-        )
+            self.sessions, self.book, self.ordering, self.words, recent, self.detours, self.asking, counts, is_alone,
+            turn,
+        )  # fmt: skip
         self.planes = ControlPlanes(setup, self.links, self.cascades, self.detours, self.delivering, counts, turn)
         self.interest = LocalInterest(self.book, self.marks, is_alone, self.planes, self.talk, turn)
         self.recovery = Recovery(
-            node, peers, setup.recovery, self.identifiers, self.talk, self.delivering, shelf, turn
+            node, peers, setup.recovery, self.identifiers, self.links, self.talk, self.asking, self.copies,
+            self.delivering, shelf, turn,
         )  # fmt: skip
         self.moving = Moving(
             self.sessions, self.delivering, self.recovery, self.book, recent, self.identifiers, self.talk, turn
@@ -127,21 +128,48 @@ class Broker:
         self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
         self.clients = Clients(
             self.sessions, self.access, self.gate, self.stored, self.publishing, self.following, self.cascades,
-            self.moving, self.placing, self.admitting, self.detours, self.pressure, counts, is_alone,
+            self.moving, self.placing, self.admitting, self.detours, self.pressure, self.keeping, counts, is_alone,
             setup.mqtt.connections_max, turn,
         )  # fmt: skip
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
-            self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last, turn,
+            self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last,
+            self.keeping, self.copies, self.lists, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
-            node, peers, setup.store, self.stored, self.words, self.marks, self.last, counts, shelf, turn
+            node, peers, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf, turn
         )  # fmt: skip
         self._shelf = shelf
         self._batch = self._persisted = 0
         self._is_ticking = self._is_stopped = False
         self._takers = self._made_takers()
         self._timers = self._made_timers()
+
+    def _make_sessions(self) -> None:
+        setup = self.setup
+        self.access = Access(setup.access, setup.passwords, setup.token_key)
+        self.gate = Gate(setup.limits, 0.0)
+        self.sessions = Sessions(setup.options, self.access)
+        self.journal = Journal(setup.name) if setup.journal.enabled else None
+        self.pressure = Pressure(self.sessions.budget, self.links, self.counts, self.turn)
+        self.identifiers = Identifiers(setup.node, 0)
+        self.stored = StoredSessions(self.turn)
+
+    def _make_copies(self, shelf: Shelf) -> None:
+        """For others, and by others."""
+        node = self.setup.node
+        self.copies = HeldCopies(self.talk, shelf, self.turn)
+        self.lists = KeeperLists(node, self.copies, self.talk, self.turn)
+        self.asking = Asking(node, self.links, self.talk, self.copies, self.lists)
+        self.keeping = self._made_keeping(shelf)
+
+    def _made_keeping(self, shelf: Shelf) -> Keeping | None:
+        setup = self.setup
+        if self.is_alone or setup.durability.copies < 2:
+            return None
+        zones = {peer.id: peer.zone for peer in setup.network.peers} | {setup.node: setup.network.zone}
+        order = rendezvous(setup.node, zones)
+        return Keeping(setup.node, order, setup.durability, self.lists, self.links, self.talk, shelf, self.turn)
 
     def _made_admitting(self, servers: dict[int, str]) -> Admitting | None:
         setup = self.setup
@@ -175,8 +203,8 @@ class Broker:
         }
 
     def _made_timers(self) -> dict[str, Callable[..., None]]:
-        around, planes, recovery = self.neighbourhood, self.planes, self.recovery
-        return {
+        around, planes, recovery, keeping = self.neighbourhood, self.planes, self.recovery, self.keeping
+        return ({} if keeping is None else {RIDE_TIMER: keeping.on_ride, KEEP_TIMER: keeping.look}) | {
             TICK_TIMER: self._on_tick,
             MOVE_TIMER: self._on_move,
             PROOF_TIMER: self.clients.on_proof_over,
@@ -219,6 +247,8 @@ class Broker:
             self.clients.send_on()
         if self.links.shed:
             self.neighbourhood.note_shed()
+        if self.clients.kept:
+            self.clients.let_go(self._persisted)
         if not self._is_ticking and self._has_deadlines():
             self._is_ticking = True
             turn.set_timer((TICK_TIMER,), TICK_S)
@@ -251,6 +281,8 @@ class Broker:
         if self.stored.entries or self.stored.later:
             self.stored.end_turn()
         writes, batch, links = turn.writes, self._batch + 1, self.links
+        if self.keeping is not None and writes:
+            self.keeping.take(writes)
         orders: list[Order] = []
         then: list[Order] = []  # waits for what is written in this turn, or was before
         self.clients.end_turn(orders, then, self._persisted, batch, bool(writes))
@@ -285,6 +317,8 @@ class Broker:
         ]
         self.identifiers.start(max([last[0][0] if last else 0, *mine]))
         self.housekeeping.start(saved)
+        self.copies.load(saved)
+        self.lists.load(saved)
         self.marks.load(saved)
         self.last.load(saved)
         self.interest.load(saved)
@@ -312,6 +346,8 @@ class Broker:
             self.planes.subscribe(RETAINED_CHANNEL)
             self.planes.resume()
             self.neighbourhood.keep_links()
+        if self.keeping is not None:
+            self.keeping.start(self.life)
 
     def _on_persisted(self, fact: Persisted) -> None:
         self._persisted = max(self._persisted, fact.batch)

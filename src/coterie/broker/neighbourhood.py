@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from coterie.broker.admitting import Admitting
 from coterie.broker.cascades import Cascades
+from coterie.broker.copies import HeldCopies
 from coterie.broker.delivering import Delivering
 from coterie.broker.detours import Detours
 from coterie.broker.frames import (
@@ -12,7 +13,9 @@ from coterie.broker.frames import (
     MESSAGE,
     TRACKED_CONTROL,
     TRACKED_MESSAGE,
+    AboutCopies,
     AskDigest,
+    AskKept,
     AskRetained,
     AskWanting,
     ClaimSession,
@@ -22,6 +25,11 @@ from coterie.broker.frames import (
     Disturbed,
     Expected,
     Handed,
+    Keep,
+    KeepAll,
+    KeepLog,
+    Kept,
+    KeptBy,
     LogCopies,
     LogGone,
     LogHeads,
@@ -39,6 +47,8 @@ from coterie.broker.frames import (
     numbered,
 )
 from coterie.broker.interest import LocalInterest
+from coterie.broker.keeperlists import KeeperLists
+from coterie.broker.keeping import Keeping
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
 from coterie.broker.links import PeerLinks
@@ -64,13 +74,14 @@ class Neighbourhood:
         self, node: int, links: PeerLinks, cascades: Cascades, talk: Talk, planes: ControlPlanes,
         interest: LocalInterest, words: LastWords, recovery: Recovery, moving: Moving,
         admitting: Admitting | None, detours: Detours, delivering: Delivering,
-        marks: Marks, last: LastPublished, turn: Turn,
+        marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
         self._interest, self._words, self._recovery, self._moving = interest, words, recovery, moving
         self._detours, self._delivering, self._marks, self._last = detours, delivering, marks, last
         self._admitting, self._turn = admitting, turn
+        self._keeping, self._copies, self._lists = keeping, copies, lists
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
 
@@ -78,7 +89,7 @@ class Neighbourhood:
 
     def keep_links(self) -> None:
         """Reach those that the plans want, let go of those that nobody uses."""
-        self._links.release_idle(self.want_links())
+        self._links.release_idle(self.want_links() | self._copies.of.keys())
         self._cascades.expire(self._turn.now_s)
         self._turn.set_timer((LINKS_TIMER,), LINK_CHECK_S)
 
@@ -86,6 +97,8 @@ class Neighbourhood:
         wanted = self._planes.links() or {one.node for one in self._planes.in_use.slice.neighbours}
         # Mostly the lower address dials, so that a pair does not connect twice at once.
         self._links.want(sorted(peer for peer in wanted if peer > self._node))
+        if self._keeping is not None:
+            wanted |= self._keeping.keepers.keys()
         if any(peer < self._node and not self._links.is_connected(peer) for peer in wanted):
             self._turn.set_timer((DIAL_TIMER,), DIAL_LATER_S)
         return wanted
@@ -104,17 +117,25 @@ class Neighbourhood:
         self._detours.tell_all(peer)
         self._talk.tell(peer, LogHeads((*self._marks.heads.values(), self._last.last)))
         self._words.greet(peer)
+        self._lists.tell_all(peer)
+        if self._keeping is not None:
+            self._keeping.reached(peer)
         since_us = self._lost_us.pop(peer, None)
         if since_us is not None:
             self._recovery.disturb(since_us)
         self._was_up.add(peer)
 
     def on_gone(self, peer: int, reason: str) -> None:
-        if self._links.on_gone(peer, reason):
+        is_loss = self._links.on_gone(peer, reason)
+        if self._keeping is not None:
+            self._keeping.lost(peer)
+        if is_loss:
             self._lose(peer)
 
     def on_dial_failed(self, peer: int, reason: str) -> None:
         if self._links.on_dial_failed(peer, reason):
+            if self._keeping is not None:
+                self._keeping.unreachable(peer)
             self._lose(peer)
 
     def _lose(self, peer: int) -> None:
@@ -142,6 +163,8 @@ class Neighbourhood:
     def on_frames(self, peer: int, frames: list[tuple[int, bytes]]) -> None:
         said = self._links.heard(peer, frames)
         self.heard_count += len(said)
+        if self._keeping is not None:
+            self._keeping.heard(peer)
         try:
             for kind, body in said:
                 self._on_frame(peer, kind, body)
@@ -182,6 +205,8 @@ class Neighbourhood:
                 self._detours.hear(peer, said)
             case Detoured():
                 self._delivering.take_detoured(said.body)
+            case AskKept() | Keep() | KeepAll() | KeepLog() | Kept() | KeptBy():
+                self._on_copies(peer, said)
             case PlanInForce():
                 self._on_plan(peer, said)
             case WantedFilters():
@@ -205,6 +230,22 @@ class Neighbourhood:
                 self._words.on_ask(peer)
             case Retained():
                 self._words.on_retained(said)
+
+    def _on_copies(self, peer: int, said: AboutCopies) -> None:
+        match said:
+            case AskKept():
+                self._copies.on_ask(peer, said)
+            case Keep():
+                self._copies.on_keep(peer, said)
+            case KeepAll():
+                self._copies.on_all(peer, said)
+            case KeepLog():
+                self._copies.on_log(peer, said)
+            case Kept():
+                if self._keeping is not None:
+                    self._keeping.on_kept(peer, said)
+            case KeptBy():
+                self._lists.hear(peer, said)
 
     def _on_plan(self, peer: int, said: PlanInForce) -> None:
         if self._planes.hear(said.generation):

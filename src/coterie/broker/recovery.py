@@ -3,9 +3,10 @@
 The overlay spreads events fast and once, but while it repairs itself some can be missed, and no protocol of the papers
 notices. So every node keeps a log of what it took at QoS 1 and 2. Whoever sees a disturbance (a link that broke or came
 back, a restart, a full queue) tells everyone since when; everyone answers, in a few rounds while things settle, with a
-digest of its log since then; a node whose clients want an event it has not had asks its origin for it. A slow audit
-does the same without any cause. A node remembers for each origin since when it may be behind, across restarts, and asks
-origins that it has not heard, so it does not matter who was down when.
+digest of its log since then; a node whose clients want an event it has not had asks its origin for it. For an origin
+that is away its keepers do both, from their copies. A slow audit does the same without any cause. A node remembers for
+each origin since when it may be behind, across restarts, and asks origins that it has not heard, so it does not matter
+who was down when.
 """
 
 from __future__ import annotations
@@ -15,8 +16,11 @@ from typing import Protocol
 
 import msgspec
 
+from coterie.broker.asking import Asking
 from coterie.broker.carried import TIME_BITS, TIME_MASK, Identifiers, decode_carried
+from coterie.broker.copies import Copy, HeldCopies
 from coterie.broker.frames import AskDigest, Digest, Disturbed, LogCopies, LogGone, Want
+from coterie.broker.links import PeerLinks
 from coterie.broker.settings import RecoverySection
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -50,8 +54,8 @@ class Recovery:
     """See the module. `others` are all nodes that may publish."""
 
     def __init__(
-        self, node: int, others: Iterable[int], settings: RecoverySection, identifiers: Identifiers, talk: Talk,
-        taker: Taker, shelf: Shelf, turn: Turn,
+        self, node: int, others: Iterable[int], settings: RecoverySection, identifiers: Identifiers, links: PeerLinks,
+        talk: Talk, asking: Asking, copies: HeldCopies, taker: Taker, shelf: Shelf, turn: Turn,
     ) -> None:  # fmt: skip
         self.node = node
         self._identifiers = identifiers
@@ -60,6 +64,7 @@ class Recovery:
         self.recovered_count = 0
         self.disturbance_count = 0
         self._settings, self._talk, self._taker, self._shelf, self._turn = settings, talk, taker, shelf, turn
+        self._links, self._copies, self._asking = links, copies, asking
         self._numbers = Seen(4096)
         self._number = 0
         self._since_us: int | None = None  # of the disturbance that is being dealt with
@@ -191,14 +196,19 @@ class Recovery:
         if not self.behind or self._since_us is not None:
             return
         for origin, since_us in self.behind.items():
-            self._talk.tell(origin, AskDigest(max(0, self.now_us - since_us)))
+            self._asking.digest(origin, max(0, self.now_us - since_us))
         self._turn.set_timer((ASK_TIMER,), ASK_AGAIN_S)
 
     # --- digests ---
 
     def flood_digest(self, since_us: int, delay_us: int, even_if_empty: bool = False) -> None:
         until_us = self.now_us - delay_us
-        for part in self._digests(since_us, until_us):
+        parts = self._digests(since_us, until_us)
+        for copy in self._copies.orphans(self._links.connected):
+            for part in self._orphan_digests(copy, since_us):
+                parts.append(part)
+                self._learn(part)
+        for part in parts:
             if part.events or even_if_empty:
                 self._numbers.add(part.number)
                 self._talk.flood(part)
@@ -208,6 +218,21 @@ class Recovery:
         """Own publications of that time in parts; an empty one if there are none."""
         base = self.node << TIME_BITS
         rows = self._shelf.between(LOG, base | since_us, base | until_us)
+        return self._in_parts(self.node, rows, since_us, until_us, self.now_us - until_us, is_answer)
+
+    def _orphan_digests(self, copy: Copy, since_us: int, is_answer: bool = False) -> list[Digest]:
+        """Those of an origin whose keeper this node is, since then by our clock; moments in them are its own."""
+        state = copy.state
+        ahead_us = self._turn.now_us - self.now_us + state.now_us - state.here_us
+        since_us = max(since_us + ahead_us, state.log_first & TIME_MASK, 1)
+        until_us = max(state.now_us, since_us)
+        lag_us = max(0, self._turn.now_us - state.here_us - (until_us - state.now_us))
+        rows = self._copies.log(copy.origin, since_us, until_us)
+        return self._in_parts(copy.origin, rows, since_us, until_us, lag_us, is_answer)
+
+    def _in_parts(
+        self, origin: int, rows: list[tuple[int, bytes]], since_us: int, until_us: int, lag_us: int, is_answer: bool
+    ) -> list[Digest]:  # fmt: skip
         parts = []
         for start in range(0, max(1, len(rows)), EVENTS_PER_DIGEST):
             topics: dict[str, list[int]] = {}
@@ -215,8 +240,8 @@ class Recovery:
                 topics.setdefault(topic.decode(), []).append(identifier & TIME_MASK)
             is_last = start + EVENTS_PER_DIGEST >= len(rows)
             events = tuple((topic, tuple(times)) for topic, times in topics.items())
-            number, lag_us = self._new_number(), self.now_us - until_us
-            parts.append(Digest(self.node, number, since_us, until_us, is_last, is_answer, lag_us, events))
+            number = self._new_number()
+            parts.append(Digest(origin, number, since_us, until_us, is_last, is_answer, lag_us, events))
         return parts
 
     def _new_number(self) -> int:
@@ -224,7 +249,14 @@ class Recovery:
         return self.node << TIME_BITS | self._number
 
     def on_ask(self, source: int, said: AskDigest) -> None:
-        for part in self._digests(self._back(self.now_us - said.ago_us), self.now_us, is_answer=True):
+        since_us = self._back(self.now_us - said.ago_us)
+        if said.origin < 0:
+            parts = self._digests(since_us, self.now_us, is_answer=True)
+        elif said.origin in self._copies.of and not self._links.is_connected(said.origin):
+            parts = self._orphan_digests(self._copies.of[said.origin], since_us, is_answer=True)
+        else:
+            return
+        for part in parts:
             self._talk.tell(source, part)
 
     def on_digest(self, source: int, said: Digest) -> None:
@@ -232,6 +264,9 @@ class Recovery:
             return
         if not said.is_answer:
             self._talk.flood(said, but=source)
+        self._learn(said)
+
+    def _learn(self, said: Digest) -> None:
         self._compare(said)
         since_us = self.behind.get(said.origin)
         until_us = self.now_us - said.lag_us
@@ -265,8 +300,11 @@ class Recovery:
             self._wanted.clear()
         for start in range(0, len(missing), EVENTS_PER_DIGEST):
             asked = missing[start : start + EVENTS_PER_DIGEST]
-            if self._talk.tell(said.origin, Want(tuple(asked))):
+            is_asked, found = self._asking.want(said.origin, asked)
+            if is_asked:
                 self._wanted.update(dict.fromkeys(asked, now_s))
+            for body in found:
+                self._taker.take_copy(body)
 
     # --- events that were missed ---
 
@@ -275,9 +313,11 @@ class Recovery:
         gone: list[int] = []
         size = 0
         for identifier in said.events:
-            body = self._shelf.get(MESSAGES, identifier) if identifier >> TIME_BITS == self.node else None
+            is_own = identifier >> TIME_BITS == self.node
+            body = self._shelf.get(MESSAGES, identifier) if is_own else self._copies.body(identifier)
             if body is None:
-                gone.append(identifier)
+                if is_own or self._copies.is_sure(identifier):
+                    gone.append(identifier)
                 continue
             chunk.append((identifier, body))
             size += len(body)

@@ -141,6 +141,17 @@ class StoreSection(ConfigTable, frozen=True, kw_only=True):
     log_bytes_max: int = 1 << 30
 
 
+class DurabilitySection(ConfigTable, frozen=True, kw_only=True):
+    """On how many nodes' disks something must be before it is acknowledged, as far as there are so many.
+
+    With too few nodes in reach for `short_s`, a node goes on with what there is, or waits for as long as it takes.
+    """
+
+    copies: int = 2
+    short: Literal["go on", "wait"] = "go on"
+    short_s: float = 5.0
+
+
 class JournalSection(ConfigTable, frozen=True, kw_only=True):
     enabled: bool = True
     folder: str = ""

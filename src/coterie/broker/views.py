@@ -77,7 +77,7 @@ def publications(broker: Broker) -> int:
 
 
 def health(broker: Broker) -> dict[str, Any]:
-    planes, connected = broker.planes, broker.links.connected
+    planes, connected, keeping = broker.planes, broker.links.connected, broker.keeping
     return {
         "status": "outdated" if planes.outdated_by else "ok",
         "ready": broker.is_alone or (bool(connected) and planes.links() <= set(connected)),
@@ -88,6 +88,9 @@ def health(broker: Broker) -> dict[str, Any]:
         "plan_generation": planes.generation,
         "links": sorted(connected),
         "behind": len(broker.recovery.behind),
+        "copies": 1 if keeping is None else keeping.need + 1,
+        "copies_wanted": 1 if keeping is None else keeping.wanted + 1,
+        "keepers": [] if keeping is None else sorted(keeping.good),
     }
 
 
@@ -124,6 +127,7 @@ def ledger_document(broker: Broker) -> dict[str, Any]:
         "sent_bytes": {traffic.value: count for traffic, count in plane.sent_bytes.items()},
         "driver_messages": broker.talk.sent_count,
         "driver_bytes": broker.talk.sent_bytes,
+        "keep_bytes": 0 if broker.keeping is None else broker.keeping.sent_bytes,
         "in_force_s": broker.planes.in_force_s,
         "deliveries": deliveries(broker),
         "publications": publications(broker),
@@ -147,6 +151,9 @@ def totals(broker: Broker) -> dict[str, float]:
         "link_shed_total": float(links.counts.shed),
         "driver_messages_total": float(broker.talk.sent_count),
         "driver_bytes_total": float(broker.talk.sent_bytes),
+        "keep_messages_total": float(0 if broker.keeping is None else broker.keeping.sent_count),
+        "keep_bytes_total": float(0 if broker.keeping is None else broker.keeping.sent_bytes),
+        "copies_lacking": float(0 if broker.keeping is None else broker.keeping.wanted - broker.keeping.need),
         "disturbances_total": float(recovery.disturbance_count),
         "recovered_total": float(recovery.recovered_count),
         "behind": float(len(recovery.behind)),

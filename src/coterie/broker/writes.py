@@ -17,8 +17,12 @@ table; `Between(first, last)` as key with None removes all of that span (tables 
 | wishes        | filter              | `Since`: from which publication of each origin on it is wanted here            |
 | last          | topic               | publication id: the last one of this node on that topic that is in the log     |
 | plan          | "kept"              | `planes.KeptPlans`                                                             |
+| copies        | (origin, table, ...)| a row of that table at another node, whose keeper this one is (`copies`)       |
+| copied_log    | publication id      | its `log`                                                                      |
+| copied_bodies | publication id      | its `messages`, as far as it published them itself                             |
+| copied_guests | (origin, id)        | the other ones                                                                 |
 
-At a start everything but `log` comes in as `Saved`; that one can be long, and is read where it lies, by
+At a start everything but logs and copied bodies comes in as `Saved`; those can be long, and are read where they lie, by
 `Shelf`: reading is rare, never on the way of a message, and sees every batch that was handed to the store before.
 """
 
@@ -33,6 +37,7 @@ from coterie.mqtt.packets import Will
 META, SESSIONS, SUBSCRIPTIONS, INCOMING, DELIVERIES = "meta", "sessions", "subscriptions", "incoming", "deliveries"
 MESSAGES, RETAINED, LOG, PLAN = "messages", "retained", "log", "plan"
 MARKS, WISHES, LAST = "marks", "wishes", "last"
+COPIES, COPIED_LOG, COPIED_BODIES, COPIED_GUESTS = "copies", "copied_log", "copied_bodies", "copied_guests"
 LOADED = (
     META,
     SESSIONS,
@@ -45,9 +50,10 @@ LOADED = (
     MARKS,
     WISHES,
     LAST,
+    COPIES,
 )  # given at the start
-READ = (LOG,)  # asked for
-INTEGER_KEYS = (MESSAGES, LOG)
+READ = (LOG, COPIED_LOG, COPIED_BODIES, COPIED_GUESTS)  # asked for
+INTEGER_KEYS = (MESSAGES, LOG, COPIED_LOG, COPIED_BODIES)
 TABLES = LOADED + READ
 
 
@@ -84,6 +90,10 @@ class Shelf(Protocol):
         self, table: str, first: int, last: int, count_max: int = 0, newest_first: bool = False
     ) -> list[tuple[int, bytes]]:
         """Rows of a table with integer keys, in the order of keys (or the reverse), at most so many (0: all)."""
+        ...
+
+    def rows(self, table: str) -> Rows:
+        """All of a table that is given at the start."""
         ...
 
     def bytes_in(self, table: str) -> int:

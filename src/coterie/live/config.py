@@ -13,6 +13,7 @@ from coterie.broker.settings import (
     AccessSection,
     AdmissionSection,
     ConfigTable,
+    DurabilitySection,
     JournalSection,
     LimitsSection,
     LinkSection,
@@ -57,6 +58,7 @@ class NodeConfig(ConfigTable, frozen=True, kw_only=True):
     access: AccessSection = AccessSection()
     limits: LimitsSection = LimitsSection()
     store: StoreSection = StoreSection()
+    durability: DurabilitySection = DurabilitySection()
     journal: JournalSection = JournalSection()
     recovery: RecoverySection = RecoverySection()
     admission: AdmissionSection = AdmissionSection()
@@ -225,6 +227,9 @@ def _check(config: NodeConfig) -> None:
     for key in ("spread_s", "load_s"):
         if getattr(config.admission, key) < 0.0:
             raise ConfigError(f"admission.{key}", getattr(config.admission, key), "0 or more seconds")
+    _within("durability.copies", config.durability.copies, 1, 3)
+    if config.durability.short_s <= 0.0:
+        raise ConfigError("durability.short_s", config.durability.short_s, "more than 0 seconds")
     if config.admin.token and config.admin.token_file:
         raise ConfigError("admin.token_file", config.admin.token_file, "empty, because admin.token is set")
 

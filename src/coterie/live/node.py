@@ -104,8 +104,8 @@ def setup_of(config: NodeConfig, system: System, system_named: Callable[[str], S
     return Setup(
         node=config.node.id, name=config.name, system_named=system_named, slice=load_slice(config, system),
         network=config.network, mqtt=config.mqtt, links=config.links, access=config.access, limits=config.limits,
-        store=config.store, journal=config.journal, recovery=config.recovery, admission=config.admission,
-        options=config.options(),
+        store=config.store, durability=config.durability, journal=config.journal, recovery=config.recovery,
+        admission=config.admission, options=config.options(),
         passwords=passwords, token_key=key,
     )  # fmt: skip
 

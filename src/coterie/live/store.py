@@ -36,7 +36,7 @@ from coterie.errors import InputError
 from coterie.live.oldstore import migrate
 from coterie.live.wal import Batches, boot_of_machine
 
-FORMAT = 3
+FORMAT = 4
 STORE_FILE = "node.sqlite"
 FOLD_BYTES = 4 << 20
 BRIEF = (DELIVERIES, MESSAGES, INCOMING)  # most rows of these go again before they are folded
@@ -132,12 +132,12 @@ class Store:
         if found < FORMAT:
             self._db.execute("begin immediate")
             old = migrate(self._db, str(self._path))
-            for name in TABLES:
+            for name in TABLES:  # format 3 lacks those of copies
                 kind = "integer primary key" if name in INTEGER_KEYS else "blob primary key"
                 tail = "" if name in INTEGER_KEYS else " without rowid"
-                self._db.execute(f"create table kept_{name} (key {kind}, value blob not null){tail}")
-            self._db.execute("create table folded (batch integer)")
-            self._db.execute("insert into folded values (0)")
+                self._db.execute(f"create table if not exists kept_{name} (key {kind}, value blob not null){tail}")
+            self._db.execute("create table if not exists folded (batch integer)")
+            self._db.execute("insert into folded select 0 where not exists (select * from folded)")
             changes = Unfolded()
             changes.add(old, {})
             self._write(self._db, changes)
@@ -228,9 +228,9 @@ class Store:
 
     def saved(self) -> Saved:
         """Everything that a broker is given at its start."""
-        return Saved({name: self._rows(name) for name in LOADED})
+        return Saved({name: self.rows(name) for name in LOADED})
 
-    def _rows(self, table: str) -> Rows:
+    def rows(self, table: str) -> Rows:
         found: dict[Key, bytes] = {}
         for stored, value in self._db.execute(f"select key, value from kept_{table}"):
             found[_plain(table, stored if table in INTEGER_KEYS else _unpack_key(stored))] = value

@@ -81,6 +81,7 @@ class Connection:
         self.routes: dict[str, Any] = {}  # by topic, whoever publishes for it
         self.waits = False  # since the last turn something was written that may depend on what must be kept first
         self.held_batch = 0  # what was written last waits for this batch
+        self.held_serial = 0  # and for this to be kept elsewhere
         self.stage = Stage.NEW
         self.session: Session | None = None
         self.output: list[bytes] = []

@@ -75,18 +75,38 @@ def without_owners(saved: Saved) -> Saved:
     return Saved(tables)
 
 
+class TrustingBroker(Broker):
+    """It takes what it sends to its keepers for kept."""
+
+    def end_turn(self, now_s: float) -> list[Order]:
+        orders = super().end_turn(now_s)
+        if self.keeping is not None:
+            self.keeping.safe = self.keeping.serial
+        return orders
+
+
+class LonelyBroker(Broker):
+    """It has forgotten its keepers."""
+
+    def _made_keeping(self, shelf: Shelf) -> None:
+        return None
+
+
 BUGS: dict[str, Callable[[Machine], Machine]] = {
     "drops a persist": lambda broker: Saboteur(broker, drops_a_persist),
     "skips a dedupe": lambda broker: Saboteur(broker, skips_a_dedupe),
     "acknowledges early": lambda broker: Saboteur(broker, acknowledges_early),
     "forgets an owner": lambda broker: Saboteur(broker, lambda orders: orders, without_owners),
 }
+KINDS = {"acknowledges before copies": TrustingBroker, "forgets its keepers": LonelyBroker}
 
 
 def sabotaged(scenario: Scenario, system_named: Callable[[str], System], bug: str) -> Making:
     made = setups(scenario, system_named)
 
     def make(node: int, shelf: Shelf) -> Machine:
+        if bug in KINDS:
+            return KINDS[bug](made[node], shelf)
         return BUGS[bug](Broker(made[node], shelf))
 
     return make

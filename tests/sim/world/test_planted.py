@@ -7,7 +7,7 @@ import pytest
 from coterie.sim.world.drawing import ALONE, Swarm, draw_scenario
 from coterie.sim.world.torture import run_scenario
 from coterie.systems import system_named
-from tests.sim.world.saboteurs import BUGS, sabotaged
+from tests.sim.world.saboteurs import BUGS, KINDS, sabotaged
 from tests.sim.world.spoilers import SPOILERS, hoarding, spoilt
 
 SEEDS_MAX = 1000
@@ -47,3 +47,14 @@ def test_every_checker_finds_what_it_is_for(name: str) -> None:
 def test_what_is_kept_for_nobody_is_found() -> None:
     scenario = draw_scenario(1, "flooding", TOGETHER)
     assert "bounds" in run_scenario(scenario, hoarding(scenario, system_named), system_named).rules
+
+
+@pytest.mark.parametrize("bug", sorted(KINDS))
+def test_what_is_acknowledged_without_copies_is_found(bug: str) -> None:
+    found: set[str] = set()
+    for seed in range(SEEDS_MAX):
+        scenario = draw_scenario(seed, "flooding", Swarm(3, ("gone",)))
+        found |= set(run_scenario(scenario, sabotaged(scenario, system_named, bug), system_named).rules)
+        if found:
+            break
+    assert "kept" in found

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
 from coterie.broker.carried import decode_carried
-from coterie.broker.writes import LOADED, MESSAGES, TABLES, Between, Key, Saved, StoreWrite
+from coterie.broker.writes import COPIED_BODIES, LOADED, MESSAGES, TABLES, Between, Key, Rows, Saved, StoreWrite
 from coterie.sim.world.chance import Chance
 
 SYNC_ONE_IN = 5  # batches between syncs that the system makes on its own
@@ -52,7 +52,7 @@ class Disk:
                 rows.pop(key, None)
             else:
                 rows[key] = bytes(value)
-                if table == MESSAGES:
+                if table in (MESSAGES, COPIED_BODIES):
                     self.bodies.setdefault(decode_carried(value).payload, self.handed)
         self.write_count += len(writes)
         self._undo.append(_Undo(self.handed, before))
@@ -103,6 +103,9 @@ class Disk:
         if newest_first:
             keys.reverse()
         return [(key, rows[key]) for key in (keys[:count_max] if count_max else keys)]
+
+    def rows(self, table: str) -> Rows:
+        return list(self.tables[table].items())
 
     def bytes_in(self, table: str) -> int:
         return sum(len(value) for value in self.tables[table].values())

@@ -76,6 +76,7 @@ def draw_scenario(seed: int, system: str = "flooding", limits: Swarm = Swarm()) 
         ACCOUNTS if has_rights else (), residents, tuple(sorted(actions, key=lambda one: one.at_s)), STORM_S,
         delay_s=draw.choice((0.0005, 0.002, 0.02)), disk_s=draw.choice((0.0, 0.002, 0.02)),
         linger_s=draw.choice((0.0, 0.001, 0.01)), inflight_max=draw.choice((1, 3, 20)), has_calm=seed % 10 == 0,
+        copies=min(nodes, Random(f"copies {seed}").choice((1, 2, 2, 3))),
     )  # fmt: skip
     return with_company(drawn)
 

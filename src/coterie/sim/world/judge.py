@@ -87,8 +87,8 @@ class Judge:
     def _owed(self, person: Person, is_calm: bool) -> Iterator[tuple[Uttered, Grant]]:
         diary = person.diary
         grants = [one for one in diary.grants if one.until_us < 0 and one.epoch == diary.epoch]
-        if person.wire is None or not grants or self._is_changed(person):
-            return
+        if person.wire is None or not grants or person.node in self._world.gone or self._is_changed(person):
+            return  # it is not there, or has not noticed yet that nobody else is
         for one in self._record.uttered.values():
             if one.is_refused or (one.acked_us < 0 if one.qos else not is_calm) or not self._counts(one):
                 continue
@@ -108,7 +108,7 @@ class Judge:
 
     def _counts(self, one: Uttered) -> bool:
         """What only a node had that never came back is nobody's fault while one copy is all that was promised."""
-        return self._world.people[one.who].resident.home not in self._world.gone
+        return self._world.scenario.copies > 1 or self._world.people[one.who].resident.home not in self._world.gone
 
     def _is_unbroken(self, person: Person, one: Uttered) -> bool:
         """Whether both ends have been connected since before it was said."""

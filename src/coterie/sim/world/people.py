@@ -49,7 +49,7 @@ class Surrounding(Protocol):
 
     def at(self, time_us: int, action: Callable[[], None]) -> None: ...
     def connect(self, person: Person, node: int, attempt: int) -> ClientEnd: ...
-    def copies_of(self, payload: bytes) -> tuple[int, int]: ...
+    def copies_of(self, node: int, payload: bytes) -> tuple[int, int]: ...
 
 
 def payload_of(number: int, size: int) -> bytes:
@@ -70,7 +70,7 @@ class Person:
         self.is_wanting = False  # to be connected
         self.wire: ClientEnd | None = None
         self._world, self._chance = world, chance
-        self._node = resident.home
+        self.node = resident.home
         self._attempts = 0
         self._session = NONE  # what the server must say about it
         self._is_dozing = False
@@ -104,7 +104,7 @@ class Person:
 
     def arrive(self, node: int) -> None:
         if node >= 0:
-            self._node = node % self._world.node_count
+            self.node = node % self._world.node_count
         if not self.is_wanting:
             self.is_wanting = True
             self._try()
@@ -165,9 +165,9 @@ class Person:
             return
         self._attempts += 1
         if self.resident.roams and self._chance.number(self._attempts, 2):
-            self._node = self._chance.number(self._attempts + (1 << 32), self._world.node_count)
+            self.node = self._chance.number(self._attempts + (1 << 32), self._world.node_count)
         self.diary.connection += 1
-        wire = self.wire = self._world.connect(self, self._node, self._attempts)
+        wire = self.wire = self._world.connect(self, self.node, self._attempts)
         wire.doze(self._is_dozing)
         self.client.start(self._world.now_us / 1e6, resume=self.resident.is_lasting)
         self._flush()
@@ -299,7 +299,9 @@ class Person:
             one = self._world.record.uttered[number]
             one.acked_us = self._world.now_us
             one.is_refused = event.reason >= 0x80
-            one.copies, one.copies_due = self._world.copies_of(payload_of(number, self._sizes.pop(number, 0)))
+            one.copies, one.copies_due = self._world.copies_of(
+                self.node, payload_of(number, self._sizes.pop(number, 0))
+            )
 
     # --- sending, and time ---
 

@@ -77,7 +77,7 @@ class Site:
         self._timers: dict[Timer, int] = {}
         self._numbers = 0  # of timers, turns and batches: what chance is drawn by
         self._is_turning = False
-        self._last_safe_us = 0
+        self.last_safe_us = 0  # when what was handed to the disk will be safe
 
     @property
     def now_s(self) -> float:
@@ -89,7 +89,7 @@ class Site:
     def start(self) -> None:
         if self.broker is None:
             self.life += 1
-            self._timers, self._is_turning, self._last_safe_us = {}, False, 0
+            self._timers, self._is_turning, self.last_safe_us = {}, False, 0
             self.broker = self._make(self.node, self.disk)
             self.step(Booted(self.life, self.disk.saved()))
 
@@ -181,7 +181,7 @@ class Site:
         order.writes.clear()
         self._numbers += 1
         delay_us = int(self._disk_us * disk.slowness * 2 * self._chance.share(self._numbers))
-        self._last_safe_us = max(self._last_safe_us, world.now_us + delay_us)
+        self.last_safe_us = max(self.last_safe_us, world.now_us + delay_us)
 
         def safe() -> None:
             if self.broker is broker:
@@ -189,7 +189,7 @@ class Site:
                 self._carry_out(order.then)
                 self.step(Persisted(order.batch))
 
-        world.at(self._last_safe_us, safe)
+        world.at(self.last_safe_us, safe)
 
     def _tell_if(self, broker: Machine | None, fact: Fact) -> None:
         if self.broker is broker:

@@ -11,7 +11,15 @@ import numpy as np
 from coterie.broker.commands import Reload, Setup
 from coterie.broker.credentials import NO_ONE
 from coterie.broker.machine import Broker
-from coterie.broker.settings import AccessSection, JournalSection, NetworkSection, PeerEntry, StoreSection, User
+from coterie.broker.settings import (
+    AccessSection,
+    DurabilitySection,
+    JournalSection,
+    NetworkSection,
+    PeerEntry,
+    StoreSection,
+    User,
+)
 from coterie.broker.writes import Shelf
 from coterie.model.plan import slices
 from coterie.model.relation import Relation
@@ -31,6 +39,7 @@ from coterie.sim.world.world import Plans, Rights, World
 LOOKS_S = (2.0, 5.0, 10.0, 20.0, 45.0, 90.0, 150.0)  # after the storm: when to see whether all is well
 CALM_S = 3.0  # and what is waited then, for what comes once too often
 LOOK_FOR_S = 6.0  # how long somebody looks at what is retained: a SUBACK that waits in vain takes five
+LOOK_LONGER_S = 15.0  # where a node is gone without a word, SUBACK takes as long as others wait for it
 LOOK_AGAIN_S = (0.0, 20.0, 90.0)  # what was missed is found by an audit at the latest
 
 Making = Callable[[int, Shelf], Machine]
@@ -69,6 +78,7 @@ def setups(scenario: Scenario, system_named: Callable[[str], System]) -> list[Se
             network=NetworkSection(system=scenario.system, peers=peers),
             access=_access(scenario.users),
             store=StoreSection(sync="full" if scenario.sync == "full" else "normal"),
+            durability=DurabilitySection(copies=scenario.copies),
             journal=JournalSection(enabled=False),
             options=ServerOptions(inflight_count_max=scenario.inflight_max),
         )
@@ -166,7 +176,7 @@ def _look_at_retained(world: World, judge: Judge) -> None:
                 looker.arrive(-1)
                 looker.wish("#", 0)
                 lookers.append(looker)
-        world.run_until(world.now_us / 1e6 + LOOK_FOR_S)
+        world.run_until(world.now_us / 1e6 + (LOOK_LONGER_S if world.gone else LOOK_FOR_S))
         wrong = judge.wrong_retained(lookers)
         if not wrong:
             break

@@ -16,6 +16,7 @@ from coterie.plans.orders import PlanPart
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
 from coterie.sim.world.links import DIAL_US, ClientCall, Link
+from coterie.sim.world.outages import Outages
 from coterie.sim.world.people import ClientEnd, Person
 from coterie.sim.world.record import Chronicle, Diary
 from coterie.sim.world.scenario import (
@@ -83,6 +84,7 @@ class World:
         ]
         self.told = [0] * scenario.nodes  # chunks that nodes sent to peers
         self.gone: set[int] = set()  # nodes that never come back
+        self.outages = Outages()
         self.lines: dict[tuple[int, int], ClientCall] = {}  # (node, number)
         self.links: dict[tuple[int, int], Link] = {}
         self._dialled: dict[tuple[int, int], list[int]] = {}
@@ -173,7 +175,9 @@ class World:
                     link.snap()
 
     def _spoil(self, action: Spoil) -> None:
-        disk = self.sites[action.node].disk
+        site = self.sites[action.node]
+        disk = site.disk
+        self.outages.begin(f"spoil {action.at_s}", self.now_us, frozenset([action.node]))
         if action.how == "slow":
             disk.slowness = SLOW
         else:
@@ -181,6 +185,7 @@ class World:
 
         def good() -> None:
             disk.slowness, disk.is_full = 1.0, False
+            self.outages.end(f"spoil {action.at_s}", max(self.now_us, site.last_safe_us))
 
         self.at(self.now_us + round(action.for_s * 1e6), good)
 
@@ -212,6 +217,7 @@ class World:
         if site.broker is None:
             return
         site.fall(with_power)
+        self.outages.begin(f"node {node}", self.now_us, frozenset([node]))
         for key in [key for key in self.lines if key[0] == node]:
             self.lines.pop(key).node_fell()
         for ends, link in list(self.links.items()):
@@ -233,6 +239,7 @@ class World:
         old = [link for ends, link in self.links.items() if node in ends and not link.is_dialling]
         self.sites[node].start()
         self._grant(node)
+        self.outages.end(f"node {node}", self.now_us)
         for link in old:
             self.at(self.now_us + self._delay_us, self._resetter(link, node))
 
@@ -274,10 +281,11 @@ class World:
         self.lines[node, number] = line
         return line
 
-    def copies_of(self, payload: bytes) -> tuple[int, int]:
-        """(disks that have it, disks that must): what an acknowledgement that arrives now says."""
-        up = sum(site.broker is not None for site in self.sites)
-        return sum(site.disk.has_had(payload) for site in self.sites), min(self.scenario.copies, up)
+    def copies_of(self, node: int, payload: bytes) -> tuple[int, int]:
+        """(disks that have it, disks that must): what an acknowledgement that arrives from that node now says."""
+        others = (site.node for site in self.sites if site.node != node)
+        there = 1 + sum(not self.outages.excuse(node, peer, self.now_us) for peer in others)
+        return sum(site.disk.has_had(payload) for site in self.sites), min(self.scenario.copies, there)
 
     def write(self, node: int, line: int, data: bytes) -> None:
         if (found := self.lines.get((node, line))) is not None:
@@ -337,6 +345,7 @@ class World:
 
     def _sever(self, name: str, nodes: frozenset[int], is_one_way: bool) -> None:
         self._cuts[name] = (nodes, is_one_way)
+        self.outages.begin(name, self.now_us, nodes)
         for link in list(self.links.values()):
             self._hold(link, name, nodes, is_one_way)
 
@@ -351,6 +360,7 @@ class World:
 
     def _mend(self, name: str) -> None:
         if self._cuts.pop(name, None) is not None:
+            self.outages.end(name, self.now_us)
             for link in list(self.links.values()):
                 for stream in link.streams:
                     stream.release(name)

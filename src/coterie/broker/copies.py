@@ -1,0 +1,252 @@
+"""What this node keeps for others: a copy of all that they must not lose, for the day they do not come back.
+
+A copy is a node's rows as of some *serial*: it takes the next one only, so it is never with holes. Small tables are in
+memory as well; the log and bodies are read from the shelf. Its log is whole from `log_first` on: what is older than
+the day this node became keeper is filled in later, from the new to the old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from coterie.broker.carried import TIME_BITS, TIME_MASK, origin_of
+from coterie.broker.frames import AskKept, Keep, KeepAll, KeepLog, Kept
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.broker.writes import (
+    COPIED_BODIES,
+    COPIED_GUESTS,
+    COPIED_LOG,
+    COPIES,
+    DELIVERIES,
+    INCOMING,
+    LOG,
+    MARKS,
+    MESSAGES,
+    SESSIONS,
+    SUBSCRIPTIONS,
+    WISHES,
+    Between,
+    DeliveryRow,
+    Key,
+    Saved,
+    Shelf,
+    StoreWrite,
+)
+from coterie.errors import RemoteProtocolError
+
+SMALL = (SESSIONS, SUBSCRIPTIONS, INCOMING, DELIVERIES, MARKS, WISHES)
+COPIED = (*SMALL, LOG, MESSAGES)
+SINGLE = (SESSIONS, WISHES)  # tables whose key is one name
+CODES = {table: code for code, table in enumerate(COPIED)}
+STATE = "state"
+_pack = msgspec.msgpack.Encoder().encode
+_unpack_rows = msgspec.msgpack.Decoder(list[tuple[int, Any, bytes | None]]).decode
+delivery_row = msgspec.msgpack.Decoder(DeliveryRow).decode
+
+
+def pack_rows(writes: Iterable[StoreWrite]) -> bytes:
+    return _pack([(CODES[table], key, value) for table, key, value in writes])
+
+
+def unpack_rows(data: bytes) -> list[StoreWrite]:
+    try:
+        return [(COPIED[code], _key(COPIED[code], key), value) for code, key, value in _unpack_rows(data)]
+    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError, TypeError) as error:
+        raise RemoteProtocolError(f"rows to keep are malformed: {error}") from None
+
+
+def _key(table: str, plain: Any) -> Key | Between:
+    if table in (LOG, MESSAGES):
+        return Between(*plain) if isinstance(plain, list) else int(plain)
+    return str(plain) if table in SINGLE else tuple(plain)
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    """How far a copy is. `now_us` and `here_us` are one moment, by the clocks of its origin and of this node."""
+
+    life: int = 0
+    serial: int = 0
+    log_first: int = 1
+    log_last: int = 0
+    now_us: int = 0
+    here_us: int = 0
+    older: tuple[int, int] = (1, 0)  # another stretch of the log that is whole: from the last time
+
+
+class Copy:
+    """All of one origin. `rows` are its small tables."""
+
+    def __init__(self, origin: int) -> None:
+        self.origin = origin
+        self.state = _State()
+        self.rows: dict[str, dict[Key, bytes]] = {table: {} for table in SMALL}
+        self.parts: list[StoreWrite] = []  # of a whole that has not all come yet
+
+    def base(self) -> int:
+        return self.origin << TIME_BITS
+
+
+class HeldCopies:
+    """See the module; by origin in `of`."""
+
+    def __init__(self, talk: Talk, shelf: Shelf, turn: Turn) -> None:
+        self.of: dict[int, Copy] = {}
+        self._talk, self._shelf, self._turn = talk, shelf, turn
+
+    def load(self, saved: Saved) -> None:
+        for key, value in saved.rows(COPIES):
+            assert isinstance(key, tuple)
+            copy = self._copy(int(key[0]))
+            table, rest = str(key[1]), key[2:]
+            if table == STATE:
+                copy.state = msgspec.msgpack.decode(value, type=_State)
+            else:
+                copy.rows[table][str(rest[0]) if table in SINGLE else rest] = value
+
+    def _copy(self, origin: int) -> Copy:
+        return self.of.setdefault(origin, Copy(origin))
+
+    # --- what origins say ---
+
+    def on_ask(self, peer: int, said: AskKept) -> None:
+        self._answer(peer)
+
+    def on_keep(self, peer: int, said: Keep) -> None:
+        copy = self._copy(peer)
+        state = copy.state
+        if said.life == state.life and said.serial == state.serial + 1:
+            rows = unpack_rows(said.rows)
+            last = max((int(key) for table, key, value in rows if table == LOG and value is not None), default=0)  # type: ignore[arg-type]
+            self._apply(copy, rows)
+            self._set(copy, serial=said.serial, log_last=max(state.log_last, last), now_us=said.now_us)
+        self._answer(peer)
+
+    def on_all(self, peer: int, said: KeepAll) -> None:
+        copy = self._copy(peer)
+        if said.is_first:
+            copy.parts = []
+        copy.parts += unpack_rows(said.rows)
+        if not said.is_last:
+            return
+        rows, copy.parts = copy.parts, []
+        self._empty(copy)
+        self._apply(copy, rows)
+        state = copy.state
+        older = (state.log_first, state.log_last) if state.log_first <= state.log_last else state.older
+        first = said.log_last + 1
+        self._set(
+            copy, life=said.life, serial=said.serial, log_first=first, log_last=said.log_last, now_us=said.now_us,
+            older=older,
+        )  # fmt: skip
+        self._close_gap(copy)
+        self._answer(peer)
+
+    def on_log(self, peer: int, said: KeepLog) -> None:
+        """The next stretch downwards."""
+        copy = self._copy(peer)
+        for identifier, topic, body in said.rows:
+            if origin_of(identifier) == peer:
+                self._turn.write(COPIED_LOG, identifier, topic)
+                self._turn.write(COPIED_BODIES, identifier, body)
+        if said.first < copy.state.log_first <= said.last + 1:
+            self._set(copy, log_first=said.first)
+            self._close_gap(copy)
+        self._answer(peer)
+
+    def _close_gap(self, copy: Copy) -> None:
+        """What was whole before is whole still, once there is no hole above it."""
+        first, last = copy.state.older
+        if first < copy.state.log_first <= last + 1:
+            self._set(copy, log_first=first, log_last=max(last, copy.state.log_last))
+
+    def _answer(self, peer: int) -> None:
+        """It leaves with the batch that this turn writes."""
+        state = self._copy(peer).state
+        self._talk.tell(peer, Kept(state.life, state.serial, state.log_first, state.log_last))
+
+    # --- rows ---
+
+    def _set(self, copy: Copy, **changes: Any) -> None:
+        if "now_us" in changes:
+            changes["here_us"] = self._turn.now_us
+        copy.state = msgspec.structs.replace(copy.state, **changes)
+        self._turn.write(COPIES, (copy.origin, STATE), _pack(copy.state))
+
+    def _apply(self, copy: Copy, rows: Iterable[StoreWrite]) -> None:
+        write, origin = self._turn.write, copy.origin
+        for table, key, value in rows:
+            if isinstance(key, Between):
+                span = Between(max(key.first, copy.base()), min(key.last, copy.base() | TIME_MASK))
+                self._turn.writes.append((COPIED_LOG if table == LOG else COPIED_BODIES, span, None))
+            elif table == LOG:
+                write(COPIED_LOG, key, value)
+            elif table == MESSAGES:
+                assert isinstance(key, int)
+                is_own = origin_of(key) == origin
+                write(COPIED_BODIES if is_own else COPIED_GUESTS, key if is_own else (origin, key), value)
+            else:
+                self._put(copy, table, key, value)
+
+    def _put(self, copy: Copy, table: str, key: Key, value: bytes | None) -> None:
+        if value is None:
+            copy.rows[table].pop(key, None)
+        else:
+            copy.rows[table][key] = value
+        self._turn.write(COPIES, (copy.origin, table, *(key if isinstance(key, tuple) else (key,))), value)
+
+    def _empty(self, copy: Copy) -> None:
+        """All but the log, which only grows at its ends."""
+        for value in copy.rows[DELIVERIES].values():
+            message = delivery_row(value).message
+            if origin_of(message) != copy.origin:
+                self._turn.write(COPIED_GUESTS, (copy.origin, message), None)
+        for table in SMALL:
+            for key in list(copy.rows[table]):
+                self._put(copy, table, key, None)
+
+    def drop(self, origin: int) -> None:
+        """Others keep for it now."""
+        copy = self.of.pop(origin, None)
+        if copy is not None:
+            self._empty(copy)
+            self._turn.write(COPIES, (origin, STATE), None)
+            for table in (COPIED_LOG, COPIED_BODIES):
+                self._turn.writes.append((table, Between(copy.base(), copy.base() | TIME_MASK), None))
+
+    def trim(self, hours: float) -> None:
+        """Whoever is gone for good trims its log no more."""
+        for copy in self.of.values():
+            behind_us = self._turn.now_us - copy.state.here_us
+            before_us = copy.state.now_us + behind_us - int(hours * 3600e6)
+            if behind_us > 0 and before_us > 0:
+                for table in (COPIED_LOG, COPIED_BODIES):
+                    self._turn.writes.append((table, Between(copy.base(), copy.base() | before_us), None))
+
+    # --- for those who miss something of an origin that is away ---
+
+    def body(self, identifier: int) -> bytes | None:
+        return self._shelf.get(COPIED_BODIES, identifier)
+
+    def guest(self, origin: int, identifier: int) -> bytes | None:
+        """A message that waits for one of its clients."""
+        if origin_of(identifier) == origin:
+            return self._shelf.get(COPIED_BODIES, identifier)
+        return self._shelf.get(COPIED_GUESTS, (origin, identifier))
+
+    def is_sure(self, identifier: int) -> bool:
+        """Whether what is not in the copy of its origin's log never was."""
+        copy = self.of.get(origin_of(identifier))
+        return copy is not None and copy.state.log_first <= identifier <= copy.state.log_last
+
+    def log(self, origin: int, since_us: int, until_us: int) -> list[tuple[int, bytes]]:
+        base = origin << TIME_BITS
+        return self._shelf.between(COPIED_LOG, base | since_us, base | until_us)
+
+    def orphans(self, is_there: Iterable[int]) -> Iterator[Copy]:
+        """Copies of origins that are not among these."""
+        there = frozenset(is_there)
+        return (copy for origin, copy in sorted(self.of.items()) if origin not in there and copy.state.life)

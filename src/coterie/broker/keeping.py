@@ -1,0 +1,369 @@
+"""Acknowledged means kept: what this node writes is on other nodes' disks before a client is told that it is safe.
+
+The *keepers* of a node are the first `copies` - 1 others in an order that is its own (rendezvous hashing, other zones
+first). What a turn writes goes to each of them in one `Keep`, behind the node's own disk; `Kept` comes back, and what
+waits for it leaves. What nobody waits for rides with the next one, or goes by itself after `RIDE_S`. A keeper that is
+silent is replaced by the next in the order: it gets everything but the log at once, and the log from its end backwards
+while batches go on. With too few nodes in reach for `short_s` the node goes on with those there are, and says so.
+
+Only this node decides who its keepers are, and tells everybody (`KeptBy`, with a version): it is the only one that
+writes its copies, so nothing has to be agreed upon.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from coterie.broker.carried import TIME_BITS, TIME_MASK
+from coterie.broker.copies import COPIED, SMALL, delivery_row, pack_rows
+from coterie.broker.frames import CONTROL, AskKept, Keep, KeepAll, KeepLog, Kept, KeptBy, encode_control, frame
+from coterie.broker.keeperlists import KeeperLists
+from coterie.broker.links import PeerLinks
+from coterie.broker.settings import DurabilitySection
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.broker.writes import DELIVERIES, LOG, MESSAGES, Between, Key, Shelf, StoreWrite
+
+RIDE_S = 0.05
+LOOK_S = 0.5
+SILENT_S = 2.0  # a keeper that says nothing for so long is replaced, if there is another
+QUEUE_BYTES_MAX = 16 << 20
+PART_BYTES = 512 << 10
+RIDE_TIMER, KEEP_TIMER = "ride", "keep"
+
+
+class _Keeper:
+    """One keeper as this node sees it. `acked` is what it has; it counts only while `is_current`."""
+
+    __slots__ = ("acked", "fill", "is_current", "waits_s")
+
+    def __init__(self, now_s: float) -> None:
+        self.acked = -1
+        self.is_current = False
+        self.waits_s: float | None = now_s  # since when an answer is due
+        self.fill: list[tuple[int, int]] = []  # stretches of the log that it lacks, the first one next
+
+
+class Keeping:
+    """See the module. `safe` is the last serial that is kept as it should be."""
+
+    def __init__(
+        self, node: int, order: list[int], settings: DurabilitySection, lists: KeeperLists, links: PeerLinks,
+        talk: Talk, shelf: Shelf, turn: Turn,
+    ) -> None:  # fmt: skip
+        self.wanted = self.need = min(settings.copies - 1, len(order))
+        self.serial = self.safe = 0
+        self.life = 0
+        self.sent_bytes = self.sent_count = self.replaced_count = 0
+        self.keepers: dict[int, _Keeper] = {}
+        self._node, self._order, self._settings = node, order, settings
+        self._lists, self._links, self._talk, self._shelf, self._turn = lists, links, talk, shelf, turn
+        self._pending: dict[tuple[str, Key | Between], bytes | None] = {}
+        self._queue: deque[tuple[int, bytes]] = deque()  # what some keeper has not answered yet
+        self._queue_bytes = 0
+        self._away: dict[int, None] = {}  # peers that did not answer
+        self._lack_s: float | None = None  # since when there are too few
+        self._is_riding = self._is_looking = False
+        self._told: tuple[int, ...] = ()
+
+    def start(self, life: int) -> None:
+        self.life = life
+        if self.wanted:
+            self._lack_s = self._turn.now_s
+            self.look()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether less is kept than was asked for."""
+        return self.need < self.wanted
+
+    @property
+    def good(self) -> list[int]:
+        """The keepers that have what they should have, or will in a moment."""
+        late_s = self._turn.now_s - SILENT_S
+        return [
+            peer for peer, one in self.keepers.items()
+            if one.is_current and one.acked >= 0 and (one.waits_s is None or one.waits_s > late_s)
+        ]  # fmt: skip
+
+    # --- what is written ---
+
+    def take(self, writes: list[StoreWrite]) -> None:
+        """The writes of a turn; the last word on a key is enough."""
+        pending = self._pending
+        for table, key, value in writes:
+            if table in COPIED:
+                pending.pop((table, key), None)
+                pending[table, key] = value
+        if pending and not self._is_riding:
+            self._is_riding = True
+            self._turn.set_timer((RIDE_TIMER,), RIDE_S)
+
+    def flush(self) -> int:
+        """Send what there is; returns the serial that covers it."""
+        if not self._pending:
+            return self.serial
+        rows, size = [], 0
+        for (table, key), value in self._pending.items():
+            rows.append((table, key, value))
+            size += 64 + (0 if value is None else len(value))
+            if size > PART_BYTES:
+                self._send(rows)
+                rows, size = [], 0
+        if rows:
+            self._send(rows)
+        self._pending = {}
+        return self.serial
+
+    def _send(self, rows: list[StoreWrite]) -> None:
+        self.serial += 1
+        data = encode_control(Keep(self.life, self.serial, self._turn.now_us, pack_rows(rows)))
+        if self.keepers:
+            self._queue.append((self.serial, data))
+            self._queue_bytes += len(data)
+        for peer, one in self.keepers.items():
+            if one.is_current:
+                self._put(peer, one, data)
+        self._update()
+        if self._queue_bytes > QUEUE_BYTES_MAX:
+            self._forget_queue()
+
+    def _put(self, peer: int, one: _Keeper, data: bytes) -> None:
+        if one.waits_s is None:
+            one.waits_s = self._turn.now_s
+        self.sent_count += 1
+        self.sent_bytes += len(data)
+        self._links.send(peer, frame(CONTROL, data))
+        self._watch()
+
+    def on_ride(self) -> None:
+        self._is_riding = False
+        self.flush()
+
+    # --- what keepers say ---
+
+    def on_kept(self, peer: int, said: Kept) -> None:
+        self.heard(peer)
+        one = self.keepers.get(peer)
+        if one is None:
+            return
+        if not one.is_current:
+            self._begin(peer, one, said)
+            return
+        if said.life != self.life or said.serial < one.acked:
+            if one.acked >= 0:  # it has lost what it had
+                self.lost(peer)
+            return
+        one.acked = said.serial
+        one.waits_s = None if said.serial >= self.serial else self._turn.now_s
+        self._fill_on(peer, one, said)
+        self._update()
+        self._announce()
+
+    def _begin(self, peer: int, one: _Keeper, said: Kept) -> None:
+        """It has answered what it has: go on from there, or give it everything."""
+        one.is_current, one.waits_s = True, None
+        first = self._queue[0][0] if self._queue else self.serial + 1
+        if said.life == self.life and first - 1 <= said.serial <= self.serial:
+            one.acked = said.serial
+            self._resend(peer, one, said.serial)
+            one.fill = [(self._node << TIME_BITS, said.log_first - 1)]
+            self._fill_on(peer, one, said)
+            self._update()
+            self._announce()
+            return
+        base = self._node << TIME_BITS
+        newest = self._shelf.between(LOG, base, base | TIME_MASK, 1, newest_first=True)
+        last = newest[0][0] if newest else base
+        one.acked = -1
+        has_some = base <= said.log_first <= said.log_last
+        one.fill = [(said.log_last + 1, last), (base, said.log_first - 1)] if has_some else [(base, last)]
+        one.fill = [(low, high) for low, high in one.fill if low <= high]
+        self._send_all(peer, one, last)
+
+    def _send_all(self, peer: int, one: _Keeper, log_last: int) -> None:
+        """What the store holds, as of the last serial that is safe; then again all that was written since.
+
+        Rows may already be newer than that: written twice they are the same in the end. But the log that nobody else
+        has must not wait until it is filled in.
+        """
+        parts: list[list[StoreWrite]] = [[]]
+        size = 0
+        for row in self._everything():
+            parts[-1].append(row)
+            size += 64 + len(row[2] or b"")
+            if size > PART_BYTES:
+                parts.append([])
+                size = 0
+        for number, rows in enumerate(parts):
+            is_last = number == len(parts) - 1
+            said = KeepAll(
+                self.life, self.safe, self._turn.now_us, pack_rows(rows), log_last, number == 0, is_last
+            )  # fmt: skip
+            self._put(peer, one, encode_control(said))
+        self._resend(peer, one, self.safe)
+
+    def _resend(self, peer: int, one: _Keeper, behind: int) -> None:
+        for serial, data in self._queue:
+            if serial > behind:
+                self._put(peer, one, data)
+
+    def _everything(self) -> Iterable[StoreWrite]:
+        for table in SMALL:
+            for key, value in self._shelf.rows(table):
+                yield table, key, value
+                if table == DELIVERIES:
+                    message = delivery_row(value).message
+                    body = self._shelf.get(MESSAGES, message)
+                    if body is not None:
+                        yield MESSAGES, message, body
+
+    def _fill_on(self, peer: int, one: _Keeper, said: Kept) -> None:
+        """The next stretch of the log, downwards from its end; one at a time."""
+        while one.fill and one.fill[0][0] >= said.log_first:
+            one.fill.pop(0)
+        if not one.fill or one.acked < 0:
+            return
+        low, high = one.fill[0][0], min(one.fill[0][1], said.log_first - 1 if said.log_first > 1 else one.fill[0][1])
+        rows: list[tuple[int, bytes, bytes]] = []
+        size = 0
+        for identifier, topic in self._shelf.between(LOG, low, high, 256, newest_first=True):
+            body = self._shelf.get(MESSAGES, identifier)
+            if body is not None:
+                rows.append((identifier, topic, body))
+                size += len(body)
+            if size > PART_BYTES:
+                break
+        else:
+            if len(rows) < 256:
+                self._put(peer, one, encode_control(KeepLog(low, high, tuple(rows))))
+                return
+        self._put(peer, one, encode_control(KeepLog(rows[-1][0], high, tuple(rows))))
+
+    def _update(self) -> None:
+        """How far what is written is kept."""
+        counted = sorted((one.acked for one in self.keepers.values() if one.is_current), reverse=True)
+        if not self.need:
+            self.safe = self.serial
+        elif len(counted) >= self.need:
+            self.safe = max(self.safe, counted[self.need - 1])
+        done = min((one.acked for one in self.keepers.values()), default=self.serial)
+        while self._queue and self._queue[0][0] <= done:
+            self._queue_bytes -= len(self._queue.popleft()[1])
+
+    def _forget_queue(self) -> None:
+        """Somebody is too far behind: it will get everything when it is back. What is not safe yet is not forgotten."""
+        while self._queue and self._queue[0][0] <= self.safe:
+            serial, data = self._queue.popleft()
+            self._queue_bytes -= len(data)
+            for one in self.keepers.values():
+                if one.acked < serial:
+                    one.is_current, one.acked = False, -1
+
+    # --- who keeps ---
+
+    def heard(self, peer: int) -> None:
+        if peer in self._away:
+            del self._away[peer]
+            self._watch()
+
+    def reached(self, peer: int) -> None:
+        """A link is there."""
+        self.heard(peer)
+        one = self.keepers.get(peer)
+        if one is not None:
+            one.is_current = False
+            self._ask(peer, one)
+        elif len(self.keepers) < self.wanted:
+            self.look()
+
+    def lost(self, peer: int) -> None:
+        one = self.keepers.get(peer)
+        if one is not None:
+            one.is_current = False
+            if one.waits_s is None:
+                one.waits_s = self._turn.now_s
+            if self._links.is_connected(peer):
+                self._ask(peer, one)
+            self._watch()
+
+    def unreachable(self, peer: int) -> None:
+        """It cannot be dialled."""
+        if peer in self._order:
+            self._away[peer] = None
+            self._watch()
+
+    def look(self) -> None:
+        """Replace who is silent, ask who is missing, notice when there are too few."""
+        self._is_looking = False
+        now_s = self._turn.now_s
+        for peer, one in list(self.keepers.items()):
+            is_late = one.waits_s is not None and now_s - one.waits_s > SILENT_S
+            if (is_late or peer in self._away) and any(self._is_free(other) for other in self._order):
+                del self.keepers[peer]
+                self._away[peer] = None
+                self.replaced_count += 1
+        while len(self.keepers) < self.wanted:
+            chosen = next((peer for peer in self._order if self._is_free(peer)), None)
+            if chosen is None:
+                chosen = next(peer for peer in self._order if peer not in self.keepers)
+            self.keepers[chosen] = _Keeper(now_s)
+            self._ask(chosen, self.keepers[chosen])
+        for peer, one in self.keepers.items():
+            if not one.is_current and (not self._links.is_connected(peer) or now_s - (one.waits_s or now_s) > SILENT_S):
+                self._ask(peer, one)
+        self._judge_count()
+        self._update()
+        self._watch()
+
+    def _is_free(self, peer: int) -> bool:
+        return peer not in self.keepers and peer not in self._away
+
+    def _ask(self, peer: int, one: _Keeper) -> None:
+        one.waits_s = one.waits_s if one.waits_s is not None else self._turn.now_s
+        if self._links.is_connected(peer):
+            self._talk.tell(peer, AskKept(self.life))
+        else:
+            self._links.want([peer])
+
+    def _judge_count(self) -> None:
+        """How many keepers are needed: as many as are wanted, or fewer once there were too few for too long."""
+        now_s, count = self._turn.now_s, len(self.good)
+        if count >= self.need:
+            if count > self.need:
+                self._turn.say(f"what is acknowledged is on {count + 1} disks again")
+            self.need, self._lack_s = count, None
+            return
+        if self._lack_s is None:
+            self._lack_s = now_s
+        if now_s - self._lack_s >= self._settings.short_s and self._settings.short == "go on":
+            self.need, self._lack_s = count, None
+            self._turn.say(f"too few nodes in reach: what is acknowledged is on {count + 1} disks, "
+                           f"not on {self.wanted + 1}")  # fmt: skip
+
+    def _watch(self) -> None:
+        """Look again while something is not as it should be."""
+        is_calm = self.need == self.wanted and self._lack_s is None
+        is_calm = is_calm and all(one.is_current and one.waits_s is None for one in self.keepers.values())
+        if not is_calm and not self._is_looking:
+            self._is_looking = True
+            self._turn.set_timer((KEEP_TIMER,), LOOK_S)
+
+    def _announce(self) -> None:
+        current = tuple(sorted(self.good))
+        if current != self._told and len(current) >= min(self.wanted, 1):
+            self._told = current
+            self._lists.announce(KeptBy(self._node, self._lists.next_version(self.life), current))
+
+
+def rendezvous(node: int, zones: dict[int, str]) -> list[int]:
+    """The other nodes in the order in which they keep for this one: other zones first, then by a hash of both."""
+
+    def rank(peer: int) -> tuple[bool, bytes]:
+        return zones[peer] == zones.get(node, ""), blake2b(f"{node} {peer}".encode(), digest_size=8).digest()
+
+    is_zoned = len(set(zones.values())) > 1
+    others = [peer for peer in zones if peer != node]
+    return sorted(others, key=rank if is_zoned else lambda peer: rank(peer)[1:])

@@ -1,0 +1,105 @@
+"""What keepers hold, and what waits for them: two brokers joined by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from coterie.broker.copies import pack_rows, unpack_rows
+from coterie.broker.facts import PeerGone, PeerSaid, PeerUp
+from coterie.broker.frames import FrameReader
+from coterie.broker.keeping import rendezvous
+from coterie.broker.orders import Dial, Order, Tell
+from coterie.broker.settings import DurabilitySection, NetworkSection, PeerEntry
+from coterie.broker.views import health
+from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, LOG, MARKS, MESSAGES, SESSIONS, Between
+from coterie.model.plan import Neighbour, Slice
+from coterie.mqtt.packets import PubAck, Publish
+from tests.broker.driving import Driven, setup
+
+PEERS = [PeerEntry(id=node, host="h", port=1 + node) for node in (0, 1)]
+
+
+class Pair:
+    """Two nodes and what they tell each other; nothing passes while `is_cut`."""
+
+    def __init__(self) -> None:
+        self.nodes = [
+            Driven(setup(node, network=NetworkSection(peers=PEERS), durability=DurabilitySection(), slice=Slice(
+                version=0, system="flooding", node=node, neighbours=(Neighbour(1 - node),)))) for node in (0, 1)
+        ]  # fmt: skip
+        self.is_cut = False
+        self._said: list[tuple[int, list[bytes]]] = []
+        self._readers = [FrameReader(), FrameReader()]
+        for node, driven in enumerate(self.nodes):
+            driven.on_order = lambda order, node=node: self._told(node, order)  # type: ignore[misc]
+            driven.take(PeerUp(1 - node))
+        self.pass_on()
+
+    def _told(self, node: int, order: Order) -> None:
+        if isinstance(order, Tell):
+            self._said.append((1 - node, order.chunks))
+        assert not isinstance(order, Dial) or self.is_cut
+
+    def pass_on(self) -> None:
+        while self._said and not self.is_cut:
+            node, chunks = self._said.pop(0)
+            frames = self._readers[node].feed(b"".join(chunks))
+            self.nodes[node].take(PeerSaid(1 - node, frames))
+
+    def wait(self, duration_s: float) -> Iterator[None]:
+        for _ in range(int(duration_s * 10)):
+            for driven in self.nodes:
+                driven.wait(0.1)
+            self.pass_on()
+            yield
+
+
+def acknowledged(node: Driven, line: int) -> list[int]:
+    return [packet.packet_id for packet in node.hear(line) if isinstance(packet, PubAck)]
+
+
+def test_an_acknowledgement_leaves_when_the_keeper_has_the_message() -> None:
+    pair = Pair()
+    here, there = pair.nodes
+    line = here.client("a")
+    pair.pass_on()
+    here.hear(line)
+    here.say(line, Publish("t", b"x", 1, packet_id=7))
+    assert here.shelf.tables[LOG]
+    assert not acknowledged(here, line)
+    pair.pass_on()
+    assert acknowledged(here, line) == [7]
+    assert list(there.shelf.tables[COPIED_LOG]) == list(here.shelf.tables[LOG])
+    assert list(there.shelf.tables[COPIED_BODIES].values()) == list(here.shelf.tables[MESSAGES].values())
+
+
+def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
+    pair = Pair()
+    here = pair.nodes[0]
+    line = here.client("a")
+    pair.pass_on()
+    here.hear(line)
+    pair.is_cut = True
+    here.take(PeerGone(1, "gone"))
+    here.say(line, Publish("t", b"x", 1, packet_id=7))
+    list(pair.wait(3.0))
+    assert not acknowledged(here, line)
+    list(pair.wait(4.0))
+    assert acknowledged(here, line) == [7]
+    assert (health(here.broker)["copies"], health(here.broker)["copies_wanted"]) == (1, 2)
+
+
+def test_rows_travel_as_they_are() -> None:
+    rows = [
+        (SESSIONS, "a", b"1"), (MARKS, (3, "t"), None), (LOG, 5, b"t"), (MESSAGES, Between(1, 4), None),
+    ]  # fmt: skip
+    assert unpack_rows(pack_rows(rows)) == rows
+
+
+def test_keepers_are_in_other_zones_if_they_can_be() -> None:
+    zones = {0: "a", 1: "a", 2: "b", 3: "b"}
+    assert set(rendezvous(0, zones)[:2]) == {2, 3}
+    assert rendezvous(0, zones)[2:] == [1]
+    first = [rendezvous(node, dict.fromkeys(range(20), ""))[0] for node in range(20)]
+    assert len(set(first)) > 8
+    assert all(one != node for node, one in enumerate(first))
