@@ -3,8 +3,9 @@
 Run `python benchmarks/storm.py` (options: --nodes 8 --system scribe --rounds 6 --seed 0). Every node is a process with
 the default configuration. Each has a lasting subscriber and a publisher; what a publisher was told (PUBACK) must reach
 every subscriber that had its SUBACK. A round kills one node with kill -9 and starts it again, cuts one link, and cuts
-three nodes off from the others; in between the network has some seconds. Printed: what was acknowledged, what was owed,
-what was missing when the last fault was over, and what is missing in the end.
+three nodes off from the others; in between the network has some seconds. With `--gone` two nodes are killed at once at
+the end and one of them never comes back: its clients go to another node and find their sessions there. Printed: what
+was acknowledged, what was owed, what was missing when the last fault was over, and what is missing in the end.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from random import Random
 
 from bench_network import free_base
 from coterie.api.running import ADMIN_OFFSET, NodeProcesses, arrange
+from coterie.errors import RunError
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.tokens import TOKEN_FILE
 from coterie.model.parameters import settings_of
@@ -42,6 +44,7 @@ class Traffic:
         self.filters = [["t/#"] if node == 0 else draw.sample(TOPICS, 4) for node in range(nodes)]
         self._base, self._draw, self._is_over = base, draw, False
         self._clients: list[MqttClient] = []
+        self._of: dict[int, list[MqttClient]] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
@@ -54,12 +57,30 @@ class Traffic:
             await writer.start()
             self._tasks.append(asyncio.create_task(self._publish(node, writer)))
 
-    def _client(self, node: int, kind: str, count: Counter[bytes]) -> MqttClient:
+    async def move(self, node: int, to: int) -> None:
+        """The clients of a node that is gone: its reader appears elsewhere and subscribes to nothing again."""
+        self._tasks.pop(node).cancel()
+        for client in self._of.pop(node):
+            await client.stop()
+        for _ in range(30):  # while too many nodes are silent nobody can say where the session is
+            try:
+                await self._client(node, "reader", self.got[node], to).start()
+            except RunError:
+                await asyncio.sleep(2.0)
+            else:
+                return
+
+    def _client(self, node: int, kind: str, count: Counter[bytes], at: int = -1) -> MqttClient:
         packet = connect_packet(f"{kind}{node}", clean=False, expiry_s=3600, keep_alive_s=10)
         client = MqttClient(
-            "127.0.0.1", self._base + node, packet, lambda one: count.update([one.payload]), give_up_s=600
+            "127.0.0.1",
+            self._base + (node if at < 0 else at),
+            packet,
+            lambda one: count.update([one.payload]),
+            give_up_s=600,
         )
         self._clients.append(client)
+        self._of.setdefault(node, []).append(client)
         return client
 
     async def _publish(self, node: int, writer: MqttClient) -> None:
@@ -99,15 +120,28 @@ class Faults:
         self.done: Counter[str] = Counter()
         self._fleet, self._base, self._nodes, self._draw = fleet, base, nodes, draw
 
-    async def kill(self) -> None:
-        victim = self._draw.randrange(self._nodes)
+    def slay(self, victim: int) -> None:
         pid = next(pid for pid, node in self._fleet.pids.items() if node == victim)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         del self._fleet.pids[pid]
+
+    async def kill(self) -> None:
+        victim = self._draw.randrange(self._nodes)
+        self.slay(victim)
         await asyncio.sleep(1.0)
         self._fleet.start_node(victim)
         self.done["kill -9 and restart"] += 1
+
+    async def kill_two(self) -> int:
+        """Returns the one that never comes back."""
+        back, gone = self._draw.sample(range(self._nodes), 2)
+        self.slay(back)
+        self.slay(gone)
+        await asyncio.sleep(1.0)
+        self._fleet.start_node(back)
+        self.done["two killed at once, one for good"] += 1
+        return gone
 
     async def cut(self) -> None:
         one, other = self._draw.sample(range(self._nodes), 2)
@@ -131,7 +165,9 @@ class Faults:
         await asyncio.to_thread(ask, "127.0.0.1", self._base + ADMIN_OFFSET + node, path, TOKEN, "POST")
 
 
-async def storm(fleet: NodeProcesses, base: int, nodes: int, rounds: int, seed: int) -> list[tuple[str, float]]:
+async def storm(
+    fleet: NodeProcesses, base: int, nodes: int, rounds: int, seed: int, with_gone: bool
+) -> list[tuple[str, float]]:  # fmt: skip
     draw = Random(seed)
     traffic, faults = Traffic(base, nodes, draw), Faults(fleet, base, nodes, draw)
     await traffic.start()
@@ -140,11 +176,19 @@ async def storm(fleet: NodeProcesses, base: int, nodes: int, rounds: int, seed: 
         for fault in (faults.kill, faults.cut, faults.partition):
             await asyncio.sleep(2.0)
             await fault()
+    gone = -1
+    if with_gone:
+        await asyncio.sleep(2.0)
+        gone = await faults.kill_two()
+        await traffic.move(gone, (gone + 1) % nodes)
+        await asyncio.sleep(5.0)
     stormy_s = time.perf_counter() - start_s
     await traffic.finish()
     at_once = traffic.missing()
     healed_s = await until(lambda: traffic.missing() == 0, 180.0)
-    totals = [ask("127.0.0.1", base + ADMIN_OFFSET + node, "/totals", TOKEN) or {} for node in range(nodes)]
+    totals = [
+        ask("127.0.0.1", base + ADMIN_OFFSET + node, "/totals", TOKEN) or {} for node in range(nodes) if node != gone
+    ]
     await traffic.stop()
     return [
         *((name, count) for name, count in faults.done.items()),
@@ -176,6 +220,7 @@ def main() -> None:
     arguments.add_argument("--set", nargs="*", default=[], help="parameters of the system, NAME=VALUE")
     arguments.add_argument("--rounds", type=int, default=6)
     arguments.add_argument("--seed", type=int, default=0)
+    arguments.add_argument("--gone", action="store_true", help="kill two at once in the end, one of them for good")
     chosen = arguments.parse_args()
     system, settings = system_named(chosen.system), settings_of(chosen.set, "--set")
     base = free_base(chosen.nodes)
@@ -187,7 +232,7 @@ def main() -> None:
         try:
             fleet.start()
             fleet.wait_healthy(120.0)
-            rows = asyncio.run(storm(fleet, base, chosen.nodes, chosen.rounds, chosen.seed))
+            rows = asyncio.run(storm(fleet, base, chosen.nodes, chosen.rounds, chosen.seed, chosen.gone))
         finally:
             fleet.stop()
     print(f"{chosen.nodes} nodes of {chosen.system}")

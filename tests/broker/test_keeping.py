@@ -2,56 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from coterie.broker.copies import pack_rows, unpack_rows
-from coterie.broker.facts import PeerGone, PeerSaid, PeerUp
-from coterie.broker.frames import FrameReader
+from coterie.broker.facts import PeerGone
 from coterie.broker.keeping import rendezvous
-from coterie.broker.orders import Dial, Order, Tell
-from coterie.broker.settings import DurabilitySection, NetworkSection, PeerEntry
 from coterie.broker.views import health
 from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, LOG, MARKS, MESSAGES, SESSIONS, Between
-from coterie.model.plan import Neighbour, Slice
 from coterie.mqtt.packets import PubAck, Publish
-from tests.broker.driving import Driven, setup
-
-PEERS = [PeerEntry(id=node, host="h", port=1 + node) for node in (0, 1)]
-
-
-class Pair:
-    """Two nodes and what they tell each other; nothing passes while `is_cut`."""
-
-    def __init__(self) -> None:
-        self.nodes = [
-            Driven(setup(node, network=NetworkSection(peers=PEERS), durability=DurabilitySection(), slice=Slice(
-                version=0, system="flooding", node=node, neighbours=(Neighbour(1 - node),)))) for node in (0, 1)
-        ]  # fmt: skip
-        self.is_cut = False
-        self._said: list[tuple[int, list[bytes]]] = []
-        self._readers = [FrameReader(), FrameReader()]
-        for node, driven in enumerate(self.nodes):
-            driven.on_order = lambda order, node=node: self._told(node, order)  # type: ignore[misc]
-            driven.take(PeerUp(1 - node))
-        self.pass_on()
-
-    def _told(self, node: int, order: Order) -> None:
-        if isinstance(order, Tell):
-            self._said.append((1 - node, order.chunks))
-        assert not isinstance(order, Dial) or self.is_cut
-
-    def pass_on(self) -> None:
-        while self._said and not self.is_cut:
-            node, chunks = self._said.pop(0)
-            frames = self._readers[node].feed(b"".join(chunks))
-            self.nodes[node].take(PeerSaid(1 - node, frames))
-
-    def wait(self, duration_s: float) -> Iterator[None]:
-        for _ in range(int(duration_s * 10)):
-            for driven in self.nodes:
-                driven.wait(0.1)
-            self.pass_on()
-            yield
+from tests.broker.driving import Driven
+from tests.broker.pairs import Pair
 
 
 def acknowledged(node: Driven, line: int) -> list[int]:
@@ -82,9 +40,9 @@ def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
     pair.is_cut = True
     here.take(PeerGone(1, "gone"))
     here.say(line, Publish("t", b"x", 1, packet_id=7))
-    list(pair.wait(3.0))
+    pair.wait(3.0)
     assert not acknowledged(here, line)
-    list(pair.wait(4.0))
+    pair.wait(4.0)
     assert acknowledged(here, line) == [7]
     assert (health(here.broker)["copies"], health(here.broker)["copies_wanted"]) == (1, 2)
 

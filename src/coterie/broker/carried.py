@@ -44,6 +44,11 @@ class Identifiers:
         """The time as identifiers of this node have it: never before one that was given out."""
         return max(now_us, self._last_us)
 
+    @property
+    def last(self) -> int:
+        """The last one that was given out."""
+        return self.first | self._last_us
+
     def next(self, now_us: int) -> int:
         self._last_us = now_us if now_us > self._last_us else self._last_us + 1
         return self.first | self._last_us

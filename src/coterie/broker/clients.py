@@ -26,6 +26,7 @@ from coterie.broker.placement import Placing
 from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
 from coterie.broker.stored import StoredSessions
+from coterie.broker.takeover import REFUSALS, Outcome, Takeover
 from coterie.broker.turn import Turn
 from coterie.mqtt.connection import Connection, Ended, Fact, Stage
 from coterie.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe
@@ -58,8 +59,8 @@ class Clients:
     def __init__(
         self, sessions: Sessions, access: Access, gate: Gate, stored: StoredSessions, publishing: Publishing,
         following: Following, cascades: Cascades, moving: Moving, placing: Placing, admitting: Admitting | None,
-        detours: Detours, pressure: Pressure, keeping: Keeping | None, counts: Counts, is_alone: bool,
-        connections_max: int, turn: Turn,
+        detours: Detours, pressure: Pressure, keeping: Keeping | None, takeover: Takeover, counts: Counts,
+        is_alone: bool, connections_max: int, turn: Turn,
     ) -> None:  # fmt: skip
         self.lines: dict[int, ClientLine] = {}
         self.connections_max = connections_max
@@ -72,7 +73,7 @@ class Clients:
         self._admitting, self._detours, self._pressure = admitting, detours, pressure
         self.touched: list[Connection] = []  # they may have something to write
         self.ending: list[tuple[Connection, bool]] = []  # and whether it lingers
-        self._keeping = keeping
+        self._keeping, self._takeover = keeping, takeover
         self.kept: deque[tuple[int, int, Order]] = deque()  # what waits for copies: serial and batch of each
 
     # --- lines ---
@@ -185,12 +186,32 @@ class Clients:
         self.touched.append(client.connection)
 
     def _answer(self, client: ClientLine, ruling: Ruling) -> None:
-        connection, packet, now_s = client.connection, client.connect, self._turn.now_s
+        connection, packet = client.connection, client.connect
         assert packet is not None
         client.connect = None
         ruling = self._sessions.claim(packet, ruling)  # before anything is moved on behalf of somebody else
         if ruling.reason is Reason.SUCCESS:
             ruling = self._redirected(packet, ruling)
+        if ruling.reason is Reason.SUCCESS and self._takeover.must_seek(packet):
+            client.connect = packet
+            self._takeover.seek(packet.client_id, ruling.user, partial(self._found, connection.line, ruling))
+            return
+        self._let_in(client, packet, ruling)
+
+    def _found(self, line: int, ruling: Ruling, outcome: Outcome) -> None:
+        """Its session is here, or it has none; or that cannot be said."""
+        client = self.lines.get(line)
+        if client is None or client.connect is None or client.is_closing:
+            return
+        packet, client.connect = client.connect, None
+        if outcome in REFUSALS:
+            reason, detail = REFUSALS[outcome]
+            ruling = Ruling(reason, detail=detail)
+        self._let_in(client, packet, ruling)
+        self.touched.append(client.connection)
+
+    def _let_in(self, client: ClientLine, packet: Connect, ruling: Ruling) -> None:
+        connection, now_s = client.connection, self._turn.now_s
         is_known = packet.client_id in self._sessions.of
         ended = self._sessions.connect(connection, packet, ruling, now_s)
         if ended is not None:
@@ -216,15 +237,14 @@ class Clients:
         if ruling.until_s is not None:
             self._turn.set_timer((PROOF_TIMER, connection.line), max(0.0, ruling.until_s - self._turn.now_s))
         self._moving.returned(session.client_id)
-        is_sought = not (is_known or packet.clean_start or self._is_alone) and session.expiry_s > 0
-        if is_sought:
-            self._moving.seek(session.client_id, session.owner)
+        if packet.clean_start and packet.client_id and not self._is_alone:
+            self._takeover.begun_afresh(packet.client_id, session.owner)
         follows = self._placing.accepted(packet, session.client_id)
         if follows:
             self._moving.welcome(session.client_id)
         if self._admitting is not None:
             is_planned = session.client_id in self._placing.of
-            is_new = (packet.clean_start or not is_known) and not is_sought and not is_planned
+            is_new = (packet.clean_start or not is_known) and not is_planned
             self._admitting.came(session.client_id, is_new, follows)
         if session.journal is None and session.expiry_s:
             self._stored.keep(session)

@@ -23,6 +23,7 @@ from coterie.broker.writes import (
     COPIES,
     DELIVERIES,
     INCOMING,
+    LAST,
     LOG,
     MARKS,
     MESSAGES,
@@ -38,9 +39,9 @@ from coterie.broker.writes import (
 )
 from coterie.errors import RemoteProtocolError
 
-SMALL = (SESSIONS, SUBSCRIPTIONS, INCOMING, DELIVERIES, MARKS, WISHES)
+SMALL = (SESSIONS, SUBSCRIPTIONS, INCOMING, DELIVERIES, MARKS, WISHES, LAST)
 COPIED = (*SMALL, LOG, MESSAGES)
-SINGLE = (SESSIONS, WISHES)  # tables whose key is one name
+SINGLE = (SESSIONS, WISHES, LAST)  # tables whose key is one name
 CODES = {table: code for code, table in enumerate(COPIED)}
 STATE = "state"
 _pack = msgspec.msgpack.Encoder().encode
@@ -85,6 +86,18 @@ class Copy:
         self.state = _State()
         self.rows: dict[str, dict[Key, bytes]] = {table: {} for table in SMALL}
         self.parts: list[StoreWrite] = []  # of a whole that has not all come yet
+
+    def of_client(self, table: str, client: str) -> list[tuple[tuple[str | int, ...], bytes]]:
+        """The rows of a client, in a table whose keys begin with its name."""
+        rows = self.rows[table].items()
+        return [(key, value) for key, value in rows if isinstance(key, tuple) and key[0] == client]
+
+    def marks(self) -> list[tuple[tuple[int, str], int]]:
+        """How far it has dealt with each origin and topic."""
+        rows = ((key, value) for key, value in self.rows[MARKS].items() if isinstance(key, tuple))
+        own = [((self.origin, str(topic)), value) for topic, value in self.rows[LAST].items()]
+        found = [((int(key[0]), str(key[1])), value) for key, value in rows] + own
+        return [(place, msgspec.msgpack.decode(value, type=int)) for place, value in found]
 
     def base(self) -> int:
         return self.origin << TIME_BITS

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from coterie.accounting.tally import Tally
+from coterie.broker.arrivals import ComingSessions
 from coterie.broker.asking import Asking
 from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Carried, decode_carried, origin_of
 from coterie.broker.counts import Counts
@@ -52,11 +53,11 @@ class Delivering:
 
     def __init__(
         self, sessions: Sessions, book: InterestBook, ordering: Ordering, words: LastWords, recent: RecentEvents,
-        detours: Detours, asking: Asking, counts: Counts, is_alone: bool, turn: Turn,
+        detours: Detours, asking: Asking, arrivals: ComingSessions, counts: Counts, is_alone: bool, turn: Turn,
     ) -> None:  # fmt: skip
         self.ordering = ordering
         self._sessions, self._book, self._words, self._recent = sessions, book, words, recent
-        self._asking = asking
+        self._asking, self._arrivals = asking, arrivals
         self._found: deque[bytes] = deque()  # what was asked for and is kept here, for an origin that is away
         self._is_taking = False
         self._detours, self._counts, self._is_alone, self._turn = detours, counts, is_alone, turn
@@ -95,6 +96,8 @@ class Delivering:
         carried = decode_carried(body)
         if carried.retain:
             self._words.hear(carried.word, carried.message())
+        if self._arrivals.of:
+            self._arrivals.offer(carried)
         if self._is_wanted(carried.topic):
             self._take(carried)
 
@@ -168,6 +171,8 @@ class Delivering:
             return False
         topic, stamp = named_in_log(topic, identifier)
         if stamp and self._words.is_news(topic, stamp):
+            return True
+        if self._arrivals.of and self._arrivals.lacks(topic, identifier):
             return True
         is_missing = self._is_wanted(topic) and not self.ordering.is_had(topic, identifier)
         return is_missing and self._book.is_owed(topic, identifier, when_us)

@@ -13,6 +13,7 @@ import struct
 import msgspec
 
 from coterie.errors import RemoteProtocolError
+from coterie.mqtt.packets import Subscription
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
 LINK_VERSION = 6
@@ -307,12 +308,84 @@ class KeptBy(Said, frozen=True):
     keepers: tuple[int, ...]
 
 
+class SeekSession(Said, frozen=True):
+    """A client of this user came to me and may have a session: do you have it, or a copy of it?"""
+
+    client: str
+    user: str | None = None
+
+
+class FoundSession(Said, frozen=True):
+    """`kind`: none, owner, other (mine, and another user's), or copy: of that node, as of that life and serial."""
+
+    client: str
+    kind: str
+    epoch: int
+    of: int
+    is_others: bool = False
+    life: int = 0
+    serial: int = 0
+
+
+class HandOver(Said, frozen=True):
+    """The client is here now: close what it has there, and tell me what it wants; it is that node's session."""
+
+    client: str
+    of: int
+
+
+class HandsOver(Said, frozen=True):
+    """This it wants; I collect for it until somebody has it."""
+
+    client: str
+    subscriptions: tuple[Subscription, ...]
+    is_gone: bool = False
+
+
+class AskSession(Said, frozen=True):
+    """What it wants reaches me now: send me all of the session."""
+
+    client: str
+    of: int
+
+
+class GivenSession(Said, frozen=True):
+    """A session, part by part: a `SessionState`; and how far each origin and topic was dealt with, as of so long ago.
+
+    Of the origin `floor` names everything was, up to there.
+    """
+
+    client: str
+    state: bytes
+    marks: tuple[tuple[int, str, int], ...]
+    floor: tuple[int, int]
+    ago_us: int
+    is_last: bool
+    is_gone: bool = False
+
+
+class MovedSessions(Said, frozen=True):
+    """These are mine, in these epochs: whoever has an older one forgets it."""
+
+    sessions: tuple[tuple[str, int], ...]
+
+
+class EndSession(Said, frozen=True):
+    """This client of this user began afresh at my node."""
+
+    client: str
+    user: str | None = None
+
+
+Follows = (
+    SeekSession | FoundSession | HandOver | HandsOver | AskSession | GivenSession | MovedSessions | EndSession
+)  # fmt: skip
 AboutCopies = AskKept | Keep | KeepAll | KeepLog | Kept | KeptBy
 Entering = Wanting | AskWanting | Sent | Expected
 Moves = SentOff | Seek | ClaimSession | Handed | Taken
 ControlMessage = (
     Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
-    | Retained | OpenDetours | Detoured | LogGone | LogHeads | AboutCopies
+    | Retained | OpenDetours | Detoured | LogGone | LogHeads | AboutCopies | Follows
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

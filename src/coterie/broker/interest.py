@@ -162,6 +162,12 @@ class LocalInterest:
             self._book.own[topic_filter] = None
             self._announce()
 
+    def want_earlier(self, topic_filter: str, back_us: int) -> None:
+        """A client wanted it elsewhere before: what was published that long ago may still be on its way there."""
+        if topic_filter in self._book.since:
+            since = self._book.since[topic_filter] = Since(max(1, self._turn.now_us - back_us), {})
+            self._turn.write(WISHES, topic_filter, msgspec.msgpack.encode(since))
+
     def unwant(self, topic_filter: str) -> None:
         if self._is_alone or is_local(topic_filter):
             return

@@ -13,7 +13,7 @@ writes its copies, so nothing has to be agreed upon.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK
@@ -67,6 +67,7 @@ class Keeping:
         self._lack_s: float | None = None  # since when there are too few
         self._is_riding = self._is_looking = False
         self._told: tuple[int, ...] = ()
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     def start(self, life: int) -> None:
         self.life = life
@@ -141,6 +142,10 @@ class Keeping:
     def on_ride(self) -> None:
         self._is_riding = False
         self.flush()
+
+    def when_kept(self, then: Callable[[], None]) -> None:
+        """Do this when what this turn writes is kept as it should be."""
+        self._waiting.append((self.serial + 1, then))
 
     # --- what keepers say ---
 
@@ -249,6 +254,8 @@ class Keeping:
             self.safe = self.serial
         elif len(counted) >= self.need:
             self.safe = max(self.safe, counted[self.need - 1])
+        while self._waiting and self._waiting[0][0] <= self.safe:
+            self._waiting.popleft()[1]()
         done = min((one.acked for one in self.keepers.values()), default=self.serial)
         while self._queue and self._queue[0][0] <= done:
             self._queue_bytes -= len(self._queue.popleft()[1])

@@ -32,6 +32,9 @@ class LastPublished:
         self._turn.writes.append((LAST, topic, _pack(identifier)))
         return before
 
+    def all(self) -> list[tuple[str, int]]:
+        return list(self._of.items())
+
     def trim(self, before: int) -> None:
         """The log holds nothing up to this publication any more."""
         for topic in [topic for topic, identifier in self._of.items() if identifier <= before]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from coterie.broker.access import Access
 from coterie.broker.admitting import Admitting
+from coterie.broker.arrivals import ComingSessions
 from coterie.broker.asking import Asking
 from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Identifiers, origin_of
 from coterie.broker.cascades import Cascades
@@ -72,6 +73,7 @@ from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
 from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER, Recovery
 from coterie.broker.stored import StoredSessions
+from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER, Takeover
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LOG, MESSAGES, Shelf
@@ -106,8 +108,8 @@ class Broker:
         self.detours = Detours(node, self.talk, self.cascades, turn)
         recent = RecentEvents()
         self.delivering = Delivering(
-            self.sessions, self.book, self.ordering, self.words, recent, self.detours, self.asking, counts, is_alone,
-            turn,
+            self.sessions, self.book, self.ordering, self.words, recent, self.detours, self.asking, self.arrivals,
+            counts, is_alone, turn,
         )  # fmt: skip
         self.planes = ControlPlanes(setup, self.links, self.cascades, self.detours, self.delivering, counts, turn)
         self.interest = LocalInterest(self.book, self.marks, is_alone, self.planes, self.talk, turn)
@@ -126,15 +128,16 @@ class Broker:
         self.placing = Placing(node, servers, turn)
         self.admitting = self._made_admitting(servers)
         self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
+        self.takeover = self._made_takeover(shelf)
         self.clients = Clients(
             self.sessions, self.access, self.gate, self.stored, self.publishing, self.following, self.cascades,
-            self.moving, self.placing, self.admitting, self.detours, self.pressure, self.keeping, counts, is_alone,
-            setup.mqtt.connections_max, turn,
+            self.moving, self.placing, self.admitting, self.detours, self.pressure, self.keeping, self.takeover, counts,
+            is_alone, setup.mqtt.connections_max, turn,
         )  # fmt: skip
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
             self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last,
-            self.keeping, self.copies, self.lists, turn,
+            self.keeping, self.copies, self.lists, self.takeover, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
             node, peers, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf, turn
@@ -160,8 +163,17 @@ class Broker:
         node = self.setup.node
         self.copies = HeldCopies(self.talk, shelf, self.turn)
         self.lists = KeeperLists(node, self.copies, self.talk, self.turn)
+        self.arrivals = ComingSessions()
         self.asking = Asking(node, self.links, self.talk, self.copies, self.lists)
         self.keeping = self._made_keeping(shelf)
+
+    def _made_takeover(self, shelf: Shelf) -> Takeover:
+        setup = self.setup
+        return Takeover(
+            setup.node, setup.durability.copies, self.sessions, self.stored, self.arrivals, self.delivering,
+            self.following, self.interest, self.cascades, self.detours, self.marks, self.last, self.identifiers,
+            self.recovery, self.keeping, self.copies, self.links, self.talk, shelf, self.turn,
+        )  # fmt: skip
 
     def _made_keeping(self, shelf: Shelf) -> Keeping | None:
         setup = self.setup
@@ -217,6 +229,8 @@ class Broker:
             LOSE_TIMER: planes.on_unreachable,
             RETIRE_TIMER: planes.on_retire,
             HELD_TIMER: self.delivering.on_held,
+            TAKE_TIMER: self.takeover.on_time,
+            FORGET_TIMER: self.takeover.forget,
             DETOUR_TIMER: self.detours.on_late,
             OVERLAP_TIMER: self.detours.on_overlap_over,
             ROUND_TIMER: lambda: recovery.on_timer(ROUND_TIMER),
@@ -348,6 +362,7 @@ class Broker:
             self.neighbourhood.keep_links()
         if self.keeping is not None:
             self.keeping.start(self.life)
+        self.takeover.start(is_first=self.life == 1)
 
     def _on_persisted(self, fact: Persisted) -> None:
         self._persisted = max(self._persisted, fact.batch)

@@ -96,6 +96,9 @@ class Marks:
         ahead = self._ahead.get(key)
         self._turn.writes.append((MARKS, key, _pack(identifier if ahead is None else (identifier, ahead))))
 
+    def all(self) -> list[tuple[tuple[int, str], int]]:
+        return list(self._of.items())
+
     def trim(self, before_us: int) -> None:
         """Forget marks from before this moment of their origin."""
         for key in [key for key in self._of if self._last(key) & TIME_MASK < before_us]:

@@ -17,14 +17,20 @@ from coterie.broker.frames import (
     AskDigest,
     AskKept,
     AskRetained,
+    AskSession,
     AskWanting,
     ClaimSession,
     ControlMessage,
     Detoured,
     Digest,
     Disturbed,
+    EndSession,
     Expected,
+    FoundSession,
+    GivenSession,
     Handed,
+    HandOver,
+    HandsOver,
     Keep,
     KeepAll,
     KeepLog,
@@ -33,10 +39,12 @@ from coterie.broker.frames import (
     LogCopies,
     LogGone,
     LogHeads,
+    MovedSessions,
     OpenDetours,
     PlanInForce,
     Retained,
     Seek,
+    SeekSession,
     Sent,
     SentOff,
     Taken,
@@ -57,6 +65,7 @@ from coterie.broker.moving import Moving
 from coterie.broker.orders import HangUp
 from coterie.broker.planes import ControlPlanes
 from coterie.broker.recovery import Recovery
+from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.errors import RemoteProtocolError
@@ -74,14 +83,15 @@ class Neighbourhood:
         self, node: int, links: PeerLinks, cascades: Cascades, talk: Talk, planes: ControlPlanes,
         interest: LocalInterest, words: LastWords, recovery: Recovery, moving: Moving,
         admitting: Admitting | None, detours: Detours, delivering: Delivering,
-        marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists, turn: Turn,
+        marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists,
+        takeover: Takeover, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
         self._interest, self._words, self._recovery, self._moving = interest, words, recovery, moving
         self._detours, self._delivering, self._marks, self._last = detours, delivering, marks, last
         self._admitting, self._turn = admitting, turn
-        self._keeping, self._copies, self._lists = keeping, copies, lists
+        self._keeping, self._copies, self._lists, self._takeover = keeping, copies, lists, takeover
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
 
@@ -118,6 +128,7 @@ class Neighbourhood:
         self._talk.tell(peer, LogHeads((*self._marks.heads.values(), self._last.last)))
         self._words.greet(peer)
         self._lists.tell_all(peer)
+        self._takeover.tell_all(peer)
         if self._keeping is not None:
             self._keeping.reached(peer)
         since_us = self._lost_us.pop(peer, None)
@@ -207,6 +218,11 @@ class Neighbourhood:
                 self._delivering.take_detoured(said.body)
             case AskKept() | Keep() | KeepAll() | KeepLog() | Kept() | KeptBy():
                 self._on_copies(peer, said)
+            case (
+                SeekSession() | FoundSession() | HandOver() | HandsOver() | AskSession() | GivenSession()
+                | MovedSessions() | EndSession()
+            ):  # fmt: skip
+                self._takeover.hear(peer, said)
             case PlanInForce():
                 self._on_plan(peer, said)
             case WantedFilters():

@@ -80,8 +80,13 @@ class StoredSessions:
     def keep(self, session: Session) -> None:
         """From now on what happens to it is written down."""
         session.journal = SessionReports(session.client_id, self)
-        kept = (session.expiry_s, session.will, session.will_due_s, session.expires_at_s, session.owner)
+        kept = (session.expiry_s, session.will, session.will_due_s, session.expires_at_s, session.owner, session.epoch)
         session.journal.append(("session", kept))
+
+    def adopt(self, session: Session) -> None:
+        """One that comes from another node, with all that it has."""
+        self.keep(session)
+        session.report_all()
 
     # --- out ---
 
@@ -224,5 +229,6 @@ class StoredSessions:
             max((one.sequence for one in deliveries), default=0), row.will, row.will_due_s, row.expires_at_s, row.owner,
         )  # fmt: skip
         session = Session.of(state, options)
+        session.epoch = row.epoch
         session.journal = SessionReports(client, self)
         return session

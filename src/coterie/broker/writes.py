@@ -107,6 +107,7 @@ class SessionRow(msgspec.Struct, frozen=True, array_like=True):
     will_due_s: float | None = None
     expires_at_s: float | None = None
     owner: str | None = None
+    epoch: int = 1
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, array_like=True):

@@ -12,8 +12,8 @@ One rule suffices: **commit the journal of a loop turn before writing that turn'
 - a PUBLISH at QoS 1 or 2 leaves after ("delivery", Delivery): a resend carries the same identifier;
 - PUBREL leaves after ("progress", Delivery): a message the client has is not sent again;
 - SUBACK leaves after ("subscribe", Subscription), UNSUBACK after ("unsubscribe", filter), CONNACK after ("session",
-  (expiry_s, will, will_due_s, expires_at_s, owner)), which is also reported when the connection goes; ("ended", client
-  id).
+  (expiry_s, will, will_due_s, expires_at_s, owner, epoch)), which is also reported when the connection goes; ("ended",
+  client id).
 ("done", sequence) may be lost in a crash: at QoS 1 the message is sent twice, at QoS 2 only PUBREL is.
 A Delivery in the journal is the live record: write it down as it is when the turn is committed.
 `export` gives the whole state as plain data and `restore` takes it back.
@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from coterie.mqtt.delivery import DONE, QUEUED, RELEASED, SENT, Budget, Delivery, SessionState
 from coterie.mqtt.options import NEVER_S, ServerOptions
 from coterie.mqtt.packets import PubAck, PubComp, PubRec, Subscription, Will
 from coterie.mqtt.publish import Message, SharedPublish
@@ -36,58 +37,8 @@ from coterie.mqtt.reasons import MqttError, Reason
 if TYPE_CHECKING:
     from coterie.mqtt.connection import Connection
 
-QUEUED, SENT, RELEASED, DONE = range(4)
+__all__ = ["DONE", "QUEUED", "RELEASED", "SENT", "Budget", "Delivery", "Session", "SessionState"]
 _pack_u16 = struct.Struct(">H").pack
-
-
-class Delivery(msgspec.Struct, gc=False):
-    """One message for this client at QoS 1 or 2. RELEASED: the client has it (PUBREC), only PUBREL is repeated."""
-
-    sequence: int
-    message: Message
-    qos: int
-    retain: bool = False
-    identifiers: tuple[int, ...] = ()
-    packet_id: int = 0
-    state: int = QUEUED
-    on_wire: bool = False  # sent on the present connection, so it counts against the client's window
-
-
-class SessionState(msgspec.Struct, frozen=True):
-    """Everything of a session that must survive a restart; deliveries are in sending order."""
-
-    client_id: str
-    expiry_s: int = 0
-    subscriptions: tuple[Subscription, ...] = ()
-    deliveries: tuple[Delivery, ...] = ()
-    incoming: tuple[int, ...] = ()
-    last_packet_id: int = 0
-    last_sequence: int = 0
-    will: Will | None = None
-    will_due_s: float | None = None
-    expires_at_s: float | None = None
-    owner: str | None = None
-
-
-class Budget:
-    """What all sessions of a node together may keep waiting, in bytes of payload, and which of them have no more room.
-
-    `crowded`: the client is there and does not keep up; `is_pressed` says that something was just added for such a one.
-    `full`: the client is away, and as much waits for it as may.
-    """
-
-    __slots__ = ("bytes", "bytes_max", "crowded", "full", "is_pressed")
-
-    def __init__(self, bytes_max: int) -> None:
-        self.bytes = 0
-        self.bytes_max = bytes_max
-        self.crowded: dict[Session, None] = {}
-        self.full: dict[Session, None] = {}
-        self.is_pressed = False
-
-    @property
-    def is_full(self) -> bool:
-        return self.bytes >= self.bytes_max
 
 
 class Session:
@@ -107,6 +58,10 @@ class Session:
         self.journal: list[tuple[str, Any]] | None = None
         self.connection: Connection | None = None
         self.output: list[bytes] = []  # the connection's, while there is one
+        self.epoch = 1  # rises with every move to another node
+        self.is_had: Callable[[Message], bool] | None = None  # whether it had a message at another node
+        # While it is not all here yet: what comes for it by now, by the message's identifier; else None.
+        self.collected: dict[int, tuple[SharedPublish, int, bool, tuple[int, ...]]] | None = None
         self.plain_version = 0  # the version whose shared frames may go straight to `output`; 0: use `deliver`
         self.shed_count = 0  # messages given up: queue full, client not reading, or packet too large for it
         self.expired_count = 0
@@ -159,6 +114,11 @@ class Session:
             if connection.is_congested or not connection.write_publish(shared, 0, retain, identifiers, now_s):
                 self.shed_count += 1
                 return False
+            return True
+        if self.is_had is not None and self.is_had(shared.message):
+            return False
+        if self.collected is not None:
+            self.collected[shared.message.id] = (shared, qos, retain, identifiers)
             return True
         self._last_sequence += 1
         delivery = Delivery(self._last_sequence, shared.message, qos, retain, identifiers)
@@ -410,7 +370,7 @@ class Session:
         self._queue = deque([*self._inflight.values(), *unfinished])
         self._queue_bytes = sum(len(delivery.message.payload) for delivery in self._queue)
         self.update_plain_version()
-        self._record("session", (self.expiry_s, self.will, None, None, self.owner))
+        self._record("session", (self.expiry_s, self.will, None, None, self.owner, self.epoch))
         self.pump(now_s)
 
     def detach(self, now_s: float, with_will: bool) -> None:
@@ -424,11 +384,13 @@ class Session:
             self.expires_at_s = now_s + self.expiry_s
         if self.will is not None:
             self.will_due_s = now_s + min(self.will.properties.will_delay_s or 0, self.expiry_s)
-        self._record("session", (self.expiry_s, self.will, self.will_due_s, self.expires_at_s, self.owner))
+        kept = (self.expiry_s, self.will, self.will_due_s, self.expires_at_s, self.owner, self.epoch)
+        self._record("session", kept)
 
     def update_plain_version(self) -> None:
         connection = self.connection
         is_plain = connection is not None and not connection.is_congested and connection.is_plain
+        is_plain = is_plain and self.is_had is None
         self.plain_version = connection.version if connection is not None and is_plain else 0
 
     def end(self) -> None:
@@ -455,14 +417,13 @@ class Session:
 
     # -- state as data ----------------------------------------------------------------------------------------------
 
-    def export(self) -> dict[str, Any]:
+    def state(self) -> SessionState:
         waiting = [delivery for delivery in self._queue if delivery.packet_id == 0]
-        deliveries = (*self._inflight.values(), *waiting)
-        state = SessionState(
+        return SessionState(
             self.client_id,
             self.expiry_s,
             tuple(self.subscriptions.values()),
-            deliveries,
+            (*self._inflight.values(), *waiting),
             tuple(self.incoming),
             self._last_packet_id,
             self._last_sequence,
@@ -471,7 +432,9 @@ class Session:
             self.expires_at_s,
             self.owner,
         )
-        plain: dict[str, Any] = msgspec.to_builtins(state, builtin_types=(bytes,))
+
+    def export(self) -> dict[str, Any]:
+        plain: dict[str, Any] = msgspec.to_builtins(self.state(), builtin_types=(bytes,))
         return plain
 
     @staticmethod
@@ -482,18 +445,31 @@ class Session:
     @staticmethod
     def of(state: SessionState, options: ServerOptions) -> Session:
         session = Session(state.client_id, options)
-        session.expiry_s, session.owner = state.expiry_s, state.owner
-        session.subscriptions = {one.filter: one for one in state.subscriptions}
-        session.incoming = dict.fromkeys(state.incoming, True)
-        session.will, session.will_due_s, session.expires_at_s = state.will, state.will_due_s, state.expires_at_s
-        session._last_packet_id, session._last_sequence = state.last_packet_id, state.last_sequence
+        session.take_state(state)
+        return session
+
+    def take_state(self, state: SessionState) -> None:
+        """Become what was exported, offline."""
+        self.expiry_s, self.owner = state.expiry_s, state.owner
+        self.subscriptions = {one.filter: one for one in state.subscriptions}
+        self.incoming = dict.fromkeys(state.incoming, True)
+        self.will, self.will_due_s, self.expires_at_s = state.will, state.will_due_s, state.expires_at_s
+        self._last_packet_id, self._last_sequence = state.last_packet_id, state.last_sequence
         for delivery in state.deliveries:
             if delivery.packet_id:
-                session._inflight[delivery.packet_id] = delivery
+                self._inflight[delivery.packet_id] = delivery
             else:
-                session._queue.append(delivery)
-                session._queue_bytes += len(delivery.message.payload)
-        return session
+                self._queue.append(delivery)
+                self._queue_bytes += len(delivery.message.payload)
+
+    def report_all(self) -> None:
+        """For a store that has never heard of it."""
+        for subscription in self.subscriptions.values():
+            self._record("subscribe", subscription)
+        for packet_id in self.incoming:
+            self._record("incoming", packet_id)
+        for delivery in (*self._inflight.values(), *self._queue):
+            self._record("delivery", delivery)
 
     def _record(self, kind: str, value: Any) -> None:
         if self.journal is not None:

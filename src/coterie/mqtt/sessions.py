@@ -348,6 +348,19 @@ class Sessions:
             self.index.subscribe(session, subscription)
         self._check_session(session, now_s)
 
+    def adopt(self, session: Session, now_s: float) -> None:
+        """Take in a session that came from another node; its subscriptions are entered already."""
+        refused = self._refused(session)
+        self.of[session.client_id] = session
+        self.subscription_count += len(session.subscriptions)
+        session.join(self.budget)
+        for topic_filter in refused:
+            self.index.unsubscribe(session, topic_filter)
+            self.subscription_count -= session.unsubscribe(topic_filter)
+        session.forget(lambda topic: self.policy.read(session, topic))
+        session.detach(now_s, with_will=False)
+        self._check_session(session, now_s)
+
     # -- time -------------------------------------------------------------------------------------------------------
 
     @property

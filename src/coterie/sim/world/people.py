@@ -109,6 +109,10 @@ class Person:
             self.is_wanting = True
             self._try()
 
+    def settle_at(self, node: int) -> None:
+        """Its home is gone."""
+        self.node = node
+
     def depart(self, how: str) -> None:
         self.is_wanting = False
         wire = self.wire

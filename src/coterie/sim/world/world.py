@@ -383,8 +383,11 @@ class World:
                 self.raise_node(site.node)
         for person in self.people:
             person.doze(False)
-            if person.resident.home in self.gone and not person.resident.roams:
-                continue
+            if person.node in self.gone or (person.resident.home in self.gone and not person.resident.roams):
+                if self.scenario.copies == 1:
+                    continue
+                person.depart("torn")  # wherever its node has gone, what it had there is elsewhere too
+                person.settle_at(next(site.node for site in self.sites if site.node not in self.gone))
             person.arrive(-1)
 
     def add_person(self, resident: Resident) -> Person:

@@ -1,0 +1,91 @@
+"""Sessions that are on their way here: what comes for them meanwhile, and what they lack.
+
+`ComingSessions` is asked by those who deliver and recover; `takeover` decides when a session has arrived.
+"""
+
+from __future__ import annotations
+
+from coterie.broker.carried import TIME_BITS, TIME_MASK, Carried, origin_of
+from coterie.mqtt.index import SubscriptionIndex
+from coterie.mqtt.packets import Subscription
+from coterie.mqtt.publish import Message, SharedPublish
+from coterie.mqtt.session import Session
+
+Place = tuple[int, str]  # origin, topic
+
+
+class ComingSession:
+    """One of them. `guest` stands for it in the index and collects; `due`: what was dealt with here before it came."""
+
+    def __init__(self, guest: Session) -> None:
+        self.guest = guest
+        self.due: dict[Place, int] = {}
+        self.taken: dict[Place, int] | None = None  # what went into it at the other node, as far as that is known
+        self.floor = (0, 0)  # all of this origin up to there did
+        self._index: SubscriptionIndex[Session] = SubscriptionIndex()
+        for subscription in guest.subscriptions.values():
+            self._index.subscribe(guest, subscription)
+
+    def wants(self, topic: str) -> bool:
+        return self._index.matches(topic).is_wanted
+
+    def has(self, topic: str, identifier: int) -> bool:
+        """Whether it was dealt with where the session was, or is collected."""
+        origin = origin_of(identifier)
+        if origin == self.floor[0] and identifier <= self.floor[1]:
+            return True
+        is_had = self.taken is not None and identifier <= self.taken.get((origin, topic), 0)
+        return is_had or (self.guest.collected is not None and identifier in self.guest.collected)
+
+    def gaps(self) -> list[Place]:
+        """Where something was dealt with here that the session has not had there."""
+        taken = self.taken or {}
+        return [
+            place for place, last in self.due.items()
+            if taken.get(place, 0) < last and not (place[0] == self.floor[0] and last <= self.floor[1])
+        ]  # fmt: skip
+
+    def lacks(self, topic: str, identifier: int) -> bool:
+        """Whether it lies in such a gap."""
+        last = self.due.get((origin_of(identifier), topic), 0)
+        return identifier <= last and self.wants(topic) and not self.has(topic, identifier)
+
+    def offer(self, message: Message) -> None:
+        match = self._index.matches(message.topic)
+        collected = self.guest.collected
+        assert collected is not None
+        for receiver in match.receivers:
+            qos = min(receiver.qos, message.qos)
+            if qos:
+                retain = message.retain and receiver.retain_as_published
+                collected[message.id] = (SharedPublish(message), qos, retain, receiver.identifiers)
+
+    def rest(self) -> list[tuple[SharedPublish, int, bool, tuple[int, ...]]]:
+        """What was collected and is news to the session, oldest first."""
+        collected = self.guest.collected or {}
+        self.guest.collected = {}
+        news = [one for one in collected if not self.has(collected[one][0].message.topic, one)]
+        return [collected[one] for one in sorted(news, key=lambda one: (one & TIME_MASK, one >> TIME_BITS))]
+
+
+class ComingSessions:
+    """All that are under way, by client."""
+
+    def __init__(self) -> None:
+        self.of: dict[str, ComingSession] = {}
+
+    def lacks(self, topic: str, identifier: int) -> bool:
+        return any(one.lacks(topic, identifier) for one in self.of.values())
+
+    def offer(self, carried: Carried) -> None:
+        for one in self.of.values():
+            if one.lacks(carried.topic, carried.id):
+                one.offer(carried.message())
+
+
+def guest_of(client: str, owner: str | None, subscriptions: tuple[Subscription, ...], options: object) -> Session:
+    """A session that only collects."""
+    guest = Session(client, options)  # type: ignore[arg-type]
+    guest.owner, guest.collected = owner, {}
+    guest.subscriptions = {one.filter: one for one in subscriptions}
+    return guest

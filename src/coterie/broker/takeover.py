@@ -1,0 +1,481 @@
+"""Sessions follow their clients: whoever has a lasting session finds it at any node, as any MQTT client asks for it.
+
+*Here* is where a client connects, *there* is where its session is. Here asks every node who has the session; the
+highest epoch counts, and while a node is away, its keepers' copies of what it had. There closes the client's old
+connection and goes on collecting. Here enters the session's wishes, and when they have taken effect asks for all of it:
+subscriptions, packet identifiers, queue, and *taken*, how far there has dealt with each origin and topic. What here
+collected itself beyond that follows behind. Then the session is written here, with a higher epoch; CONNACK leaves; and
+once that is kept as it should be, everybody is told, and there forgets. Until then there has all of it, whatever
+happens here.
+
+With more nodes silent than there can be without a copy elsewhere, nobody can know: the client is told that the server
+is unavailable, never that it has no session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import msgspec
+
+from coterie.broker.arrivals import ComingSession, ComingSessions, guest_of
+from coterie.broker.carried import TIME_BITS, Identifiers, decode_carried
+from coterie.broker.cascades import Cascades
+from coterie.broker.copies import Copy, HeldCopies, delivery_row
+from coterie.broker.delivering import Delivering
+from coterie.broker.detours import Detours
+from coterie.broker.following import Following
+from coterie.broker.frames import (
+    AskSession,
+    EndSession,
+    Follows,
+    FoundSession,
+    GivenSession,
+    HandOver,
+    HandsOver,
+    MovedSessions,
+    SeekSession,
+)
+from coterie.broker.interest import LocalInterest
+from coterie.broker.keeping import Keeping
+from coterie.broker.lastpublished import LastPublished
+from coterie.broker.links import PeerLinks
+from coterie.broker.marks import Marks
+from coterie.broker.recovery import Recovery
+from coterie.broker.stored import StoredSessions
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.broker.writes import DELIVERIES, INCOMING, LOG, MESSAGES, SESSIONS, SUBSCRIPTIONS, SessionRow, Shelf
+from coterie.mqtt.packets import Connect, Subscription
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.session import Delivery, Session, SessionState
+from coterie.mqtt.sessions import Sessions
+from coterie.mqtt.topics import split_shared
+
+AGAIN_S = 0.2
+ANSWER_S = 1.0  # a node that has not answered by then is silent
+GIVE_UP_S = 5.0
+EFFECT_S = 1.5  # a node that is silent holds up no session: what it missed of the wishes is found by logs
+LOOK_S = 4.0  # how long logs are compared for what a node that is away took with it
+FRESH_S = 10.0  # after a start: somebody may have taken what was here meanwhile
+PART_BYTES = 1 << 20
+MOVED_PER_FRAME = 500
+FORGET_S = 60.0
+TAKE_TIMER, FORGET_TIMER = "take", "forget"
+Outcome = Literal["here", "away", "other"]
+REFUSALS: dict[Outcome, tuple[Reason, str]] = {
+    "away": (Reason.SERVER_UNAVAILABLE, "the node that has the session is away; try again"),
+    "other": (Reason.CLIENT_ID_NOT_VALID, "the client identifier is another user's"),
+}
+_pack = msgspec.msgpack.Encoder().encode
+_state = msgspec.msgpack.Decoder(SessionState).decode
+_row = msgspec.msgpack.Decoder(SessionRow).decode
+_subscription = msgspec.msgpack.Decoder(Subscription).decode
+
+
+class _Quest:
+    """A client that waits here for its session."""
+
+    def __init__(self, user: str | None, asked: list[int], now_s: float, done: Callable[[Outcome], None]) -> None:
+        self.user, self.done = user, done
+        self.since_s = self.entered_s = now_s
+        self.asked = dict.fromkeys(asked)
+        self.answers: dict[int, FoundSession] = {}
+        self.there: FoundSession | None = None
+        self.peer = -1
+        self.is_effective = self.is_asking = False
+        self.look_until_s = 0.0
+        self.new: list[str] = []  # filters that nobody here wanted before
+        self.state: SessionState | None = None
+
+
+class Takeover:
+    """See the module."""
+
+    def __init__(
+        self, node: int, copies_wanted: int, sessions: Sessions, stored: StoredSessions, arrivals: ComingSessions,
+        delivering: Delivering, following: Following, interest: LocalInterest, cascades: Cascades, detours: Detours,
+        marks: Marks, last: LastPublished, identifiers: Identifiers, recovery: Recovery, keeping: Keeping | None,
+        copies: HeldCopies, links: PeerLinks, talk: Talk, shelf: Shelf, turn: Turn,
+    ) -> None:  # fmt: skip
+        self.taken_count = 0
+        self._node, self._spare = node, copies_wanted - 1
+        self._sessions, self._stored, self._arrivals, self._delivering = sessions, stored, arrivals, delivering
+        self._following, self._interest, self._cascades, self._detours = following, interest, cascades, detours
+        self._marks, self._last, self._identifiers, self._recovery = marks, last, identifiers, recovery
+        self._keeping, self._copies, self._links, self._talk = keeping, copies, links, talk
+        self._shelf, self._turn = shelf, turn
+        self._quests: dict[str, _Quest] = {}
+        self._leaving: dict[str, int] = {}  # client -> where it goes
+        self._fresh_until_s = 0.0
+
+    def start(self, is_first: bool) -> None:
+        self._fresh_until_s = 0.0 if is_first else self._turn.now_s + FRESH_S
+
+    # --- here ---
+
+    def must_seek(self, packet: Connect) -> bool:
+        """Whether the client may have a session that is not here."""
+        if packet.clean_start or not packet.client_id or not self._links.peers:
+            return False
+        is_lasting = packet.version < 5 or bool(packet.properties.session_expiry_s)
+        is_known = packet.client_id in self._sessions.of and self._turn.now_s >= self._fresh_until_s
+        self._leaving.pop(packet.client_id, None) if is_known else None
+        return is_lasting and not is_known
+
+    def seek(self, client: str, user: str | None, done: Callable[[Outcome], None]) -> None:
+        """Find it and bring it here; the newest who asks gets the answer."""
+        before = self._quests.pop(client, None)
+        if before is not None:
+            self._abandon(client)
+            before.done("away")
+        quest = self._quests[client] = _Quest(user, self._links.peers, self._turn.now_s, done)
+        for peer in quest.asked:
+            self._talk.tell(peer, SeekSession(client, user))
+        self._turn.set_timer((TAKE_TIMER, client), AGAIN_S)
+
+    def on_found(self, peer: int, said: FoundSession) -> None:
+        quest = self._quests.get(said.client)
+        if quest is not None and quest.there is None:
+            quest.answers[peer] = said
+            if len(quest.answers) == len(quest.asked):
+                self._decide(said.client, quest)
+
+    def on_time(self, client: str) -> None:
+        quest = self._quests.get(client)
+        if quest is None:
+            return
+        now_s = self._turn.now_s
+        if now_s - quest.since_s > (GIVE_UP_S + LOOK_S if quest.look_until_s else GIVE_UP_S):
+            self._end(client, "away")
+            return
+        self._turn.set_timer((TAKE_TIMER, client), AGAIN_S)
+        if quest.there is None:
+            if now_s - quest.since_s > ANSWER_S:
+                self._decide(client, quest)
+        elif client in self._arrivals.of and not quest.is_asking:
+            if quest.is_effective or now_s - quest.entered_s > EFFECT_S:
+                self._ask(client, quest)
+        elif quest.look_until_s and now_s >= quest.look_until_s:
+            self._settle(client, quest)
+
+    def _decide(self, client: str, quest: _Quest) -> None:
+        """Who has it, if that can be said by now."""
+        own = self._sessions.of.get(client)
+        silent = [peer for peer in quest.asked if peer not in quest.answers]
+        # A node that answered itself speaks for itself; a copy counts where its origin does not.
+        found = [
+            (one.epoch, one.kind == "owner", one.life, one.serial, peer) for peer, one in quest.answers.items()
+            if one.kind in ("owner", "other") or (one.kind == "copy" and one.of not in quest.answers)
+        ]  # fmt: skip
+        at_home = self._found(SeekSession(client, quest.user))
+        if at_home.kind == "copy" and at_home.of not in quest.answers:
+            found.append((at_home.epoch, False, at_home.life, at_home.serial, self._node))
+        best = max(found, default=None)
+        if own is not None and (best is None or best[0] <= own.epoch):
+            self._end(client, "here")
+            return
+        if len(silent) > self._spare:
+            return  # until it is too late
+        if best is None:
+            self._end(client, "here")
+            return
+        quest.peer, quest.there = best[-1], quest.answers.get(best[-1], at_home)
+        if quest.there.kind == "other" or quest.there.is_others:
+            self._end(client, "other")
+            return
+        if own is not None:
+            self._drop(own)
+        self._say(quest.peer, HandOver(client, quest.there.of))
+
+    def on_hands_over(self, peer: int, said: HandsOver) -> None:
+        quest = self._quests.get(said.client)
+        if quest is None or quest.peer != peer or said.client in self._arrivals.of:
+            return
+        if said.is_gone:
+            self._end(said.client, "away")
+            return
+        self._enter(said.client, quest, said.subscriptions)
+
+    def _enter(self, client: str, quest: _Quest, subscriptions: tuple[Subscription, ...]) -> None:
+        """Its wishes are wanted here from now on, and a little earlier: what is on its way to the other node counts."""
+        guest = guest_of(client, quest.user, subscriptions, self._sessions.options)
+        arrival = ComingSession(guest)
+        arrival.due = {place: last for place, last in self._marks.all() if arrival.wants(place[1])}
+        arrival.due |= {(self._node, topic): last for topic, last in self._last.all() if arrival.wants(topic)}
+        self._arrivals.of[client] = arrival
+        index = self._sessions.index
+        bare = [split_shared(one.filter)[1] for one in subscriptions]
+        new = [one for one in bare if not index.has_filter(one)]
+
+        def served() -> None:
+            self._detours.when_served(bare, effective)
+
+        def effective() -> None:
+            quest.is_effective = True
+            if self._quests.get(client) is quest and not quest.is_asking:
+                self._ask(client, quest)
+
+        outer = self._cascades.current
+        cascade = self._cascades.begin(served, self._turn.now_s)
+        for subscription in subscriptions:
+            index.subscribe(guest, subscription)
+        self._following.follow()
+        self._cascades.end(cascade)
+        self._cascades.current = outer
+        quest.new, quest.entered_s = new, self._turn.now_s
+        self._want_earlier(quest, 0)
+
+    def _want_earlier(self, quest: _Quest, ago_us: int) -> None:
+        for one in quest.new:
+            self._interest.want_earlier(one, ago_us + int(FRESH_S * 1e6))
+
+    def _ask(self, client: str, quest: _Quest) -> None:
+        assert quest.there is not None
+        quest.is_asking, quest.state = True, None
+        self._say(quest.peer, AskSession(client, quest.there.of))
+
+    def on_given(self, peer: int, said: GivenSession) -> None:
+        quest, arrival = self._quests.get(said.client), self._arrivals.of.get(said.client)
+        if quest is None or arrival is None or quest.peer != peer or not quest.is_asking:
+            return
+        if said.is_gone:
+            self._end(said.client, "away")
+            return
+        state = _state(said.state)
+        before = () if quest.state is None else quest.state.deliveries
+        quest.state = msgspec.structs.replace(state, deliveries=(*before, *state.deliveries))
+        if not said.is_last:
+            return
+        arrival.taken = {(origin, topic): last for origin, topic, last in said.marks}
+        arrival.floor = said.floor
+        self._fill_own(arrival)
+        is_late = self._turn.now_s - quest.since_s > GIVE_UP_S / 2
+        others = [place for place in arrival.gaps() if place[0] != self._node]
+        if said.ago_us:  # nobody has collected for it since then: logs have what came
+            quest.look_until_s = self._turn.now_s + LOOK_S
+            self._want_earlier(quest, said.ago_us)
+            self._recovery.disturb(max(1, self._recovery.now_us - said.ago_us - int(FRESH_S * 1e6)))
+        elif not others or is_late:
+            self._settle(said.client, quest)
+        else:
+            quest.is_asking = False  # again, when there has it too
+
+    def _fill_own(self, arrival: ComingSession) -> None:
+        """What was published here and there has not got yet."""
+        taken = arrival.taken or {}
+        places = [place for place in arrival.gaps() if place[0] == self._node]
+        if not places:
+            return
+        first = min(taken.get(place, 0) for place in places) or self._node << TIME_BITS
+        for identifier, topic in self._shelf.between(LOG, first + 1, max(arrival.due[place] for place in places)):
+            body = self._shelf.get(MESSAGES, identifier) if arrival.lacks(topic.decode(), identifier) else None
+            if body is not None:
+                arrival.offer(decode_carried(body).message())
+
+    def _settle(self, client: str, quest: _Quest) -> None:
+        """It is all here."""
+        arrival, state, there = self._arrivals.of.pop(client), quest.state, quest.there
+        assert state is not None
+        assert there is not None
+        session, now_s = arrival.guest, self._turn.now_s
+        rest = arrival.rest()
+        session.collected = None
+        session.take_state(msgspec.structs.replace(state, will=None, will_due_s=None, expires_at_s=None))
+        session.epoch = there.epoch + 1
+        self._sessions.adopt(session, now_s)
+        self._stored.adopt(session)
+        for shared, qos, retain, identifiers in rest:
+            session.deliver(shared, qos, retain, identifiers, now_s)
+        self._seed_marks(arrival)
+        session.is_had = lambda message: arrival.has(message.topic, message.id)  # it may still be on its way here
+        session.update_plain_version()
+        self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
+        self.taken_count += 1
+        self._end(client, "here")
+        self._tell_when_kept(client, session.epoch)
+
+    def _seed_marks(self, arrival: ComingSession) -> None:
+        """What there dealt with need not come here for this session; unless somebody else waits for it."""
+        for (origin, topic), last in (arrival.taken or {}).items():
+            receivers = self._sessions.index.matches(topic).receivers
+            is_shared = any(one.receiver is not arrival.guest for one in receivers)
+            if origin != self._node and not is_shared and self._marks.get(origin, topic) < last:
+                self._marks.set(origin, topic, last)
+                self._delivering.pass_over(last)
+
+    def _tell_when_kept(self, client: str, epoch: int) -> None:
+        def tell() -> None:
+            for peer in self._links.connected:
+                self._talk.tell(peer, MovedSessions(((client, epoch),)))
+
+        if self._keeping is None:
+            tell()
+        else:
+            self._keeping.when_kept(tell)
+
+    def forget(self, client: str) -> None:
+        """By now nothing comes any more that the session had at its last node."""
+        session = self._sessions.of.get(client)
+        if session is not None:
+            session.is_had = None
+            session.update_plain_version()
+
+    def _end(self, client: str, outcome: Outcome) -> None:
+        quest = self._quests.pop(client)
+        self._turn.cancel_timer((TAKE_TIMER, client))
+        self._abandon(client)
+        quest.done(outcome)
+
+    def _abandon(self, client: str) -> None:
+        arrival = self._arrivals.of.pop(client, None)
+        if arrival is not None:
+            for topic_filter in arrival.guest.subscriptions:
+                self._sessions.index.unsubscribe(arrival.guest, topic_filter)
+            self._following.follow()
+
+    # --- there ---
+
+    def _say(self, peer: int, said: Follows) -> None:
+        """A copy of another node's session may be here."""
+        if peer == self._node:
+            self.hear(peer, said)
+        else:
+            self._talk.tell(peer, said)
+
+    def hear(self, peer: int, said: Follows) -> None:
+        match said:
+            case SeekSession():
+                self._talk.tell(peer, self._found(said))
+            case FoundSession():
+                self.on_found(peer, said)
+            case HandOver():
+                self._say(peer, self._handed_over(peer, said))
+            case HandsOver():
+                self.on_hands_over(peer, said)
+            case AskSession():
+                for part in self._given(peer, said):
+                    self._say(peer, part)
+            case GivenSession():
+                self.on_given(peer, said)
+            case MovedSessions():
+                for client, epoch in said.sessions:
+                    session = self._sessions.of.get(client)
+                    if session is not None and session.epoch < epoch:
+                        self._drop(session)
+            case EndSession():
+                session = self._sessions.of.get(said.client)
+                if session is not None and session.expiry_s and session.owner in (None, said.user):
+                    self._drop(session)
+
+    def _found(self, said: SeekSession) -> FoundSession:
+        session = self._sessions.of.get(said.client)
+        if session is not None and session.expiry_s:
+            is_others = session.owner not in (None, said.user)
+            kind = "other" if is_others else "owner"
+            return FoundSession(said.client, kind, session.epoch, self._node, is_others)
+        best: tuple[int, int, int, int] | None = None
+        is_others = False
+        for origin, copy in self._copies.of.items():
+            value = copy.rows[SESSIONS].get(said.client)
+            row = None if value is None else _row(value)
+            if row is not None and row.expiry_s:
+                rank = (row.epoch, copy.state.life, copy.state.serial, origin)
+                if best is None or rank > best:
+                    best, is_others = rank, row.owner not in (None, said.user)
+        if best is None:
+            return FoundSession(said.client, "none", 0, self._node)
+        return FoundSession(said.client, "copy", best[0], best[3], is_others, best[1], best[2])
+
+    def _handed_over(self, peer: int, said: HandOver) -> HandsOver:
+        if said.of != self._node:
+            copy = self._copies.of.get(said.of)
+            rows = [] if copy is None else copy.of_client(SUBSCRIPTIONS, said.client)
+            return HandsOver(said.client, tuple(_subscription(value) for _, value in rows), copy is None)
+        session = self._sessions.of.get(said.client)
+        if session is None:
+            return HandsOver(said.client, (), True)
+        self._sessions.take_away(session, self._turn.now_s)
+        session.will = session.will_due_s = None
+        self._leaving[said.client] = peer
+        return HandsOver(said.client, tuple(session.subscriptions.values()))
+
+    def _given(self, peer: int, said: AskSession) -> Iterator[GivenSession]:
+        """All of it, in parts."""
+        copy, session = self._copies.of.get(said.of), self._sessions.of.get(said.client)
+        if said.of == self._node:
+            is_there = session is not None and not session.is_online and self._leaving.get(said.client) == peer
+            state = session.state() if session is not None and is_there else None
+            marks = self._marks.all() + [((self._node, topic), last) for topic, last in self._last.all()]
+            floor, ago_us = (self._node, self._identifiers.last), 0
+        else:
+            state = None if copy is None else self._copied(copy, said.client)
+            marks = [] if copy is None else copy.marks()
+            floor = (said.of, 0 if copy is None else copy.state.log_last)
+            ago_us = 1 if copy is None else max(1, self._turn.now_us - copy.state.here_us)
+        if state is None:
+            yield GivenSession(said.client, b"", (), (0, 0), 0, True, True)
+            return
+        wanted = ComingSession(guest_of(said.client, None, state.subscriptions, self._sessions.options))
+        told = tuple((origin, topic, last) for (origin, topic), last in marks if wanted.wants(topic))
+        parts = list(_parts(state))
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            yield GivenSession(said.client, _pack(part), told if is_last else (), floor, ago_us, is_last)
+
+    def _copied(self, copy: Copy, client: str) -> SessionState | None:
+        """A session out of the copy of its node's rows."""
+        value = copy.rows[SESSIONS].get(client)
+        if value is None:
+            return None
+        row, deliveries = _row(value), []
+        for key, data in copy.of_client(DELIVERIES, client):
+            one = delivery_row(data)
+            body = self._copies.guest(copy.origin, one.message)
+            if body is not None:
+                message, sequence = decode_carried(body).message(), int(key[1])
+                deliveries.append(
+                    Delivery(sequence, message, one.qos, one.retain, one.identifiers, one.packet_id, one.state)
+                )  # fmt: skip
+        deliveries.sort(key=lambda one: one.sequence)
+        filters = [_subscription(data) for _, data in copy.of_client(SUBSCRIPTIONS, client)]
+        incoming = [int(key[1]) for key, _ in copy.of_client(INCOMING, client)]
+        return SessionState(
+            client, row.expiry_s, tuple(filters), tuple(deliveries), tuple(incoming),
+            max((one.packet_id for one in deliveries), default=0), max((one.sequence for one in deliveries), default=0),
+            owner=row.owner,
+        )  # fmt: skip
+
+    def _drop(self, session: Session) -> None:
+        """It lives elsewhere, or its client began afresh there."""
+        self._leaving.pop(session.client_id, None)
+        if session.connection is not None:
+            self._sessions.take_away(session, self._turn.now_s)
+        session.will = session.will_due_s = None
+        if session.client_id in self._sessions.of:
+            self._sessions.end_session(session, self._turn.now_s)
+            self._following.follow()
+
+    def begun_afresh(self, client: str, user: str | None) -> None:
+        """A client with a clean start here: what it had elsewhere is over."""
+        self._leaving.pop(client, None)
+        self._talk.flood(EndSession(client, user))
+
+    def tell_all(self, peer: int) -> None:
+        """To a new neighbour: the sessions that came here; it may have had one of them before it fell."""
+        moved = [(one.client_id, one.epoch) for one in self._sessions.of.values() if one.epoch > 1]
+        for start in range(0, len(moved), MOVED_PER_FRAME):
+            self._talk.tell(peer, MovedSessions(tuple(moved[start : start + MOVED_PER_FRAME])))
+
+
+def _parts(state: SessionState) -> Iterator[SessionState]:
+    chunk: list[Delivery] = []
+    size = 0
+    for delivery in state.deliveries:
+        chunk.append(delivery)
+        size += 200 + len(delivery.message.payload)
+        if size > PART_BYTES:
+            yield msgspec.structs.replace(state, deliveries=tuple(chunk))
+            chunk, size = [], 0
+    yield msgspec.structs.replace(state, deliveries=tuple(chunk))

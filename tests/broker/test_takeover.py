@@ -1,0 +1,83 @@
+"""A lasting session at whichever node its client comes to: from a node that is there, and from one that is not."""
+
+from __future__ import annotations
+
+from coterie.broker.facts import PeerGone
+from coterie.broker.writes import SESSIONS
+from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
+from tests.broker.driving import Driven
+from tests.broker.pairs import Pair
+
+
+def lasting(pair: Pair, node: int) -> tuple[int, ConnAck | None, list[Packet]]:
+    """Its line, what it was answered, and what came behind that."""
+    driven = pair.nodes[node]
+    line = driven.client("a", version=MQTT_3, clean_start=False)
+    pair.pass_on()
+    heard = driven.hear(line)
+    answer = heard[0] if heard else None
+    assert answer is None or isinstance(answer, ConnAck)
+    return line, answer, heard[1:]
+
+
+def payloads(packets: list[Packet]) -> list[bytes]:
+    return [one.payload for one in packets if isinstance(one, Publish)]
+
+
+def publish(pair: Pair, driven: Driven, *words: bytes) -> None:
+    line = driven.client("p")
+    pair.pass_on()
+    for number, word in enumerate(words, 1):
+        driven.say(line, Publish("t", word, 1, packet_id=number))
+        pair.pass_on()
+    driven.cut(line)
+
+
+def subscribed() -> Pair:
+    pair = Pair()
+    line, answer, _ = lasting(pair, 0)
+    assert answer is not None
+    assert not answer.session_present
+    pair.nodes[0].say(line, Subscribe(1, (Subscription("t", 1),)))
+    pair.pass_on()
+    pair.nodes[0].cut(line)
+    return pair
+
+
+def test_it_is_present_at_the_other_node_with_its_queue_in_order() -> None:
+    pair = subscribed()
+    publish(pair, pair.nodes[0], b"1", b"2")
+    publish(pair, pair.nodes[1], b"3")
+    line, answer, behind = lasting(pair, 1)
+    assert answer is not None
+    assert answer.session_present
+    assert payloads(behind) == [b"1", b"2", b"3"]
+    publish(pair, pair.nodes[0], b"4")
+    assert payloads(pair.nodes[1].hear(line)) == [b"4"]
+    assert list(pair.nodes[1].shelf.tables[SESSIONS]) == ["a"]
+    assert "a" not in pair.nodes[0].broker.sessions.of
+
+
+def test_a_node_that_is_away_is_spoken_for_by_its_keeper() -> None:
+    pair = subscribed()
+    publish(pair, pair.nodes[0], b"1", b"2")
+    pair.is_cut = True
+    pair.nodes[1].take(PeerGone(0, "gone"))
+    line, answer, _ = lasting(pair, 1)
+    assert answer is None
+    for _ in range(200):
+        pair.nodes[1].wait(0.1)
+    heard = pair.nodes[1].hear(line)
+    assert isinstance(heard[0], ConnAck)
+    assert heard[0].session_present
+    assert payloads(heard) == [b"1", b"2"]
+
+
+def test_a_clean_start_ends_it_everywhere() -> None:
+    pair = subscribed()
+    line = pair.nodes[1].client("a", version=MQTT_3)
+    pair.pass_on()
+    answer = pair.nodes[1].hear(line)[0]
+    assert isinstance(answer, ConnAck)
+    assert not answer.session_present
+    assert "a" not in pair.nodes[0].broker.sessions.of
