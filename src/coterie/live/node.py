@@ -47,7 +47,7 @@ from coterie.live.overview import Overview
 from coterie.live.pacing import Pacer
 from coterie.live.peers import PeerSockets
 from coterie.live.reloading import reload
-from coterie.live.store import Store
+from coterie.live.store import FOLD_BYTES, Store
 from coterie.live.tokens import kept_token
 from coterie.model.plan import Slice
 from coterie.plans.orders import NewPlacement, PlanOrder
@@ -56,7 +56,7 @@ from coterie.protocol.system import System
 
 LIFE = "life"
 SYS_S = 10.0
-FOLD_S = 0.5
+FOLD_LOOK_S, FOLD_S = 0.5, 4.0
 LOG_LINES_PER_S = 20
 
 
@@ -159,6 +159,7 @@ class LiveNode:
         self.ports: dict[str, int] = {}
         self._listeners: list[asyncio.Server] = []
         self.pacer: Pacer | None = None
+        self._fold_s = 0.0  # since the last time
         self._is_stopped = False
         self._folding: asyncio.Future[None] | None = None
 
@@ -183,7 +184,7 @@ class LiveNode:
         for bridge in self.bridges:
             bridge.start()
         self._every(SYS_S, self._publish_sys)
-        self._every(FOLD_S, self._fold)
+        self._every(FOLD_LOOK_S, self._fold)
         if self.journal is not None:
             self._journal_counters()  # the planner learns of the node before anybody uses it
             self._every(self.config.journal.counters_s, self._journal_counters)
@@ -324,8 +325,16 @@ class LiveNode:
         self.broker.journal.counters(self.wall_s(), figures.totals(self))
 
     def _fold(self) -> None:
-        """Bring batches from the append-only file into SQLite, in a thread of its own."""
+        """Bring batches from the append-only file into SQLite, in a thread of its own: every few seconds, or megabytes.
+
+        Not more often, for most of what is in them is gone by then, and opening and syncing SQLite costs some
+        milliseconds whatever there is to write.
+        """
+        self._fold_s += FOLD_LOOK_S
+        if self._fold_s < FOLD_S and self.store.unfolded_bytes < FOLD_BYTES:
+            return
         if self._folding is None and self.store.begin_fold():
+            self._fold_s = 0.0
             self._folding = asyncio.get_running_loop().run_in_executor(None, self.store.fold)
             self._folding.add_done_callback(self._folded)
 
