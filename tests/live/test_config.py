@@ -53,6 +53,7 @@ def test_the_example_loads() -> None:
         ({"mqtt": {"limits": {"nonsense": 1}}}, "nonsense"),
         ({"mqtt": {"tls_port": 8883}}, "mqtt.certificate"),
         ({"links": {"silence_s": 1.0}}, "links.silence_s"),
+        ({"mqtt": {"latency_budget_ms": 0.5}}, "mqtt.latency_budget_ms"),
         ({"admin": {"token": "t", "token_file": "f"}}, "admin.token_file"),
         ({"network": {"peers": [{"id": 1, "host": "h", "port": 1}]}}, "network.key"),
         ({"network": {"key": "k", "peers": [{"id": 1, "host": "h", "port": 1}] * 2}}, "network.peers"),

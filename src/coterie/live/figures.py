@@ -38,6 +38,7 @@ def totals(node: LiveNode) -> dict[str, float]:
     return {
         **views.totals(node.broker),
         "commits_total": float(node.driver.commits),
+        "clients_paced": float(0 if node.pacer is None else node.pacer.count),
         "uptime_seconds": node.uptime_s,
         "cpu_seconds_total": usage.ru_utime + usage.ru_stime,
         "memory_bytes_max": usage.ru_maxrss * 1024.0,

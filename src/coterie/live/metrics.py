@@ -22,6 +22,7 @@ MEANING = {
     "bytes_in_total": "Payload bytes from clients",
     "bytes_out_total": "Payload bytes to clients",
     "clients": "Clients that are connected now",
+    "clients_paced": "Clients that speak often and are read once per mqtt.latency_budget_ms",
     "clients_moved_total": "Clients that were sent to another node by a placement",
     "commits_total": "Batches written to the store",
     "connections_refused_total": "Connections turned away: too many, not allowed, or no MQTT",
