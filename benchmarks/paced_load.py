@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 from brokers import BrokerAt, running
 from coterie.live.load import dial, read_exactly
@@ -191,6 +192,8 @@ def one_at_a_time(broker: BrokerAt, subscribers: int, messages: int) -> Paced:
         reader.sendall(encode_packet(Subscribe(1, (Subscription(TOPIC, 0),)), MQTT_3))
         read_exactly(reader, 5)
         readers.append(reader)
+    # Read in an order of its own: else whoever writes in the order of the subscribers wakes this process every time.
+    Random(7).shuffle(readers)
     writer = dial("127.0.0.1", port, f"{tag}p")
     delays = []
     try:

@@ -57,7 +57,7 @@ class Wire:
         self.writes = 0
         self._decoder = Decoder(p.MQTT_5)
 
-    def write(self, chunks: list[bytes]) -> None:
+    def write(self, chunks: list[bytes], at_once: bool) -> None:
         self.writes += 1
         self._decoder.feed(b"".join(chunks))
 

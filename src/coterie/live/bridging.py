@@ -53,7 +53,7 @@ class NearLine:
 
     # --- what the driver asks of a line ---
 
-    def write(self, chunks: list[bytes]) -> None:
+    def write(self, chunks: list[bytes], at_once: bool) -> None:
         self._loop.call_soon(self._far.from_near, b"".join(chunks))
 
     def finish(self, linger: bool) -> None:

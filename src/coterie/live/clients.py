@@ -136,12 +136,12 @@ class ClientSocket(asyncio.Protocol):
             self._pacer.leave(self)
         self._driver.closed(self.line)
 
-    def write(self, chunks: list[bytes]) -> None:
+    def write(self, chunks: list[bytes], at_once: bool) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
-        if self._file >= 0 and not transport.get_write_buffer_size():
+        if at_once and self._file >= 0 and not transport.get_write_buffer_size():
             try:
                 sent = os.write(self._file, data)
             except OSError:  # there is no room, or the transport finds out what it is
@@ -222,7 +222,7 @@ class WebSocket(ClientSocket):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(self._socket.send(event))  # type: ignore[arg-type]
 
-    def write(self, chunks: list[bytes]) -> None:
+    def write(self, chunks: list[bytes], at_once: bool) -> None:
         if self._is_open:
             self._send(WebSocketMessage(data=b"".join(chunks)))
 
