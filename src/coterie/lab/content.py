@@ -269,9 +269,9 @@ TREES = Experiment(
     title="Cost, duplicates and work against the number of trees",
     run=run_trees,
     quick=[
-        {**point, "keywords": 60, "sampling": 0.2, "trees": trees}
-        for point in grid((STUB, FLAT), (2.0,), (100,), 400)
-        for trees in (1, 5, 20, 40)
+        {**point, "trees": trees}
+        for point in grid((STUB, FLAT), (2.0,), (500,), 10_000)
+        for trees in (1, 20, 60, 150, 500)
     ],
     full=[{**point, "trees": trees} for point in grid((STUB, FLAT), (2.0,), (500,), 10_000) for trees in TREE_COUNTS],
     claims=[
@@ -345,19 +345,19 @@ TREES = Experiment(
         Claim(
             "fig8/work",
             "Figure 8",
-            "MULT2 does orders of magnitude more work (Steiner trees computed, log10; flat-10)",
-            2.5,
-            0.5,
-            orders("mult2_work", "mult_work", network=FLAT, trees=1),
-            because="only groups that share a document are tried, and a tried pair is not tried again",
-        ),
-        Claim(
-            "fig8/work-printed",
-            "Figure 8",
-            "the same with every pair of groups tried, as printed (trees computed, log10; flat-10)",
+            "MULT2 does orders of magnitude more work: every pair of groups is tried (trees computed, log10; flat-10)",
             2.5,
             0.5,
             orders("mult2_printed_trees_computed", "mult_trees_computed", network=FLAT, trees=1),
+        ),
+        Claim(
+            "fig8/work-pruned",
+            "Figure 8",
+            "the same where only groups that share a document are tried, once (trees computed, log10; flat-10)",
+            2.5,
+            0.5,
+            orders("mult2_work", "mult_work", network=FLAT, trees=1),
+            because="others cannot gain from a common tree; without them Algorithm 2 is as fast as Algorithm 3",
             reads="fig8/work",
         ),
         Claim(
