@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -153,15 +154,14 @@ def test_the_live_ledger_equals_the_simulated_one(system: str, tmp_path: Path) -
             await asyncio.sleep(0.1)
             for client in clients:
                 await client.stop()
-            return [one.tally for one in overlays]
+            # As it is now: nodes that stop one after the other send once more what may be lost with the ones before.
+            return [copy(one.tally) for one in overlays]
 
     def clients_of(topic: str) -> list[int]:
         return [node for node, topics in INTEREST.items() if topic in topics]
 
     measured = run(live)
     simulated = simulate_same(system, INTEREST, plan, parts)
-    if system == "homes" and sum(one.filtered for one in measured) != simulated.filtered:
-        pytest.xfail("two copies more than simulated reach nodes that do not want them; the cause is not known yet")
     for column in ("inbound", "wanted", "relayed", "filtered", "duplicate"):
         assert sum(getattr(one, column) for one in measured) == getattr(simulated, column), column
 
