@@ -49,6 +49,12 @@ def test_at_qos_0_what_comes_behind_a_newer_one_is_dropped_and_counted(node: Dri
     assert node.broker.counts.late_dropped == 1
 
 
+def test_a_detoured_copy_that_nobody_wants_any_more_is_not_taken(node: Driven) -> None:
+    come(node, OTHER | now_us(node), Message("t", b"x", 1))
+    assert node.broker.counts.events_in == 0
+    assert node.broker.marks.get(1, "t") == 0
+
+
 def test_a_clock_that_is_behind_raises_the_stamp_of_a_retained_message_and_not_its_identifier(node: Driven) -> None:
     ahead_us = now_us(node) + 3_600_000_000
     come(node, OTHER | ahead_us, Message("t", b"theirs", 1, retain=True))

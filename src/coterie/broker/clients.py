@@ -25,6 +25,7 @@ from coterie.broker.orders import Close, Order, Prove, Write
 from coterie.broker.placement import Placing
 from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
+from coterie.broker.spreading import SpreadingFilters
 from coterie.broker.stored import StoredSessions
 from coterie.broker.takeover import REFUSALS, Outcome, Takeover
 from coterie.broker.turn import Turn
@@ -71,6 +72,7 @@ class Clients:
             moving, placing, counts, is_alone, turn,
         )  # fmt: skip
         self._admitting, self._detours, self._pressure = admitting, detours, pressure
+        self._spreading = SpreadingFilters()
         self.touched: list[Connection] = []  # they may have something to write
         self.ending: list[tuple[Connection, bool]] = []  # and whether it lingers
         self._keeping, self._takeover = keeping, takeover
@@ -295,7 +297,8 @@ class Clients:
             if connection.output:
                 self.touched.append(connection)
 
-        cascade = self._cascades.begin(served, self._turn.now_s)
+        filters = [split_shared(one.filter)[1] for one in packet.subscriptions]
+        cascade = self._cascades.begin(self._spreading.begin(filters, served), self._turn.now_s)
         results = self._sessions.subscribe(connection, packet)
         self._counts.subscriptions_refused += sum(reason >= 0x80 for reason, _ in results)
         self._following.follow()
