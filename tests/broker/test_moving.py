@@ -9,7 +9,7 @@ import pytest
 
 from coterie.broker.carried import Identifiers, encode_carried
 from coterie.broker.delivering import RecentEvents
-from coterie.broker.frames import ClaimSession, Handed, SentOff, Taken
+from coterie.broker.frames import ClaimSession, Handed, Seek, SentOff, Taken
 from coterie.broker.interest import InterestBook
 from coterie.broker.moving import SETTLE_S, WORD_S, Moving
 from coterie.broker.turn import Turn
@@ -88,3 +88,23 @@ def test_who_was_sent_by_nobody_is_soon_at_home() -> None:
     here.moving.on_time()
     assert not here.moving.is_arriving("anna")
     assert here.told == []
+
+
+def test_another_users_session_is_neither_sent_off_nor_handed_over() -> None:
+    there = Here()
+    there.session.owner = "ann"
+    assert there.moving.hear(THERE, Seek(THERE, 7, "anna", "bob"))  # it is passed on: somebody else may have bob's
+    assert there.moving.leaving == {}
+    there.moving.hear(THERE, ClaimSession("anna", "bob"))
+    assert there.told == []
+
+
+def test_a_session_that_was_not_sent_off_does_not_end_by_a_word() -> None:
+    there = Here()
+    ended: list[Session] = []
+    there.moving._sessions.end_session = lambda session, now_s: ended.append(session)  # type: ignore[method-assign]
+    there.moving.hear(THERE, Taken("anna"))
+    assert ended == []
+    there.moving.leaving["anna"] = there.turn.now_s
+    there.moving.hear(THERE, Taken("anna"))
+    assert ended == [there.session]
