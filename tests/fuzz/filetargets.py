@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from coterie.broker.journal import Journal
+from coterie.broker.journal import Journal, PublishTally
 from coterie.broker.passwords import read_password_file
 from coterie.errors import ConfigError, InputError
 from coterie.live.config import config_of
@@ -119,7 +119,7 @@ def plans(data: bytes) -> None:
 def _lines() -> bytes:
     written = Journal("n")
     written.subscribed(1.5, "ann", "a/#")
-    written.published(2.0, "bob", "a/b", 20, 3)
+    written.published(PublishTally("bob", "a/b"), 2.0, 20, 3)
     written.unsubscribed(3.25, "ann", "a/#")
     written.admitted(4.0, "cid", 1, "likes it", 2)
     written.counters(60.0, {"messages_in": 4.0})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -18,8 +20,9 @@ import pytest
 from coterie.live.node import LiveNode
 from coterie.systems import system_named
 from tests.broker.test_access import cheap
-from tests.interop.fleet import free_ports, lone_config
+from tests.interop.fleet import free_ports, lone_config, to_toml
 
+OLD = os.environ.get("COTERIE_OLD", "")  # a checkout of another version: what is tried here is tried on its nodes
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("/usr/sbin/mosquitto")
 Users = dict[str, dict[str, Any]]  # name (its password too) -> publish, subscribe
 
@@ -31,6 +34,10 @@ def users_of(users: Users) -> list[dict[str, Any]]:
 @asynccontextmanager
 async def broker_with(kind: str, folder: Path, users: Users) -> AsyncIterator[int]:
     """Its MQTT port. Users only; nobody comes in without a name."""
+    if kind == "coterie" and OLD:
+        async with _other_version(folder, {"anonymous": "never", "users": users_of(users)}) as port:
+            yield port
+        return
     if kind == "coterie":
         config = lone_config(folder, access={"anonymous": "never", "users": users_of(users)})
         node = LiveNode(config, system_named("flooding"))
@@ -44,6 +51,22 @@ async def broker_with(kind: str, folder: Path, users: Users) -> AsyncIterator[in
         pytest.skip("mosquitto is not installed")
     (port,) = free_ports(1)
     process = subprocess.Popen([MOSQUITTO, "-c", str(_configured(folder, port, users))], stderr=subprocess.DEVNULL)
+    try:
+        await listens(port)
+        yield port
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@asynccontextmanager
+async def _other_version(folder: Path, access: dict[str, Any]) -> AsyncIterator[int]:
+    (port,) = free_ports(1)
+    (folder / "node.toml").write_text(
+        to_toml({"node": {"data": "."}, "mqtt": {"port": port}, "admin": {"port": 0}, "access": access})
+    )
+    command = [sys.executable, "-m", "coterie", "node", "--config", str(folder / "node.toml")]
+    process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": f"{OLD}/src"}, stderr=subprocess.DEVNULL)
     try:
         await listens(port)
         yield port

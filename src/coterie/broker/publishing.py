@@ -101,7 +101,9 @@ class Publishing:
         if route is None or route.version != self._index.version:
             route = self._new_route(connection, session, packet.topic)
         reason = route.reason
-        if reason is Reason.SUCCESS and (packet.retain or self._budget.full or self._budget.is_full):
+        if reason is Reason.SUCCESS and (
+            packet.retain or self._budget.full or not self._budget.has_room(len(packet.payload))
+        ):
             reason = self._room(packet, session, route.match)
         if reason is Reason.SUCCESS:
             self._spread(self._named(packet, session), session, route.match)
@@ -154,7 +156,8 @@ class Publishing:
             return Reason.QUOTA_EXCEEDED
         full = self._budget.full
         if message.qos and (
-            self._budget.is_full or (full and any(one.qos and one.receiver in full for one in match.receivers))
+            not self._budget.has_room(len(message.payload))
+            or (full and any(one.qos and one.receiver in full for one in match.receivers))
         ):
             self._counts.stored_refused += 1
             return Reason.QUOTA_EXCEEDED

@@ -60,6 +60,6 @@ class Budget:
         self.full: dict[Session, None] = {}
         self.is_pressed = False
 
-    @property
-    def is_full(self) -> bool:
-        return self.bytes >= self.bytes_max
+    def has_room(self, size: int) -> bool:
+        """For one more copy of so many bytes; what is acknowledged must find a place at least once."""
+        return self.bytes + size <= self.bytes_max
