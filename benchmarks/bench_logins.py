@@ -38,7 +38,7 @@ from typing import Any
 
 import numpy as np
 
-from bench_broker import free_port, wait_open
+from brokers import free_port, wait_open
 from coterie.broker.credentials import Check
 from coterie.broker.settings import LoginSection
 from coterie.live.load import cpu_s
@@ -204,7 +204,7 @@ def node(folder: Path, own_form: bool) -> Iterator[Broker]:
         [sys.executable, "-m", "coterie.cli.node", "--config", str(folder / "node.toml")], stdout=subprocess.DEVNULL
     )
     try:
-        wait_open(port)
+        wait_open(port, process)
         yield Broker("coterie, scrypt" if own_form else "coterie, same file", port, process.pid)
     finally:
         process.terminate()
@@ -222,7 +222,7 @@ def mosquitto(folder: Path) -> Iterator[Broker]:
     )
     process = subprocess.Popen([found, "-c", str(folder / "mosquitto.conf")], stderr=subprocess.DEVNULL)
     try:
-        wait_open(port)
+        wait_open(port, process)
         yield Broker("mosquitto", port, process.pid)
     finally:
         process.terminate()

@@ -16,10 +16,9 @@ from __future__ import annotations
 import argparse
 import gc
 import resource
+import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 from tests.fuzz.mutate import inputs, keep, kept
 from tests.fuzz.targets import TARGETS
@@ -60,18 +59,6 @@ def run(target: str, seed: int, count: int) -> bool:
     return grown_mb <= GROWTH_MB_MAX
 
 
-def guided(target: str, rest: list[str]) -> None:
-    """libFuzzer's search; what it reaches is printed as it is found, what it breaks ends the run."""
-    import atheris
-
-    with tempfile.TemporaryDirectory() as folder:
-        for number, data in enumerate([*TARGETS[target].seeds, *kept(target)]):
-            (Path(folder) / f"{number:06d}").write_bytes(data)
-        atheris.instrument_all()
-        atheris.Setup([sys.argv[0], *rest, folder], TARGETS[target].check)
-        atheris.Fuzz()
-
-
 def parsed() -> tuple[argparse.Namespace, list[str]]:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--inputs", type=int, default=100_000, help="of all targets together")
@@ -86,8 +73,10 @@ def parsed() -> tuple[argparse.Namespace, list[str]]:
 def main() -> None:
     chosen, rest = parsed()
     if chosen.atheris:
-        guided(chosen.atheris, [one for one in rest if one != "--"])
-        return
+        # Afresh, for what is to be watched must be watched while it is imported.
+        sys.exit(
+            subprocess.run([sys.executable, "-m", "tests.fuzz.guided", chosen.atheris, *rest], check=False).returncode
+        )
     if chosen.rival:
         from tests.fuzz import rivals
 
