@@ -186,8 +186,8 @@ class _Transport:
     def is_closing(self) -> bool:
         return self.closed
 
-    def get_extra_info(self, name: str) -> None:
-        return None
+    def get_extra_info(self, name: str) -> object:
+        return "has no file" if name == "sslcontext" else None
 
     def set_write_buffer_limits(self, high: int) -> None:
         return
