@@ -120,3 +120,27 @@ def test_what_is_known_forgets_slowly() -> None:
     sight = look(sight_of(first), second, 1000.0, Terms(memory=0.25))
     assert sight.demand.rates == pytest.approx(0.75 * first.rates + 0.25 * second.rates)
     assert Terms(move_lasts=5.0).within(4).move_lasts == 2.0
+
+
+def test_a_broker_that_was_hot_is_relieved_once_there_are_savings_to_pay_for_it() -> None:
+    workload = demand(6)
+    seats = np.where(np.arange(CLIENTS) < CLIENTS // 2, 0, workload.attachment).astype(np.int32)
+    strict = Terms(move=1e9, connections=9.0, is_strict=True)  # a move never pays
+    cool = replace(sight_of(workload), heat=np.ones(BROKERS))
+    hot = replace(cool, heat=np.array([3.0, 0.5, 0.5, 0.5, 0.5]))
+    assert np.array_equal(pay(cool, seats, strict), seats)
+    assert np.array_equal(pay(hot, seats, replace(strict, is_strict=False)), seats)
+    found = pay(hot, seats, strict)
+    assert set(seats[found != seats]) == {0}
+    handled = [spend(LogWindow(workload, 1.0), part, part).handled for part in (seats, found)]
+    assert handled[1][0] < 0.8 * handled[0][0]
+
+
+def test_who_was_seen_to_hear_more_than_it_is_known_to_want_weighs_more() -> None:
+    workload = demand(7)
+    known = burden_of(workload, workload.attachment).weight
+    seen = known.copy()
+    seen[3, 1] += 5.0
+    found = burden_of(workload, workload.attachment, seen).weight
+    assert found[3, 1] > known[3, 1] + 5.0
+    assert (found[:, 0] == 1).all()

@@ -173,7 +173,7 @@ def spend(
     deliveries = np.bincount(audience // brokers, heads, demand.topic_count)[publications.topic] * events
     local = np.where(is_home, heads[place] if len(heads) else 0.0, 0.0) * events
     is_moved = (earlier >= 0) & (node_of >= 0) & (earlier != node_of)
-    changes = _reannounced(demand, node_of, earlier, is_moved)
+    changes = reannounced(demand, node_of, earlier, is_moved)
     changes += round(interest_changes(demand, np.maximum(node_of, 0)) * span_s)
     names = float(demand.name_bytes.mean()) if demand.topic_count else 0.0
     return Spent(
@@ -219,7 +219,7 @@ def _audience(demand: Workload, node_of: Index) -> tuple[I64, F64]:
     return found, np.bincount(inverse, demand.weights, len(found)).astype(np.float64)
 
 
-def _reannounced(demand: Workload, node_of: Index, earlier: Index, is_moved: NDArray[np.bool_]) -> int:
+def reannounced(demand: Workload, node_of: Index, earlier: Index, is_moved: NDArray[np.bool_]) -> int:
     """Pairs of broker and wish that differ because clients moved with what they wanted as the window began."""
     if not is_moved.any():
         return 0

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 import coterie
-from coterie.accounting.overtime import Course, LogWindow, Spent, announcement_copies, least_copies, spend
+from coterie.accounting.overtime import Course, LogWindow, Spent, announcement_copies, least_copies, reannounced, spend
 from coterie.errors import ConfigError, InputError
 from coterie.model import Workload
 from coterie.model.relation import Index
@@ -25,7 +25,7 @@ from coterie.pipeline.job import Request, tables_step
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
 from coterie.pipeline.windows import build_windows, spread_over
 from coterie.substrate.attaching import HASH, REGIMES, Regime, Sight, Terms, first_sight, look
-from coterie.substrate.experience import MOVES, REDIRECTS, Experience, SeatedDemand
+from coterie.substrate.experience import F64, MOVES, REDIRECTS, Experience, SeatedDemand
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 WINDOWS = 60
 CHANGES_MIN = 20  # fewer prove nothing
 PROVED = 2.0  # times its cost that a change must have promised to bring in before any is made in earnest
+RETURNED = 0.5  # of what changes cost: what must have come back, on paper, before any is made in earnest
+RELIEF = 0.2  # of what was saved so far: so much may be spent at once to relieve brokers that were hot
 REACH_MIN = 12  # windows for which what a change saves is believed to last, before it is known
 EVENTS_MIN = 100  # of a window on average: fewer say nothing
 SPANS = "spans.json"
@@ -125,19 +127,29 @@ def _carefully(regime: Regime, windows: Sequence[LogWindow], terms: Terms, befor
     fleet, sight = nobody, first_sight(windows[0].demand, windows[0].span_s)
     known = Experience((terms.move_lasts, terms.redirect_lasts), (terms.move_cost, terms.redirect))
     tried, spent, is_earnest = list[Spent](), list[Spent](), False
+    handled = np.zeros(windows[0].demand.node_count)
     for number, window in enumerate(windows):
         left = len(windows) - number
         then = before.windows[number - len(tried) : number]
-        pays = is_paying(tried, then, left, 1.0 if is_earnest else PROVED)
+        pays = is_paying(tried, then, left, 1.0 if is_earnest else PROVED, 0.0 if is_earnest else RETURNED)
         if pays and not is_earnest:
             is_earnest, fleet, tried = True, _last_seats(windows[number - 1]), list[Spent]()
             known.forget_who()
+            handled = np.sum([one.handled for one in before.windows[:number]], axis=0)
         acts = pays or not is_earnest or changes_of(tried) < CHANGES_MIN
-        fleet, one = _step(regime, window, fleet, sight, terms, known, left if acts else 0, pays)
+        seen = replace(sight, heat=heat(handled))
+        saved = sum(_costs(was) - _costs(now) for was, now in zip(then, tried, strict=False)) if pays else None
+        fleet, one = _step(regime, window, fleet, seen, terms, known, left if acts else 0, saved)
+        handled = handled + np.array(one.handled)
         tried.append(one)
         spent.append(one if is_earnest else before.windows[number])
         sight = look(sight if number else None, window.demand, window.span_s, terms)
     return Course(regime.name, tuple(spent))
+
+
+def heat(handled: F64) -> F64:
+    """What brokers handled, as a multiple of the mean; empty while nothing was."""
+    return np.asarray(handled / handled.mean()) if handled.any() else np.zeros(0)
 
 
 def _last_seats(window: LogWindow) -> Index:
@@ -145,8 +157,9 @@ def _last_seats(window: LogWindow) -> Index:
     return _present(window, window.demand.attachment)
 
 
-def is_paying(tried: Sequence[Spent], before: Sequence[Spent], left: int, times: float) -> bool:
-    """Whether changes bring in so many times what they cost, if all goes on like the last window for as long again.
+def is_paying(tried: Sequence[Spent], before: Sequence[Spent], left: int, times: float, returned: float = 0.0) -> bool:
+    """Whether changes bring in so many times what they cost, if all goes on like the last window for as long again;
+    and whether such a share of the cost has come back already.
 
     Few changes prove less than many: of the fewest that count, twice as much is asked.
     """
@@ -155,8 +168,8 @@ def is_paying(tried: Sequence[Spent], before: Sequence[Spent], left: int, times:
         return False
     saved = [_costs(then) - _costs(one) + one.moved for one, then in zip(tried, before, strict=True)]
     reach = min(left, max(len(tried) - changed[0], REACH_MIN))
-    asked = times * (1 + CHANGES_MIN / changes_of(tried))
-    return sum(saved) + saved[-1] * reach > asked * sum(one.moved for one in tried)
+    asked, cost = times * (1 + CHANGES_MIN / changes_of(tried)), sum(one.moved for one in tried)
+    return sum(saved) >= returned * cost and sum(saved) + saved[-1] * reach > asked * cost
 
 
 def changes_of(tried: Sequence[Spent]) -> int:
@@ -169,15 +182,18 @@ def _costs(one: Spent) -> float:
 
 def _step(
     regime: Regime, window: LogWindow, seats: Index, sight: Sight, terms: Terms, known: Experience, left: int,
-    is_even: bool,
+    saved: float | None,
 ) -> tuple[Index, Spent]:  # fmt: skip
     """One window of a careful policy; with no windows left nothing is changed. All changes are followed.
 
-    `is_even`: there is something to pay evenness with, so newcomers leave full brokers whether that pays or not.
+    `saved`, net and so far, is what evenness is paid with (None: nothing is): newcomers leave full brokers whether that
+    pays or not, and hot brokers are relieved.
     """
     lasts = [known.lasts(kind, left) for kind in (MOVES, REDIRECTS)]
-    mine = replace(terms, move_lasts=lasts[MOVES], redirect_lasts=lasts[REDIRECTS], is_strict=is_even)
+    mine = replace(terms, move_lasts=lasts[MOVES], redirect_lasts=lasts[REDIRECTS], is_strict=saved is not None)
     moved = regime.move(sight, seats, mine) if left else seats
+    if saved is not None and _cost_of(sight, seats, moved, mine) > max(RELIEF * saved, 0.0):
+        moved = regime.move(sight, seats, replace(mine, is_strict=False))
     who = np.flatnonzero(moved != seats).astype(np.int32)
     saved = SeatedDemand.of(sight.demand, moved).worth(who, seats[who], moved[who])
     known.note(MOVES, who, seats[who], moved[who], saved * sight.span_s)
@@ -188,6 +204,16 @@ def _step(
     placed = _present(window, arrived.seats)
     known.learn(window.demand, window.span_s, placed)
     return placed, spend(window, placed, seats, len(who), len(arrived.sent))
+
+
+def _cost_of(sight: Sight, seats: Index, moved: Index, terms: Terms) -> float:
+    """What moves cost beyond what they save, in copies, every wish that is announced anew counted."""
+    who = np.flatnonzero(moved != seats).astype(np.int32)
+    if not len(who):
+        return 0.0
+    announced = terms.announcement * reannounced(sight.demand, moved, seats, moved != seats)
+    worth = SeatedDemand.of(sight.demand, moved).worth(who, seats[who], moved[who])
+    return terms.move * len(who) + announced - worth * sight.span_s * terms.move_lasts
 
 
 def _told(regime: Regime, window: LogWindow, seats: Index, terms: Terms) -> tuple[Index, Spent]:

@@ -7,7 +7,7 @@ lasts. It never sees the window itself; the oracle, which does, is there to say 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from coterie.substrate.placing import client_weights, problem_of
 
 F64 = NDArray[np.float64]
 FROM_AFAR = Manner(((0.8, 3), (0.6, 3), (0.4, 3), (0.2, 2), (0.05, 1), (0.0, 2)), 0.85, 0.01)  # groups find together
+HOT = 0.97  # of the limit: a broker that was hotter so far gets less room
+HEAT_COUNTS = 6.0  # times what it was hotter
+NOTHING = np.zeros((0, 3))
 SETTLING = 3  # passes in which every move must pay
 
 
@@ -65,6 +68,8 @@ class Sight:
     span_s: float
     pair: NDArray[np.int64]  # of client and topic, ascending
     habit: F64  # how regularly it was wanted, of 1
+    load: F64 = field(default_factory=lambda: NOTHING)  # [client, dimension]: seen to be handled for it, smoothed
+    heat: F64 = field(default_factory=lambda: np.zeros(0))  # of brokers so far, of the mean; empty: not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +111,7 @@ def first_sight(demand: Workload, span_s: float) -> Sight:
     rate = demand.rates.sum() / max(np.count_nonzero(demand.rates), 1)
     usual = Publications.of(np.zeros(topics), np.arange(topics), np.full(topics, rate))
     known = replace(demand, interests=nobody, publications=usual, weights=None, wishes=None, stays=None)
-    return Sight(known, span_s, np.zeros(0, np.int64), np.zeros(0))
+    return Sight(known, span_s, np.zeros(0, np.int64), np.zeros(0), np.zeros((demand.subscriber_count, 3)))
 
 
 def look(before: Sight | None, demand: Workload, span_s: float, terms: Terms) -> Sight:
@@ -115,7 +120,9 @@ def look(before: Sight | None, demand: Workload, span_s: float, terms: Terms) ->
     key, goes_on = wish.client.astype(np.int64) * topics + wish.topic, wish.end_s == np.inf
     seen, held = _distinct(key), _distinct(key[goes_on])
     said, pair, habit = demand.publications, seen, np.full(len(seen), terms.memory)
+    load = client_weights(demand)
     if before is not None:
+        load = _smoothed_load(before.load, load, memory)
         said = _smoothed(before.demand.publications, said, memory, topics)
         span_s = before.span_s + (span_s - before.span_s) * memory
         pair = _distinct(np.concatenate([before.pair, seen]))
@@ -128,7 +135,7 @@ def look(before: Sight | None, demand: Workload, span_s: float, terms: Terms) ->
     wanted = _distinct(np.concatenate([held, pair[habit >= terms.habit]]))
     interests = Relation.from_pairs(wanted // topics, wanted % topics, demand.subscriber_count, topics)
     seen_so = replace(demand, interests=interests, publications=said, weights=None, wishes=None, stays=None)
-    return Sight(seen_so, span_s, pair, habit)
+    return Sight(seen_so, span_s, pair, habit, load)
 
 
 def _distinct(key: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -147,6 +154,12 @@ def _smoothed(old: Publications, new: Publications, memory: float, topics: int) 
     sizes = np.bincount(inverse, rate * size, len(found)) / np.maximum(rates, 1e-300)
     kept = rates > 1e-4 * new.rate.min(initial=np.inf)
     return Publications.of(found[kept] // topics, found[kept] % topics, rates[kept], sizes[kept])
+
+
+def _smoothed_load(old: F64, new: F64, memory: float) -> F64:
+    """Of who was there; a first sight counts as it is."""
+    share = np.where(old[:, 1:2] > 0, memory, 1.0)
+    return np.asarray(np.where(new[:, 1:2] > 0, old + (new - old) * share, old))
 
 
 # --- as a window begins ---
@@ -168,14 +181,14 @@ def pay(sight: Sight, seats: Index, terms: Terms) -> Index:
     return _by_region(sight, seats, terms, _paying)
 
 
-Place = Callable[[Problem, Index, Terms, float], Index]
+Place = Callable[[Problem, Index, Terms, float, NDArray[np.bool_]], Index]  # with brokers that may stay too full
 
 
 def _by_region(sight: Sight, seats: Index, terms: Terms, place: Place) -> Index:
     """Zone by zone: nobody leaves its own."""
     demand = sight.demand
     found = seats.copy()
-    burden = burden_of(demand, seats)
+    burden = burden_of(demand, seats, sight.load)
     whole = problem_of(demand, burden.weight, np.ones(burden.besides.shape))
     zone_of = np.zeros(demand.node_count, np.int32) if demand.zone_of is None else demand.zone_of
     for zone in range(int(zone_of.max()) + 1):
@@ -187,20 +200,31 @@ def _by_region(sight: Sight, seats: Index, terms: Terms, place: Place) -> Index:
         number = np.zeros(demand.node_count, np.int32)
         number[nodes] = np.arange(len(nodes))
         here = number[seats[clients]]
-        part = _within(part, burden.besides[nodes], terms)
+        heat = sight.heat[nodes] if len(sight.heat) else np.zeros(len(nodes))
+        part, may_stay = _within(part, burden.besides[nodes], terms, heat)
         price = terms.move_cost / max(terms.move_lasts * sight.span_s, 1e-30)
-        found[clients] = nodes[place(part, here, terms, price)]
+        found[clients] = nodes[place(part, here, terms, price, may_stay)]
     return found
 
 
-def _within(problem: Problem, besides: F64, terms: Terms) -> Problem:
-    """Room for clients: so many times the mean of all that brokers handle, less what they handle besides."""
+def _within(problem: Problem, besides: F64, terms: Terms, heat: F64) -> tuple[Problem, NDArray[np.bool_]]:
+    """Room for clients: so many times the mean of all that brokers handle, less what they handle besides.
+
+    What was planned and what came differ: a broker that has been hot so far gets less room. Others may stay too full
+    (second result), and so may all where one client alone is as much.
+    """
     above = np.array([terms.connections, terms.messages, terms.bytes])
     limits = limits_of(problem.weight, problem.capacity, above - 1)
-    room = above * (problem.weight.sum(axis=0) + besides.sum(axis=0)) / len(besides) - besides
+    mean = (problem.weight.sum(axis=0) + besides.sum(axis=0)) / len(besides)
+    multiple = np.tile(above, (len(besides), 1))
+    multiple[:, 1:] -= HEAT_COUNTS * np.maximum(heat - HOT * terms.messages, 0.0)[:, None]
+    room = np.maximum(multiple, 1.0) * mean - besides
     room[:, 0] = limits.capacity[:, 0]
     room = np.maximum(room, 1e-12)
-    return replace(problem, weight=np.minimum(problem.weight, room.max(axis=0)), capacity=room)  # heavy ones stay apart
+    heaviest = problem.weight[:, 1].max(initial=0.0) / max(mean[1], 1e-30)
+    may_stay = (heat <= HOT * max(terms.messages, heaviest)) | (not terms.is_strict)
+    apart = np.minimum(problem.weight, room.max(axis=0))  # heavy ones share no broker
+    return replace(problem, weight=apart, capacity=room), may_stay
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,9 +236,14 @@ class Burden:
     besides: F64  # [broker, dimension]
 
 
-def burden_of(demand: Workload, seats: Index) -> Burden:
-    """With everybody at `seats`; a publisher's broker also sends the copies of what it says."""
+def burden_of(demand: Workload, seats: Index, seen: F64 = NOTHING) -> Burden:
+    """With everybody at `seats`; a publisher's broker also sends the copies of what it says.
+
+    Who was seen to hear more than what it is known to want will do so again, and most of that comes as copies.
+    """
     weight, said, brokers = client_weights(demand), demand.publications, demand.node_count
+    if len(seen):
+        weight[:, 1:] += 2 * np.maximum(seen[:, 1:] - weight[:, 1:], 0.0)  # in and out
     seat, interests = np.maximum(seats, 0).astype(np.int64), demand.interests
     audience = _distinct(interests.columns.astype(np.int64) * brokers + seat[interests.rows])
     wanting = np.bincount(audience // brokers, minlength=demand.topic_count)
@@ -230,16 +259,17 @@ def burden_of(demand: Workload, seats: Index) -> Burden:
     return Burden(weight, besides)
 
 
-def _scratch(problem: Problem, here: Index, terms: Terms, price: float) -> Index:
+def _scratch(problem: Problem, here: Index, terms: Terms, price: float, may_stay: NDArray[np.bool_]) -> Index:
     search = _search(problem, terms)
     seats = search.refined(auctioned(problem, terms.seed, QUICK), MOVES[-3:])
     named = renamed(seats.part, here, seats.load, problem.capacity)
     return _settled(search, named, here, 1e-9)
 
 
-def _paying(problem: Problem, here: Index, terms: Terms, price: float) -> Index:
-    """A broker that is too full already may stay so; nobody else comes to it."""
-    problem = replace(problem, capacity=np.maximum(problem.capacity, problem.loads(here)))
+def _paying(problem: Problem, here: Index, terms: Terms, price: float, may_stay: NDArray[np.bool_]) -> Index:
+    """Nobody else comes to a broker that is too full and may stay so; others get rid of what is too much."""
+    tolerated = np.where(may_stay[:, None], problem.loads(here), 0.0)
+    problem = replace(problem, capacity=np.maximum(problem.capacity, tolerated))
     search, present = _search(problem, terms), Present(here, price)
     starts = [here, *(auctioned(problem, terms.seed, manner, here, present) for manner in (FROM_PRESENT, FROM_AFAR))]
     found = [
