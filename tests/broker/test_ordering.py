@@ -79,6 +79,24 @@ def test_what_was_given_up_is_still_owed_and_comes_late_rather_than_never() -> N
     assert [ordering.take(one) for one in (*CHAIN, event(60, 50))] == [[]] * 5  # each once
 
 
+def test_what_need_not_wait_itself_goes_behind_what_does_and_comes_once() -> None:
+    ordering, _ = made()
+    ordering.take(CHAIN[0])
+    ordering.take(CHAIN[2])  # waits for 30
+    free = event(60, 9)  # names one from before the subscription
+    assert ordering.take(free) == []
+    assert [one.id & 0xFF for one in ordering.take(CHAIN[1])] == [30, 40, 60]
+    assert ordering.take(free) == []
+    assert ordering.take(CHAIN[2]) == []
+
+
+def test_a_mark_never_goes_back() -> None:
+    marks = Marks(Turn())
+    marks.set(3, "t", ORIGIN | 50)
+    marks.set(3, "t", ORIGIN | 40)
+    assert marks.has(3, "t", ORIGIN | 50)
+
+
 def test_a_gap_is_not_remembered_for_ever() -> None:
     turn = Turn()
     marks = Marks(turn)

@@ -67,8 +67,9 @@ class Marks:
             self.set(origin, topic, identifier)
 
     def set(self, origin: int, topic: str, identifier: int) -> None:
-        """Everything up to here is dealt with."""
+        """Everything up to here is dealt with; never goes back."""
         key = (origin, topic)
+        identifier = max(identifier, self._of.get(key, 0))
         if key in self._ahead:
             ahead = self._ahead.pop(key)
             for later in sorted(ahead):

@@ -63,6 +63,9 @@ class Ordering:
             return []
         if self._waits(origin, carried):
             return self._hold(origin, carried)
+        if line is not None and min(line.events) < identifier:  # older ones wait still
+            line.events[identifier] = carried
+            return []
         self._marks.pass_by(origin, topic, identifier, carried.before)
         return [carried] if line is None else [carried, *self._release(origin, topic)]
 

@@ -71,7 +71,7 @@ class Person:
         self.wire: ClientEnd | None = None
         self._world, self._chance = world, chance
         self.node = resident.home
-        self._attempts = 0
+        self._attempts = self._tried_us = 0
         self._session = NONE  # what the server must say about it
         self._is_dozing = False
         self._wanted: dict[str, int] = {}
@@ -168,6 +168,7 @@ class Person:
         if not self.is_wanting or self.wire is not None:
             return
         self._attempts += 1
+        self._tried_us = self._world.now_us
         if self.resident.roams and self._chance.number(self._attempts, 2):
             self.node = self._chance.number(self._attempts + (1 << 32), self._world.node_count)
         self.diary.connection += 1
@@ -244,7 +245,7 @@ class Person:
         record, name = self._world.record, self.resident.name
         record.checked["session"] += 1
         self.diary.since_us = self._world.now_us
-        self.diary.presences.append((self._world.now_us, -1))
+        self.diary.presences.append((self._tried_us, -1))  # its node may have known before it did
         if self.resident.will:
             one = Uttered(self.will_number, self.who, self.resident.will, 1, False, self._world.now_us, is_will=True)
             record.uttered.setdefault(self.will_number, one)
