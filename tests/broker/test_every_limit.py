@@ -126,10 +126,10 @@ CASES = {
         "protocol_errors", options={"topic_alias_maximum": 8},
     ),
     "mqtt.limits.queue_count_max": Case(
-        to_somebody_away, [OK, OK, QUOTA], "stored_refused", options={"queue_count_max": 2}
+        to_somebody_away, [OK, OK, QUOTA], "stored_refused", options={"queue_count_max": 2, "shed": "nothing"}
     ),
     "mqtt.limits.queue_bytes_max": Case(
-        to_somebody_away, [OK, OK, QUOTA], "stored_refused", options={"queue_bytes_max": 1200}
+        to_somebody_away, [OK, OK, QUOTA], "stored_refused", options={"queue_bytes_max": 1200, "shed": "nothing"}
     ),
 }  # fmt: skip
 

@@ -17,7 +17,7 @@ from coterie.mqtt.reasons import Reason
 from tests.broker.driving import Driven, setup
 
 LASTING: dict[str, Any] = {"clean_start": False, "properties": Properties(session_expiry_s=1000)}
-SMALL = ServerOptions(queue_count_max=20, inflight_count_max=2)
+SMALL = ServerOptions(shed="nothing", queue_count_max=20, inflight_count_max=2)
 
 
 def watched(driven: Driven) -> list[tuple[str, int]]:

@@ -25,7 +25,7 @@ class ServerOptions:
     queue_count_max: int = 10_000  # messages waiting for one client
     queue_bytes_max: int = 64 << 20
     # What a full queue gives up; `Session.shed_count` counts it. Nothing: publishers wait, or are refused.
-    shed: Literal["nothing", "newest", "oldest"] = "nothing"
+    shed: Literal["nothing", "newest", "oldest"] = "newest"
     response_information: str = ""
     session_count_max: int = 1_000_000
     subscription_count_max: int = 100_000  # per session
