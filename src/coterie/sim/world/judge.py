@@ -168,6 +168,7 @@ class Judge:
             seen.add(key)
             # What was said before SUBACK is not promised (in doubt it comes); a repetition is not what it was.
             is_again = bool(one.resends) and (shares or bool(one.expiry_s))
+            is_again |= shares and any(moment >= one.asked_us for moment in self._record.failures_us)
             if is_again or not self._was_listening(person, one, receipt.epoch):
                 continue
             stream = (receipt.epoch, one.who, one.topic, one.qos, receipt.qos)
