@@ -1,4 +1,4 @@
-"""`coterie backtest` as docs/howto/backtest.md tells it, on the embedded data, over one shared Spark session."""
+"""`coterie backtest` as docs/howto/backtest.md tells it, on the embedded data, which is too small for Spark."""
 
 from __future__ import annotations
 
@@ -10,25 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli import backtesting, main
+from coterie.cli import main
+from coterie.pipeline import latesession
 
-pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "howto" / "backtest.md"
 
 
 @pytest.fixture
-def coterie(tmp_path_factory, monkeypatch, capsys):
-    from coterie.pipeline.session import open_session
+def coterie(monkeypatch, capsys):
+    def refuse(master: str) -> object:
+        raise AssertionError("Spark was started for a small log")
 
-    session = open_session("local[1]", profile="test", work_dir=tmp_path_factory.mktemp("spark"))
-
-    class Kept:
-        """The session without its end."""
-
-        def __getattr__(self, name: str) -> object:
-            return (lambda: None) if name == "stop" else getattr(session, name)
-
-    monkeypatch.setattr(backtesting, "open_session", lambda master: Kept())
+    monkeypatch.setattr(latesession, "_open", refuse)
 
     def call(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["coterie", *arguments])

@@ -16,7 +16,7 @@ from coterie.api.logs import LATER, LEARN, Log, Report
 from coterie.errors import ConfigError, InputError
 from coterie.model import Design, Ledger, Workload
 from coterie.model.limits import DesignLimits
-from coterie.model.prices import EXAMPLE, MONTH_S, Prices, read_prices
+from coterie.model.prices import MONTH_S, Prices, chosen_prices
 from coterie.model.store import load_design
 from coterie.model.wires import COTERIE
 from coterie.pipeline.job import AGAINST, Outcome, least_copies_of, publish_plan, run_job
@@ -207,7 +207,7 @@ def compare(
     now, wire = running_now(against)
     named = expressed(systems, target)
     asked = [known.around(limited(one, kept)) for one in named]
-    paid = EXAMPLE if prices is None else prices if isinstance(prices, Prices) else read_prices(Path(prices))
+    paid = chosen_prices(prices)
     candidates, now = with_now([paying(one, paid) for one in asked], known.around(now))
     allowed: tuple[str, ...] = (STAY, PLACED, OWN) if target is None else (PLACED,)
     is_told = bool(systems) and len(named) == 1 and _places_as_told(named[0])
@@ -266,14 +266,10 @@ def _on_spark(
     progress: Report | None,
     placer: Candidate | None,
 ) -> Outcome:
-    from coterie.pipeline.here import is_small
-    from coterie.pipeline.latesession import LateSession
+    from coterie.pipeline.latesession import session_for
 
-    session: Any = LateSession(master, is_small=is_small(request))
-    try:
+    with session_for(request, master) as session:
         return run_job(session, request, candidates, home, progress, placer)
-    finally:
-        session.stop()
 
 
 @dataclass(frozen=True, eq=False)

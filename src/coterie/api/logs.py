@@ -111,17 +111,13 @@ class Log:
         )
 
     def _read(self) -> tuple[NamedWorkload, NamedWorkload]:
-        from coterie.pipeline.here import is_small
-        from coterie.pipeline.latesession import LateSession
+        from coterie.pipeline.latesession import session_for
         from coterie.pipeline.named import named_windows
 
         assert self.request is not None
         cut = replace(self.request, windows=self.choices)
-        session: Any = LateSession(self.spark, is_small=is_small(cut))
-        try:
+        with session_for(cut, self.spark) as session:
             return named_windows(session, cut, self.home)
-        finally:
-            session.stop()
 
     @property
     def home(self) -> Path:

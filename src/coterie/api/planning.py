@@ -12,7 +12,7 @@ from coterie.api.logs import Log
 from coterie.errors import ConfigError
 from coterie.model import Design, Workload
 from coterie.model.latency import Latency
-from coterie.model.prices import EXAMPLE, Prices, read_prices
+from coterie.model.prices import EXAMPLE, Prices, chosen_prices
 from coterie.model.wires import COTERIE, wire_named
 from coterie.plans.bill import Bill
 from coterie.plans.plan import Plan, PlanFacts
@@ -84,7 +84,7 @@ def price(
 
     For a plan the same as `plan.price(log)`.
     """
-    paid = EXAMPLE if prices is None else prices if isinstance(prices, Prices) else read_prices(Path(prices))
+    paid = chosen_prices(prices)
     if isinstance(what, Plan):
         return what.price(log, against=against, prices=paid)
     from coterie.api.logs import log_of

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from coterie.api.backtesting import PastRun, backtest
 from coterie.cli import choices
-from coterie.cli.bills import short
-from coterie.cli.console import out, print_json, progress, table
+from coterie.cli.console import out, print_json, print_wide, progress, short
 from coterie.cli.planning import (
     WINDOWS,
     Cell,
@@ -24,13 +23,12 @@ from coterie.cli.planning import (
     Strict,
     TimeUnit,
     Zone,
-    request_of,
+    log_of_words,
 )
-from coterie.model.prices import EXAMPLE, Prices, read_prices
-from coterie.pipeline.backtest import Backtest, BacktestChoices, Trial, run_backtest
-from coterie.pipeline.backtest_report import HEADER, cells, figures, page_of, rests_on, sentences
-from coterie.pipeline.session import open_session
 from coterie.pipeline.shapes import Choices
+
+# What each stage takes of the time.
+STAGES = {"tables": 0.1, "overtime": 0.4, "courses": 0.5}
 
 BrokerCounts = Annotated[
     list[int] | None,
@@ -88,60 +86,30 @@ def backtest_command(
       coterie backtest
       coterie backtest subscriptions=subs.csv publications=pubs.csv --map subscriber=user -b 4 -b 8 --windows 4
     """
-    asked = BacktestChoices(windows, tuple(brokers or [0]), traffic, zones, seed)
-    request = replace(
-        request_of(inputs or [], columns, mapping, time_unit, zone, False),
-        readers=Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict),
-        seed=seed,
-        strict=strict,
-    )
-    paid = EXAMPLE if prices is None else read_prices(prices)
-    with progress(request.name, as_json) as report:
-        report("starting Spark", 0.0)
-        session = open_session(spark)
-        try:
-            found = run_backtest(session, request, asked, out_folder / request.name, report)
-        finally:
-            session.stop()
-    page = page_of(found, paid).write(found.folder / "backtest.html")
+    readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
+    log = log_of_words(inputs, out_folder, columns, mapping, time_unit, zone, readers, spark)
+    with progress(log.name, as_json, STAGES) as report:
+        found = backtest(
+            log, brokers=brokers or [0], windows=windows, traffic=traffic, zones=zones, prices=prices, seed=seed,
+            progress=report,
+        )  # fmt: skip
+    page = found.report().write(log.home / "backtest.html")
     if as_json:
-        print_json(_document(found, page, paid))
+        print_json(found.document() | {"report": str(page)})
     else:
-        _show(found, page, paid)
+        _show(found, page)
 
 
-def _show(found: Backtest, page: Path, prices: Prices) -> None:
+def _show(found: PastRun, page: Path) -> None:
     facts = found.facts
     sizes = f"{facts['clients']:,} clients, {facts['topics']:,} topics, {facts['subscriptions']:,} subscriptions"
-    out.print(f"[bold]{found.name}[/]: {sizes}, {facts['windows']} windows")
+    out.print(f"[bold]{found.found.name}[/]: {sizes}, {facts['windows']} windows")
     for trial in found.trials:
         out.print()
-        rows = [list(cells(trial, one, prices, short)) for one in trial.courses]
-        rows.append(["bound", "", f"{trial.possible:.0%}", *[""] * (len(HEADER) - 3)])
-        out.print(table(f"{trial.brokers} brokers", HEADER, rows))
-        for sentence in sentences(trial, facts, prices):
+        print_wide(f"{trial.brokers} brokers", found.header, found.rows(trial, short))
+        for sentence in found.told(trial):
             out.print(f"- {sentence}", soft_wrap=False)
     out.print()
-    for sentence in rests_on(facts, prices):
+    for sentence in found.rests_on:
         out.print(f"- {sentence}", soft_wrap=False)
-    out.print(f"\nreport: {page}")
-
-
-def _document(found: Backtest, page: Path, prices: Prices) -> dict[str, object]:
-    return {
-        "schema": 1,
-        "input": found.name,
-        "about": found.facts,
-        "accounts": found.accounts,
-        "brokers": {str(trial.brokers): _trial(trial, found, prices) for trial in found.trials},
-        "rests_on": rests_on(found.facts, prices),
-        "report": str(page),
-    }
-
-
-def _trial(trial: Trial, found: Backtest, prices: Prices) -> dict[str, object]:
-    return {
-        "policies": {one.policy: figures(trial, one, prices) for one in trial.courses},
-        "bound": {"gross": trial.possible},
-        "sentences": sentences(trial, found.facts, prices),
-    }
+    out.print(f"\nreport: {page}", soft_wrap=True)

@@ -11,6 +11,7 @@ import typer
 from coterie.api.comparing import compare
 from coterie.api.frontier import Frontier, frontier
 from coterie.api.frontier_report import cells, shown
+from coterie.api.logs import AGAINST
 from coterie.cli import choices
 from coterie.cli.console import LOG_STAGES, out, print_json, progress, table
 from coterie.cli.planning import (
@@ -34,7 +35,6 @@ from coterie.cli.planning import (
     ZoneCount,
     log_of_words,
 )
-from coterie.pipeline.job import AGAINST
 from coterie.pipeline.shapes import Choices
 
 HEADER = ("design", "GB/month", "across", "hops", "p99", "links", "crash", "moved")
@@ -74,15 +74,14 @@ def frontier_command(
       coterie frontier subscriptions=subs.csv publications=pubs.jsonl.gz --map subscriber=user --brokers 16
     """
     readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
-    log = log_of_words(inputs, columns, mapping, time_unit, zone, peers, strict, readers, spark)
-    folder = out_folder / (f"{log.name}-peers" if peers else log.name)
-    learn = replace(log, folder=folder, brokers=brokers).split(learn_share)[0]
+    log = log_of_words(inputs, out_folder, columns, mapping, time_unit, zone, readers, spark, peers)
+    learn = replace(log, brokers=brokers).split(learn_share)[0]
     with progress(log.name, as_json, LOG_STAGES) as report:
         compared = compare(
             learn, systems=systems, against=against, prices=prices, zones=zones, fleet=fleet, seed=seed, progress=report
         )
         found = frontier(compared, report)
-    page = found.report().write(folder / "frontier.html")
+    page = found.report().write(log.home / "frontier.html")
     if as_json:
         print_json(found.document() | {"report": str(page)})
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from coterie.api.answers import KeptAnswer, keep_answer, kept_answer, question
-from coterie.api.logs import AGAINST, ASSUMED_ZONES, Log, read_log, request_of
+from coterie.api.logs import AGAINST, ASSUMED_ZONES, Log, request_of
 from coterie.cli import choices
 from coterie.cli.console import LOG_STAGES, out, print_json, progress
 from coterie.cli.shown import show
@@ -19,8 +19,6 @@ from coterie.pipeline.storage import folder_of
 if TYPE_CHECKING:
     from coterie.pipeline.shapes import Choices
     from coterie.plans.plan import Plan
-
-__all__ = ["compare_command", "plan_command", "request_of"]
 
 ANSWERS = ".answers"
 INPUT, WINDOWS = "Input", "Windows and network"
@@ -182,9 +180,8 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
 
         unit = Unit(interval)
         readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
-        log = log_of_words(inputs, columns, mapping, time_unit, zone, peers, strict, readers, spark)
-        folder = out_folder / (f"{log.name}-peers" if peers else log.name)
-        learn = replace(log, folder=folder, brokers=brokers).split(learn_share)[0]
+        log = log_of_words(inputs, out_folder, columns, mapping, time_unit, zone, readers, spark, peers)
+        folder, learn = log.home, replace(log, brokers=brokers).split(learn_share)[0]
         with progress(log.name, as_json, LOG_STAGES) as report:
             from coterie.api.comparing import compare
 
@@ -206,23 +203,20 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
 
 def log_of_words(
     inputs: list[str] | None,
+    out_folder: Path,
     columns: list[str] | None,
     mapping: Path | None,
     time_unit: str,
     zone: str,
-    peers: bool,
-    strict: bool,
     readers: Choices,
     spark: str,
+    peers: bool = False,
 ) -> Log:
-    """The log that the words of a command line name."""
-    if mapping is None and inputs:
-        request = request_of(inputs, columns, None, time_unit, zone, peers)
-        log = Log(request.name, request, is_peers=peers, spark=spark)
-    else:
-        log = read_log(mapping=mapping, peers=peers, spark=spark)
-    assert log.request is not None
-    return replace(log, request=replace(log.request, readers=readers, seed=readers.seed, strict=strict))
+    """The log that the words of a command line name; what is made of it lands below `out_folder`."""
+    request = request_of(inputs or [], columns, mapping, time_unit, zone, peers)
+    request = replace(request, readers=readers, seed=readers.seed, strict=readers.strict)
+    folder = out_folder / (f"{request.name}-peers" if peers else request.name)
+    return Log(request.name, request, is_peers=peers, spark=spark, folder=folder, seed=readers.seed)
 
 
 compare_command = planning_command(

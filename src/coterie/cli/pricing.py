@@ -11,7 +11,7 @@ from coterie.api.planning import bounds, design_of, price
 from coterie.cli import choices
 from coterie.cli.console import flat, out, print_json, print_wide, progress
 from coterie.model.parameters import settings_of
-from coterie.model.prices import EXAMPLE, read_prices
+from coterie.model.prices import chosen_prices
 from coterie.model.store import load_design, save_design, save_workload
 from coterie.plans.bill import Bill
 from coterie.systems import SYSTEMS
@@ -83,7 +83,7 @@ def price_command(
     sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
     demand = choices.chosen_workload(workload, load, sizes, extra, seed)
     delays = choices.chosen_latency(latency, demand)
-    paid = EXAMPLE if prices is None else read_prices(prices)
+    paid = chosen_prices(prices)
     names = systems or [name for name, system in SYSTEMS.items() if system.fits(demand)]
     told = settings_of(parameters or (), "--set")
     ledgers: dict[str, dict[str, float]] = {}

@@ -92,6 +92,13 @@ def monthly(bill: Ledger, prices: Prices, node_count: int, client_count: int) ->
     )
 
 
+def chosen_prices(prices: Prices | str | Path | None) -> Prices:
+    """Prices, those in a file, or the example's."""
+    if isinstance(prices, Prices):
+        return prices
+    return EXAMPLE if prices is None else read_prices(Path(prices))
+
+
 def read_prices(path: Path) -> Prices:
     """InputError names the file and the key."""
     try:

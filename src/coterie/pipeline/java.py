@@ -42,7 +42,7 @@ class Java:
 
 
 def cache_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Folder for things made once per environment: launcher, class archives, shipped packages."""
+    """Folder for things made once per environment: launcher, shipped packages."""
     env = os.environ if environ is None else environ
     if env.get("COTERIE_CACHE"):
         return Path(env["COTERIE_CACHE"])

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from coterie.pipeline.job import Request
 
 
 class LateSession:
@@ -63,6 +66,18 @@ class LateSession:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.session(), name)
+
+
+@contextmanager
+def session_for(request: Request, master: str) -> Iterator[Any]:
+    """A session for what a request reads, none if that is little; stopped afterwards."""
+    from coterie.pipeline.here import is_small
+
+    session = LateSession(master, is_small=is_small(request))
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def _is_submitted() -> bool:

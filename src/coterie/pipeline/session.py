@@ -9,7 +9,6 @@ import os
 import re
 import shutil
 import socket
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +20,9 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from coterie.errors import ConfigError
-from coterie.pipeline.java import Java, cache_dir, find_java, java_home
+from coterie.pipeline.java import Java, find_java, java_home
 from coterie.pipeline.shipping import package_zip
 from coterie.pipeline.storage import use_settings
-from coterie.writing import replacing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,36 +98,14 @@ def open_session(
         raise ConfigError("spark", master, MASTERS)
     use_settings({**spark_defaults(), **conf})
     java = find_java()
-    settings = _settings(master, profile, java, (work_dir or Path(tempfile.gettempdir())).resolve(), conf)
+    settings = _settings(master, profile, (work_dir or Path(tempfile.gettempdir())).resolve(), conf)
     with _environment(_launch_environment(master, java)):
         return _start(master, app_name, settings)
 
 
-def archive_path(java: Java, profile: str) -> Path:
-    """Where the class-data archive of this Java, PySpark and profile lives (it may not exist)."""
-    return cache_dir() / f"classes-{java.version}-{pyspark.__version__}-{profile}.jsa"
-
-
-def warm_archive(profile: str = "job") -> Path:
-    """Write the class-data archive, which halves the start of every later session; takes about half a minute."""
-    java = find_java()
-    target = archive_path(java, profile)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as unfinished:
-        program = [sys.executable, "-c", _WARM_SCRIPT, profile, str(unfinished)]
-        done = subprocess.run(program, capture_output=True, text=True, check=False)
-        if not unfinished.exists():
-            told = "one that writes a class archive"
-            raise ConfigError("java", java.version, told, do=f"it says: {done.stderr.strip()[-300:]}")
-    return target
-
-
-def _settings(master: str, profile: str, java: Java, work_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
+def _settings(master: str, profile: str, work_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
     log_file = Path(__file__).with_name("log4j2.properties")
     jvm = [f"-Dlog4j2.configurationFile=file:{log_file}", *PROFILES[profile].jvm, *conf.get(EXTRA_JVM, "").split()]
-    archive = archive_path(java, profile)
-    if archive.exists() and not any("ArchiveClassesAtExit" in option for option in jvm):
-        jvm.append(f"-XX:SharedArchiveFile={archive}")
     settings = {
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
@@ -288,22 +264,3 @@ def _is_installed(name: str) -> bool:
 def _first_line(error: BaseException) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
     return lines[0].strip() if lines else type(error).__name__
-
-
-_WARM_SCRIPT = """
-import sys, tempfile
-from coterie.pipeline.session import EXTRA_JVM, open_session
-profile, target = sys.argv[1:]
-spark = open_session("local[1]", profile=profile,
-                     conf={EXTRA_JVM: f"-XX:ArchiveClassesAtExit={target} -Xlog:disable -Xlog:all=off"})
-rows = spark.range(1000).selectExpr("id % 7 as k", "cast(id as string) as v", "timestamp_seconds(id) as t")
-with tempfile.TemporaryDirectory() as folder:
-    rows.write.parquet(folder + "/rows")
-    read = spark.read.parquet(folder + "/rows")
-    joined = read.groupBy("k").count().join(read, "k")
-    joined.repartition(2, "k").mapInArrow(lambda batches: batches, joined.schema).toArrow()
-process = spark.sparkContext._gateway.proc
-spark.stop()
-process.stdin.close()
-process.wait(120)
-"""
