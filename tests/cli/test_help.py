@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -129,11 +130,26 @@ def test_the_time_that_is_left_counts_down_between_reports_and_the_bar_never_end
 
 def test_without_a_terminal_every_stage_that_lasts_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
-    report = console._lines("log", console.Pace({}, lambda: now[0]))
+    report = console.StageLines("log", console.Pace({}, lambda: now[0]))
     report("tables", 0.0)
     assert capsys.readouterr().err == ""
     now[0] = 3.0
     report("tables", 0.5)
     report("tables", 0.6)
     report("designs", 0.0)
+    report("tables", 0.0)  # a later stage that looks back
     assert capsys.readouterr().err.splitlines() == ["log: tables (3 s so far)", "log: designs (3 s so far)"]
+
+
+def test_a_stage_that_reports_nothing_is_told_all_the_same(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "PATIENCE_S", 0.05)
+    told = ""
+    with console.progress("log", is_quiet=False) as report:
+        report("kernels", 0.0)
+        for _ in range(100):
+            if told := told + capsys.readouterr().err:
+                break
+            time.sleep(0.05)
+    assert told.startswith("log: kernels (")

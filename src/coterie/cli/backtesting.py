@@ -35,16 +35,18 @@ BrokerCounts = Annotated[
     typer.Option(
         "--brokers",
         "-b",
-        help="Repeatable. Brokers, where the log names none; by default as many as its clients ask for.",
+        help="How many brokers, if the log names none; repeatable. By default chosen by the number of clients.",
         rich_help_panel=WINDOWS,
     ),
 ]
-Traffic = Annotated[float, typer.Option("--traffic", help="Times what the log published.", rich_help_panel=WINDOWS)]
+Traffic = Annotated[
+    float, typer.Option("--traffic", help="Multiply the log's traffic by this.", rich_help_panel=WINDOWS)
+]
 WindowCount = Annotated[
     int,
     typer.Option(
         "--windows",
-        help="Windows of equally many publications (2 to 63); fewer where the log is short.",
+        help="How many windows of equally many publications (2 to 63); fewer if the log is short.",
         rich_help_panel=WINDOWS,
     ),
 ]
@@ -52,7 +54,7 @@ Zones = Annotated[
     int,
     typer.Option(
         "--zones",
-        help="Brokers stand in so many zones in turn, where the log says nothing of zones; nobody leaves its own.",
+        help="How many zones the brokers stand in, by turns, if the log names none; clients stay in their zone.",
         rich_help_panel=WINDOWS,
     ),
 ]

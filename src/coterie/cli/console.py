@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,7 +43,9 @@ def print_json(value: object) -> None:
 
 
 @contextmanager
-def progress(title: str, is_quiet: bool, stages: Mapping[str, float] | None = None) -> Iterator[Report]:
+def progress(
+    title: str, is_quiet: bool, stages: Mapping[str, float] | None = None, *, is_forking: bool = False
+) -> Iterator[Report]:
     """How far it is and how long it will take, on standard error; without a terminal a line for each stage that lasts.
 
     `report(stage, share)` says how far a stage is. With `stages` (name -> its part of the whole) the bar is about all
@@ -52,7 +55,15 @@ def progress(title: str, is_quiet: bool, stages: Mapping[str, float] | None = No
     if is_quiet:
         yield lambda stage, share: None
     elif not err.is_terminal:
-        yield _lines(title, pace)
+        lines = StageLines(title, pace)
+        clock = threading.Timer(PATIENCE_S, lines.remind)
+        clock.daemon = True
+        if not is_forking:  # a process with threads should not fork
+            clock.start()
+        try:
+            yield lines
+        finally:
+            clock.cancel()
     else:
         from coterie.cli.bar import bar
 
@@ -89,16 +100,25 @@ class Pace:
         return max(whole_s - self.elapsed_s, 0.0)
 
 
-def _lines(title: str, pace: Pace) -> Report:
-    told = {"stage": ""}
+class StageLines:
+    """A line for each stage that is not over at once, each stage once."""
 
-    def report(stage: str, share: float) -> None:
-        pace.tell(stage, share)
-        if stage != told["stage"] and pace.elapsed_s >= PATIENCE_S:
-            told["stage"] = stage
-            err.print(f"{title}: {stage} ({pace.elapsed_s:.0f} s so far)", soft_wrap=True)
+    def __init__(self, title: str, pace: Pace) -> None:
+        self._title, self._pace = title, pace
+        self._stage = "starting"
+        self._told: set[str] = set()
 
-    return report
+    def __call__(self, stage: str, share: float) -> None:
+        self._pace.tell(stage, share)
+        self._stage = stage
+        if self._pace.elapsed_s >= PATIENCE_S:
+            self.remind()
+
+    def remind(self) -> None:
+        """Say where it is, also where a stage reports nothing for long."""
+        if self._stage not in self._told:
+            self._told.add(self._stage)
+            err.print(f"{self._title}: {self._stage} ({self._pace.elapsed_s:.0f} s so far)", soft_wrap=True)
 
 
 def number(value: float) -> str:

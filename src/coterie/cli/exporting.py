@@ -15,7 +15,7 @@ from coterie.fleets.export.registry import TARGETS, chosen_targets
 from coterie.fleets.export.target import Piece, Remark, Target
 from coterie.fleets.fleet import BrokerFleet, example_fleet, read_fleet
 from coterie.fleets.layout import FleetLayout, read_layout
-from coterie.fleets.outlook import as_seated, copies_now, copies_per_s, copies_under, measure
+from coterie.fleets.outlook import foretold, measure
 from coterie.fleets.record import write_whole
 
 ToTargets = Annotated[
@@ -41,7 +41,9 @@ def export_command(
     lasting: Annotated[
         bool, typer.Option("--lasting", help="Move lasting sessions too; what waits for them where they were is lost.")
     ] = False,
-    over: Annotated[float, typer.Option("--over", min=0.0, help="Seconds to measure after --apply; 0: not.")] = 10.0,
+    over: Annotated[
+        float, typer.Option("--over", min=0.0, help="Seconds to measure after --apply; 0 measures nothing.")
+    ] = 10.0,
     example: Annotated[bool, typer.Option("--example-fleet", help="Print a commented fleet file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -139,12 +141,8 @@ def _show_files(
 def _bill(application: Application, wanted: FleetLayout) -> dict[str, float | None]:
     """Copies per second as clients sit now, and by the plan."""
     seats = {client: seat.broker for client, seat in application.seats().items() if seat.session}
-    fleet, targets = application.fleet, application.targets
-    seated = as_seated(wanted, seats)
-    return {
-        "copies_per_s_now": copies_per_s(seated, copies_now(fleet, targets, seated)),
-        "copies_per_s_planned": copies_per_s(wanted, copies_under(fleet, targets, wanted)),
-    }
+    now, planned = foretold(application.fleet, application.targets, wanted, seats)
+    return {"copies_per_s_now": now, "copies_per_s_planned": planned}
 
 
 def _show_dry(application: Application, wanted: FleetLayout, lasting: bool, as_json: bool) -> None:
@@ -153,9 +151,9 @@ def _show_dry(application: Application, wanted: FleetLayout, lasting: bool, as_j
 
 
 def _apply(application: Application, wanted: FleetLayout, lasting: bool, over: float, as_json: bool) -> None:
-    foretold = _bill(application, wanted)
+    expected = _bill(application, wanted)
     result = application.apply(wanted, lasting)
-    summary: dict[str, Any] = {**_summary(result), "seconds": round(result.seconds, 1), **foretold}
+    summary: dict[str, Any] = {**_summary(result), "seconds": round(result.seconds, 1), **expected}
     if over:
         found = measure(application.fleet, application.targets, result.wanted, over)
         if found.why_not:

@@ -26,7 +26,7 @@ def init_command(
     system: Annotated[str, typer.Option("--system", "-s", help="How events spread; a plan may change it.")] = "mesh",
     parameters: Annotated[list[str] | None, typer.Option("--set", help="key=value of the system.")] = None,
     name: Annotated[
-        str, typer.Option("--name", help="Of the network; both ends of a link must agree on it.")
+        str, typer.Option("--name", help="Name of the network; both ends of a link must agree on it.")
     ] = "coterie",
     tls: Annotated[
         bool, typer.Option("--tls", help="Certificates for clients and links, by an authority of its own.")
@@ -34,9 +34,9 @@ def init_command(
     authority: Annotated[
         Path | None, typer.Option("--authority", help="PEM file of your own authority instead.")
     ] = None,
-    authority_key: Annotated[Path | None, typer.Option("--authority-key", help="And its key.")] = None,
+    authority_key: Annotated[Path | None, typer.Option("--authority-key", help="The key of that authority.")] = None,
     users: Annotated[
-        list[str] | None, typer.Option("--users", help="ann,bob: each gets a password; nobody else may in.")
+        list[str] | None, typer.Option("--users", help="ann,bob: each gets a password; nobody else gets in.")
     ] = None,
     key_file: Annotated[
         Path | None, typer.Option("--key-file", help="The network's key, instead of a new one.")

@@ -62,6 +62,7 @@ def frontier_command(
     everything: Everything = False,
     seed: choices.Seed = 1,
     spark: Spark = "local[*]",
+    conf: choices.Conf = None,
     as_json: choices.Json = False,
 ) -> None:
     """What can be had for what: cost against hops, crashes and moves.

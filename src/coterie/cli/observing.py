@@ -37,7 +37,7 @@ Seconds = Annotated[
     float,
     typer.Option("--seconds", min=0.1, help="How long to listen or poll, without --follow.", rich_help_panel=TIME),
 ]
-Zone = Annotated[str, typer.Option("--zone", help="Zone of times that carry none.", rich_help_panel=TIME)]
+Zone = Annotated[str, typer.Option("--zone", help="Time zone for timestamps without one.", rich_help_panel=TIME)]
 TimeFormat = Annotated[
     str | None,
     typer.Option("--time-format", help="The log_timestamp_format, if it is not ISO.", rich_help_panel=TIME),

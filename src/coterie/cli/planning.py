@@ -44,15 +44,23 @@ Out = Annotated[
 Spark = Annotated[str, typer.Option("--spark", help="Master: local[*], spark://..., or sc://... (Spark Connect).")]
 Systems = Annotated[
     list[str] | None,
-    typer.Option("--system", "-s", help="Repeatable; all systems by default. NAME or NAME:key=value,..."),
+    typer.Option("--system", "-s", help="NAME or NAME:key=value,...; repeatable. All systems by default."),
 ]
 Map = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="NAME=COLUMN", help="Column mapping, e.g. subscriber=user.", rich_help_panel=INPUT),
+    typer.Option(
+        "--map",
+        metavar="NAME=COLUMN",
+        help="Our name for a column and yours: subscriber=user; repeatable. Subscriptions have subscriber, topic, "
+        "since, until; publications time, publisher, topic, bytes.",
+        rich_help_panel=INPUT,
+    ),
 ]
 Mapping = Annotated[
     Path | None,
-    typer.Option("--mapping", help="A TOML file that says it all, see docs/PIPELINE.md.", rich_help_panel=INPUT),
+    typer.Option(
+        "--mapping", help="A TOML file with files and columns, instead; see docs/PIPELINE.md.", rich_help_panel=INPUT
+    ),
 ]
 TimeUnit = Annotated[str, typer.Option("--time-unit", help="auto, s, ms, us, ns or iso.", rich_help_panel=INPUT)]
 Zone = Annotated[str, typer.Option("--zone", help="Time zone for timestamps without one.", rich_help_panel=INPUT)]
@@ -81,8 +89,8 @@ ZoneCount = Annotated[
     int | None,
     typer.Option(
         "--zones",
-        help="Brokers stand in so many zones in turn, where neither the log nor --fleet says it; "
-        f"{ASSUMED_ZONES}, with --fleet or --for 1.",
+        help="How many zones the brokers stand in, by turns, if neither the log nor --fleet says where they are. "
+        f"{ASSUMED_ZONES} by default; 1 with --fleet or --for.",
         show_default=False,
         rich_help_panel=WINDOWS,
     ),
@@ -133,7 +141,7 @@ Limit = Annotated[
         help="What the plan must keep to; repeatable. hops_mean, hops_p99: links that a delivery crosses. ms_mean, "
         "ms_p99: milliseconds (at hop_ms a link, zone_ms between zones: 1 and 5 unless set). links_max: links at any "
         "broker. survive=node or survive=zone: the crash of any one cuts nobody else off. moves_per_day: share of the "
-        "clients that may be moved. What cannot be kept is said, with what can.",
+        "clients that may be moved. If no design keeps to them, you are told which comes closest.",
         rich_help_panel="Limits",
     ),
 ]

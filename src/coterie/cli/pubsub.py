@@ -30,13 +30,15 @@ Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="0: at most 
 Identifier = Annotated[str, typer.Option("--id", "-i", help="Client identifier; the server gives one if empty.")]
 User = Annotated[str | None, typer.Option("--user", "-u", help="Name of the user, if the server asks.")]
 Password = Annotated[str | None, typer.Option("--password", envvar="COTERIE_PASSWORD", help="Better in the variable.")]
-Tls = Annotated[bool, typer.Option("--tls", help="Over TLS; --authority if the server's is not a public one.")]
-Authority = Annotated[
-    Path | None, typer.Option("--authority", help="PEM file of the authority that signed the server's.")
+Tls = Annotated[
+    bool, typer.Option("--tls", help="Over TLS; --authority if no public authority signed the server's certificate.")
 ]
-Version = Annotated[str, typer.Option("--mqtt", help="5 or 3.1.1; only 5 can be sent to another server.")]
-Follow = Annotated[bool, typer.Option("--follow/--stay", help="Go where the server says the topics live.")]
-Allow = Annotated[list[str] | None, typer.Option("--allow", help="Another host that may be followed to; repeatable.")]
+Authority = Annotated[
+    Path | None, typer.Option("--authority", help="PEM file of the authority that signed the server's certificate.")
+]
+Version = Annotated[str, typer.Option("--mqtt", help="5 or 3.1.1; only with 5 can a server send us to another.")]
+Follow = Annotated[bool, typer.Option("--follow/--stay", help="Go to the server that we are sent to, or stay.")]
+Allow = Annotated[list[str] | None, typer.Option("--allow", help="Another host that we may be sent to; repeatable.")]
 
 
 def pub_command(

@@ -37,7 +37,9 @@ def reproduce_command(
     ] = None,
     claim: Annotated[str | None, typer.Option(help="Only PAPER/FIGURE or PAPER/FIGURE/CLAIM.")] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' sizes, or small ones in seconds.")] = False,
-    seeds: Annotated[int | None, typer.Option(help="Instead of each experiment's own number.", min=1)] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="How many seeds, instead of each experiment's own number.", min=1)
+    ] = None,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Results and the report.")] = Path("out/claims"),
     spark: Annotated[
         str | None, typer.Option("--spark", help="Spread it: spark://... or sc://...; else this machine.")

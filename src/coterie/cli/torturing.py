@@ -38,11 +38,11 @@ _decode = msgspec.json.Decoder(Score).decode
 
 def torture_command(
     seeds: Annotated[str, typer.Option("--seeds", help="How many, or FIRST:LAST.")] = "200",
-    system: Annotated[list[str] | None, typer.Option("--system", "-s", help="May be repeated; else all.")] = None,
+    system: Annotated[list[str] | None, typer.Option("--system", "-s", help="Repeatable; all by default.")] = None,
     nodes: Annotated[int, typer.Option(help="Up to so many brokers; 1 is a broker alone.", min=1, max=16)] = 4,
     faults: Annotated[
         str, typer.Option(help="Kinds of trouble that may occur, with commas between; 'none' for none.")
-    ] = ",".join(DEFAULT_FAULTS),
+    ] = ", ".join(DEFAULT_FAULTS),
     replay: Annotated[Path | None, typer.Option(help="Run one scenario that was written down, and tell all.")] = None,
     spread: Annotated[str, typer.Option(help="Where seeds run: here, processes or spark.")] = "processes",
     shrinks: Annotated[bool, typer.Option("--shrink/--no-shrink", help="Make what fails smaller.")] = True,

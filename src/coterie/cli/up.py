@@ -27,7 +27,7 @@ def up_command(
     parameters: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the system, NAME=VALUE; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Positions of the nodes and their randomness.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed: where nodes stand on a ring, and what they draw.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     respawn: Annotated[bool, typer.Option("--respawn", help="Start a node again when it dies.")] = False,
     follow: Annotated[
@@ -51,7 +51,7 @@ def up_command(
     for number in ENDING:
         signal.signal(number, signal.default_int_handler)
     try:
-        with progress("starting nodes", is_quiet=False) as report:
+        with progress("starting nodes", is_quiet=False, is_forking=True) as report:
             processes.start()
             processes.wait_healthy(HEALTHY_S, lambda ready, all_of: report(f"{ready} of {all_of}", ready / all_of))
         last = base_port + count - 1

@@ -56,6 +56,15 @@ def copies_per_s(wanted: FleetLayout, copies: Copies) -> float | None:
     )
 
 
+def foretold(
+    fleet: BrokerFleet, targets: Sequence[Target], wanted: FleetLayout, seats: Mapping[str, str]
+) -> tuple[float | None, float | None]:
+    """Copies per second as clients sit now, and by the plan."""
+    seated = as_seated(wanted, seats)
+    now = copies_per_s(seated, copies_now(fleet, targets, seated))
+    return now, copies_per_s(wanted, copies_under(fleet, targets, wanted))
+
+
 def as_seated(wanted: FleetLayout, seats: Mapping[str, str]) -> FleetLayout:
     """The same wishes where clients sit now; who is not connected counts where the plan has him."""
     known = {client: broker for client, broker in seats.items() if client in wanted.home and broker in wanted.brokers}

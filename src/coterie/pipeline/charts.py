@@ -84,12 +84,7 @@ def lines(
         if log_x:
             axes.set_xscale("log")
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-        axes.set_title(title)
-        if len(series) > 1:
-            axes.legend(frameon=False, fontsize=8.5)
-        return _svg(figure)
+        return _named(figure, axes, title, x_label, y_label, len(series))
 
 
 def scatter(
@@ -146,12 +141,7 @@ def spots(
         elif log_x:
             axes.set_xscale("log")
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-        axes.set_title(title)
-        if len(ours) + len(theirs) > 1:
-            axes.legend(frameon=False, fontsize=8.5)
-        return _svg(figure)
+        return _named(figure, axes, title, x_label, y_label, len(ours) + len(theirs))
 
 
 def _draw_spots(axes: Axes, found: Sequence[Spot], words: Sequence[str], label: str, mark: str, colour: str) -> None:
@@ -178,12 +168,17 @@ def rank_curve(title: str, series: Mapping[str, Sequence[float]], x_label: str, 
         for index, (name, values) in enumerate(series.items()):
             ordered = sorted((value for value in values if value > 0), reverse=True)
             axes.loglog(range(1, len(ordered) + 1), ordered, label=name, color=COLOURS[index % len(COLOURS)])
-        axes.set_xlabel(x_label)
-        axes.set_ylabel(y_label)
-        axes.set_title(title)
-        if len(series) > 1:
-            axes.legend(frameon=False, fontsize=8.5)
-        return _svg(figure)
+        return _named(figure, axes, title, x_label, y_label, len(series))
+
+
+def _named(figure: Figure, axes: Axes, title: str, x_label: str, y_label: str, series: int) -> str:
+    """A chart of lines with its words; one line alone needs no legend."""
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    axes.set_title(title)
+    if series > 1:
+        axes.legend(frameon=False, fontsize=8.5)
+    return _svg(figure)
 
 
 @contextmanager

@@ -26,7 +26,7 @@ from coterie.model.latency import Latency
 from coterie.model.limits import NO_LIMITS, DesignLimits
 from coterie.model.relation import Index
 from coterie.model.store import load_workload, save_design
-from coterie.model.wires import COTERIE, wire_named
+from coterie.model.wires import COTERIE, Wire, wire_named
 from coterie.pipeline.blocks import BlockChoices, can_place, place_users
 from coterie.pipeline.ordering import ORDERED_NODES_MIN, order_network
 from coterie.pipeline.tasks import run_tasks, save_array
@@ -241,6 +241,14 @@ def price_one(
     return priced
 
 
+def bill_all(design: Design, workload: Workload, window: int, wire: Wire, latency: Latency | None) -> Ledger:
+    """Of a workload in which everybody is."""
+    return price(design, workload, latency, wire)
+
+
+Biller = Callable[[Design, Workload, int, Wire, Latency | None], Ledger]  # window: 0 learned from, 1 later
+
+
 def price_both(
     candidate: Candidate,
     learn: Workload,
@@ -248,6 +256,7 @@ def price_both(
     ways: Ways = DEFAULT_WAYS,
     order: Index | None = None,
     node_of: Index | None = None,
+    bill: Biller = bill_all,
 ) -> tuple[Priced, Design | None]:
     """Plan on one window, price on both: the bills and the design, or why there are none. No Spark, no files."""
     system, parameters, seed = candidate.system, candidate.parameters, ways.seed
@@ -265,9 +274,9 @@ def price_both(
         design = system.plan(learn, parameters, seed, order, node_of)
         planned = time.process_time()
         latency = latency_of(learn, ways.limits)
-        first = price(design, learn, latency, wire)
+        first = bill(design, learn, 0, wire, latency)
         adopted = system.adopt(design, later, parameters, seed)
-        second = price(adopted, later, latency, wire)
+        second = bill(adopted, later, 1, wire, latency)
         cut = Sturdiness() if ways.limits.survive == "none" else sturdiness(adopted, later)
     except CoterieError as error:
         return failed(str(error))

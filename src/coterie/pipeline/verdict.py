@@ -25,6 +25,7 @@ NAMES = {
     "flooding": "a full mesh that sends everything everywhere",
 }
 SCALE = 10_000  # publications a second at which traffic begins to matter in money
+SAID_MIN = 0.01  # of the copies: a smaller bound says nothing
 SMALL_SAVING = 0.02  # of the bytes: less is not worth a change
 
 
@@ -173,9 +174,10 @@ def _possible(facts: Facts, found: Saving) -> str:
 
 def _anywhere(facts: Facts, best: Ledger) -> str:
     least = float(facts.get("least_copies") or 0.0)
-    if facts["is_peers"] or not least:
+    share = least / best.dissemination.copies if best.dissemination.copies else 0.0
+    if facts["is_peers"] or share < SAID_MIN:
         return ""
-    return f" No placement, however good, does with less than {least / best.dissemination.copies:.0%} of its copies."
+    return f" No placement, however good, does with less than {share:.0%} of its copies."
 
 
 def _drift(found: Saving, rolled: Rolled) -> list[str]:
@@ -211,7 +213,7 @@ def assumptions(facts: Facts, prices: Prices) -> list[str]:
             f"{facts['sizes_assumed']:.0%} of the publications come without a size: 200 bytes each are assumed."
         )
     if facts["is_held_out"]:
-        told.append("Subscriptions carry no times: a tenth of them, drawn by the seed, counts as arriving later.")
+        told.append("Subscriptions carry no times (--map since=COLUMN): a tenth of them, by the seed, counts as late.")
     told += remarks(facts)
     if prices.is_example:
         told.append("Prices are EXAMPLES; yours: coterie prices > prices.toml, then --prices prices.toml.")

@@ -14,6 +14,7 @@ from coterie.model import Topic
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
+from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import topic_key
 from coterie.systems.key_routing import RingNode
 from coterie.trace import Traffic
@@ -74,6 +75,14 @@ class GroupNode(RingNode, Generic[OwnBranch]):
 
     def on_publish(self, event: Event) -> None:
         self._towards_root(event, hops=0)
+
+    def on_receive(self, source: int, message: SystemMessage) -> None:
+        if isinstance(message, Multicast):
+            self._from_parent(source, message)
+        elif isinstance(message, ToRoot):
+            self._towards_root(message.event, message.hops)
+        else:
+            super().on_receive(source, message)
 
     # --- trees ---
 

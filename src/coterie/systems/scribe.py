@@ -130,11 +130,7 @@ class ScribeNode(GroupNode[GroupBranch]):
         self._on_tree(topic).is_member = True
 
     def on_receive(self, source: int, message: SystemMessage) -> None:
-        if isinstance(message, Multicast):
-            self._from_parent(source, message)
-        elif isinstance(message, ToRoot):
-            self._towards_root(message.event, message.hops)
-        elif isinstance(message, TreeAlive):
+        if isinstance(message, TreeAlive):
             group = self._groups.get(message.topic)
             if group is None or group.parent != source:
                 self.send(source, Leave(message.topic))

@@ -99,8 +99,8 @@ def test_bills_over_brokers_are_the_bills_over_everybody(spark, tmp_path, case):
             system = SYSTEMS[name]
             whole = system.plan(learn, seed=1, node_of=node_of)
             small = system.plan(condensed[0], seed=1, node_of=condensed[0].attachment)
-            assert not differing(bill(small, condensed[0], condensed[2], 0, COTERIE), price(whole, learn))
+            assert not differing(bill(condensed[2], small, condensed[0], 0, COTERIE), price(whole, learn))
             adopted = system.adopt(whole, later, seed=1)
             small = system.adopt(small, condensed[1], seed=1)
-            assert not differing(bill(small, condensed[1], condensed[2], 1, COTERIE), price(adopted, later)), name
+            assert not differing(bill(condensed[2], small, condensed[1], 1, COTERIE), price(adopted, later)), name
     assert pq.read_table(roster.folder / "names").num_rows == roster.clients

@@ -13,19 +13,12 @@ from numpy.typing import NDArray
 
 from coterie.kernels.interests.shared import shared
 from coterie.kernels.jit import kernel
+from coterie.kernels.mixing import mix
 
 I32 = NDArray[np.int32]
 I64 = NDArray[np.int64]
 U64 = NDArray[np.uint64]
 F32 = NDArray[np.float32]
-
-
-@kernel
-def mix(value: np.uint64) -> np.uint64:
-    """A 64-bit finaliser: every input bit reaches every output bit."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
 
 
 @kernel

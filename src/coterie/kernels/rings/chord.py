@@ -74,8 +74,8 @@ def chord_fingers(ascending: Words, order: Index, successors: int) -> tuple[Offs
 
 
 @kernel
-def clockwise_hop(positions: Words, indptr: Offset, links: Index, node: int, key: np.uint64) -> int:
-    """The link of `node` furthest towards the key without passing it, or its successor if all links pass it.
+def furthest_link(positions: Words, indptr: Offset, links: Index, node: int, key: np.uint64) -> int:
+    """Where in `links` the one of `node` is that goes furthest towards the key without passing it, or its successor.
 
     Links are by ascending clockwise distance, the successor first, at least one.
     """
@@ -88,7 +88,13 @@ def clockwise_hop(positions: Words, indptr: Offset, links: Index, node: int, key
             low = middle + 1
         else:
             high = middle
-    hop: int = links[max(low - 1, first)]
+    return max(low - 1, first)
+
+
+@kernel
+def clockwise_hop(positions: Words, indptr: Offset, links: Index, node: int, key: np.uint64) -> int:
+    """The link of `node` furthest towards the key without passing it, or its successor if all links pass it."""
+    hop: int = links[furthest_link(positions, indptr, links, node, key)]
     return hop
 
 

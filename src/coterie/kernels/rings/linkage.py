@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.mixing import mix
 from coterie.kernels.rings.chord import Index, Offset
-from coterie.kernels.rings.oscar import mix, similarity
+from coterie.kernels.rings.oscar import similarity
 
 Weights = NDArray[np.float64]
 Distances = NDArray[np.float32]

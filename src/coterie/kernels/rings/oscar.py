@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.mixing import mix
 from coterie.kernels.rings.chord import Index, Offset, Words
 from coterie.kernels.rings.pastry import highest_bit
 
@@ -17,14 +18,6 @@ Weights = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Interests = tuple[Offset, Index, Weights]
 TRIES = 16  # draws of a link until it is a new one
-
-
-@kernel
-def mix(value: np.uint64) -> np.uint64:
-    """The finaliser of splitmix64."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
 
 
 @kernel

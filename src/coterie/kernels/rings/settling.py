@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.mixing import mix
 from coterie.kernels.rings.chord import Index, Offset, Words
-from coterie.kernels.rings.oscar import draw_below, mix
+from coterie.kernels.rings.oscar import draw_below
 
 Weights = NDArray[np.float64]
 

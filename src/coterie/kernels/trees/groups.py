@@ -231,19 +231,8 @@ def route_cost(
     group: int,
 ) -> float:
     """Equation 1: what the chosen documents cost on the group's tree."""
-    count = len(parent)
-    mark = np.full(count, -1, np.int64)
-    terminals = np.empty(count + 1, np.int32)
-    total = 0.0
-    stamp = 0
-    for document in chosen:
-        stamp += 2
-        size = terminals_of(documents, document, label, group, mark, stamp, terminals)
-        if size >= 2:
-            total += documents.weight[document] * subtree_cost(
-                links, parent, parent_edge, depth, terminals, size, mark, stamp + 1
-            )
-    return total
+    is_member = np.ones(len(parent), np.bool_)
+    return member_cost(links, parent, parent_edge, depth, documents, chosen, label, group, is_member)
 
 
 @kernel
@@ -255,6 +244,7 @@ def member_cost(
     documents: Documents,
     chosen: Int32,
     label: Int32,
+    group: int,
     is_member: Bool,
 ) -> float:
     """What the chosen documents cost on a tree that leads to some nodes only: towards members that want them."""
@@ -264,13 +254,13 @@ def member_cost(
     stamp = 0
     for document in chosen:
         stamp += 2
-        size = terminals_of(documents, document, label, 0, mark, stamp, terminals)
+        size = terminals_of(documents, document, label, group, mark, stamp, terminals)
         kept = 1
         for at in range(1, size):
             if is_member[terminals[at]]:
                 terminals[kept] = terminals[at]
                 kept += 1
-        if size >= 2:
+        if kept >= 2:
             total += documents.weight[document] * subtree_cost(
                 links, parent, parent_edge, depth, terminals, kept, mark, stamp + 1
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import Index, Offset, Words, grown
+from coterie.kernels.rings.chord import Index, Offset, Words, furthest_link, grown
 
 
 @kernel
@@ -17,17 +17,8 @@ def interested_hop(
     Links are by ascending clockwise distance, the successor first, at least one; `wanted_in[n]` is the topic that node
     n was last marked for.
     """
-    ahead = key - positions[node]
-    low, high = indptr[node], indptr[node + 1]
-    first = low
-    while low < high:
-        middle = (low + high) >> 1
-        if positions[links[middle]] - positions[node] <= ahead:
-            low = middle + 1
-        else:
-            high = middle
-    furthest = max(low - 1, first)
-    for at in range(furthest, first - 1, -1):
+    furthest = furthest_link(positions, indptr, links, node, key)
+    for at in range(furthest, indptr[node] - 1, -1):
         if wanted_in[links[at]] == topic:
             hop: int = links[at]
             return hop

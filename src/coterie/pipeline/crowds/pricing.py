@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +11,15 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from coterie.accounting.bounds import lower_bounds
 from coterie.accounting.price import MOVE_COPIES, count_dissemination, mean_copy_bytes, structure
-from coterie.accounting.sturdiness import Sturdiness, sturdiness
-from coterie.errors import CoterieError
 from coterie.model import Design, Ledger, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import Control
 from coterie.model.store import load_workload, save_design, save_workload
-from coterie.model.wires import Wire, wire_named
+from coterie.model.wires import Wire
 from coterie.pipeline.crowds.condensing import CrowdCounted
 from coterie.pipeline.pieces import Pieces
-from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, Priced, Ways, design_file, latency_of
+from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, Priced, Ways, design_file, price_both
 from coterie.pipeline.storage import Folder, Remote, write_whole
 from coterie.pipeline.tasks import run_tasks
 
@@ -96,48 +93,17 @@ def price_crowd(
 
 
 def price_condensed(candidate: Candidate, folder: Folder, out: Folder, ways: Ways) -> Priced:
-    """Plan on the brokers of the learning window, price on both; see `planning.price_one`."""
-    system, parameters, seed = candidate.system, candidate.parameters, ways.seed
+    """`planning.price_both` on brokers that stand for their clients, with what was counted of those besides."""
     learn, later, counted = load_condensed(folder)
-
-    def failed(problem: str) -> Priced:
-        return Priced(system.name, candidate.placement, problem=problem)
-
-    if not system.fits(learn):
-        return failed("it is not made for a workload of this kind or size")
-    wire = wire_named(ways.wire)
-    try:
-        began = time.process_time()
-        design = system.plan(learn, parameters, seed, node_of=learn.attachment)
-        planned = time.process_time()
-        latency = latency_of(learn, ways.limits) or Latency.constant()
-        first = bill(design, learn, counted, 0, wire, latency)
-        adopted = system.adopt(design, later, parameters, seed)
-        second = bill(adopted, later, counted, 1, wire, latency)
-        cut = Sturdiness() if ways.limits.survive == "none" else sturdiness(adopted, later)
-    except CoterieError as error:
-        return failed(str(error))
-    except Exception as error:  # a defect of one system must not take the others with it
-        return failed(f"it failed on this workload ({type(error).__name__}: {error})")
-    finished = time.process_time()
-    name = design_file(Path(), system.name, candidate.placement).name
-    with_local(out / name, lambda path: save_design(design, path))
-    return Priced(
-        system.name,
-        candidate.placement,
-        first,
-        second,
-        lower_bounds(learn, learn.attachment, wire, design.upkeep),
-        lower_bounds(later, later.attachment, wire, design.upkeep),
-        planned - began,
-        finished - planned,
-        cut_by_node=cut.node,
-        cut_by_zone=cut.zone,
-    )
+    priced, design = price_both(candidate, learn, later, ways, node_of=learn.attachment, bill=partial(bill, counted))
+    if design is not None:
+        name = design_file(Path(), candidate.system.name, candidate.placement).name
+        with_local(out / name, lambda path: save_design(design, path))
+    return priced
 
 
 def bill(
-    design: Design, condensed: Workload, counted: CrowdCounted, window: int, wire: Wire, latency: Latency | None = None
+    counted: CrowdCounted, design: Design, condensed: Workload, window: int, wire: Wire, latency: Latency | None = None
 ) -> Ledger:
     """What `accounting.price` says of everybody, from a workload of brokers and what was counted besides."""
     tally = count_dissemination(design, condensed, latency or Latency.constant(), wire)

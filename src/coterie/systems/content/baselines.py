@@ -202,7 +202,7 @@ class TreeShape:
         is_member[list(self.members)] = True
         return content.member_cost(
             self.terrain.links, tree.parent, tree.parent_edge, tree.depth, demand.arrays, documents,
-            one_group(demand), is_member,
+            one_group(demand), 0, is_member,
         )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
-from coterie.systems.group_multicast import HOPS_MAX, Branch, Multicast, ToRoot
+from coterie.systems.group_multicast import HOPS_MAX, Branch
 from coterie.systems.key_routing import AskState, Ping, TellState
 from coterie.systems.magnet.parameters import RingParameters
 from coterie.systems.magnet.rings import planned_shape
@@ -120,11 +120,7 @@ class TreeNode(WalkingNode[RangedBranch]):
         self._want(topic)
 
     def on_receive(self, source: int, message: SystemMessage) -> None:
-        if isinstance(message, Multicast):
-            self._from_parent(source, message)
-        elif isinstance(message, ToRoot):
-            self._towards_root(message.event, message.hops)
-        elif isinstance(message, TreeJoin):
+        if isinstance(message, TreeJoin):
             self._on_join(message)
         elif isinstance(message, Graft | Bound | TreeLeave | Drop | ChildAlive):
             self._on_tree_message(source, message)
