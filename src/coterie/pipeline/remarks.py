@@ -13,7 +13,7 @@ def remarks(facts: Mapping[str, Any]) -> list[str]:
     """From the facts of `build_workloads`; nothing where there is nothing to remark."""
     told = []
     if facts["is_rate_assumed"] and facts["has_publications"]:
-        told.append("Publications carry no times (--map time=COLUMN): all of them are ASSUMED to take one hour.")
+        told.append("Publications carry no times (--map time=COLUMN): they are ASSUMED to be one hour of traffic.")
     if facts["times_set_aside"]:
         told.append(_strays(facts))
     if facts["filters"]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from coterie.accounting.burden import ACROSS
 from coterie.model.prices import EXAMPLE, Money, Prices
 from coterie.pipeline import charts
 from coterie.pipeline.job import Outcome
@@ -60,7 +61,8 @@ def comparison(outcome: Outcome, prices: Prices = EXAMPLE, seconds: float = 3600
     facts = outcome.facts
     return Report(
         title=f"Coterie: {outcome.name}",
-        subtitle=f"Learned on one window, priced on a later one; rates between nodes per {unit}.",
+        subtitle=f"Learned on one window, priced on a later one; rates between nodes per {unit}. Cheapest first: "
+        f"a byte between zones counts {ACROSS:g} times.",
         lead=sentences(outcome, prices),
         cards=[
             ("clients", f"{facts['clients']:,}"),

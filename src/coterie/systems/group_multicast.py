@@ -10,8 +10,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any, ClassVar, Generic, TypeVar
 
-from coterie.model import Topic
-from coterie.protocol.events import Event, EventMessage
+from coterie.model import Slice, Topic
+from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
 from coterie.protocol.wire import SystemMessage
@@ -19,6 +19,7 @@ from coterie.substrate.identifiers import topic_key
 from coterie.systems.key_routing import RingNode
 from coterie.trace import Traffic
 
+TREES = "trees"  # the timer of their heartbeats
 HOPS_MAX = 128  # while rings are repaired a message could go round in circles
 
 
@@ -52,8 +53,11 @@ OwnBranch = TypeVar("OwnBranch", bound=Branch)
 class GroupNode(RingNode, Generic[OwnBranch]):
     """On a tree for each topic. Subclasses say how a node gets there, and how it leaves a parent."""
 
-    def __init__(self, address: int, link_heartbeat_s: float, seen_capacity: int, random: Random) -> None:
+    def __init__(
+        self, address: int, link_heartbeat_s: float, tree_heartbeat_s: float, seen_capacity: int, random: Random
+    ) -> None:
         super().__init__(address, link_heartbeat_s, random)
+        self._tree_heartbeat_s = tree_heartbeat_s
         self._groups: dict[Topic, OwnBranch] = {}
         self._seen = Seen(seen_capacity)
 
@@ -65,7 +69,35 @@ class GroupNode(RingNode, Generic[OwnBranch]):
         """Tell a parent (or who takes itself for one, then without a branch) that we are not its child."""
         raise NotImplementedError
 
+    def _tend(self, topic: Topic, branch: OwnBranch) -> None:
+        """What is done for a tree at every heartbeat."""
+        raise NotImplementedError
+
+    def _on_parent_lost(self, topic: Topic, branch: OwnBranch) -> None:
+        """Look for another parent, if one is needed."""
+        raise NotImplementedError
+
     # --- hooks ---
+
+    def on_start(self, slice: Slice) -> None:
+        super().on_start(slice)
+        self.set_timer(TREES, self._tree_heartbeat_s)
+
+    def on_timer(self, timer: Timer) -> None:
+        if timer != TREES:
+            super().on_timer(timer)
+            return
+        for topic, branch in list(self._groups.items()):
+            self._tend(topic, branch)
+        self.set_timer(TREES, self._tree_heartbeat_s)
+
+    def on_neighbour_lost(self, peer: int) -> None:
+        for topic, branch in list(self._groups.items()):
+            branch.children.pop(peer, None)
+            if branch.parent == peer:
+                branch.parent = None
+                self._on_parent_lost(topic, branch)
+            self._prune(topic, branch)
 
     def on_unsubscribe(self, topic: Topic) -> None:
         branch = self._groups.get(topic)

@@ -11,10 +11,9 @@ from random import Random
 from typing import ClassVar
 
 from coterie.errors import ConfigError
-from coterie.model import Channels, Entries, Overlay, Placement, Slice, Topic, Trees, Workload
+from coterie.model import Channels, Entries, Overlay, Placement, Topic, Trees, Workload
 from coterie.model.design import Upkeep
 from coterie.model.ledger import HEARTBEAT_S
-from coterie.protocol.events import Timer
 from coterie.protocol.system import Parameters, Stages, System, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import node_positions, topic_keys
@@ -115,16 +114,13 @@ class ScribeNode(GroupNode[GroupBranch]):
     """Joins towards the root, forwards what comes from the parent, repairs by joining again."""
 
     def __init__(self, address: int, parameters: ScribeParameters, random: Random) -> None:
-        super().__init__(address, parameters.link_heartbeat_s, parameters.seen_capacity, random)
+        super().__init__(
+            address, parameters.link_heartbeat_s, parameters.tree_heartbeat_s, parameters.seen_capacity, random
+        )
         self._parameters = parameters
-        self._tree_heartbeat_s = parameters.tree_heartbeat_s
 
     def make_router(self, position: int) -> PastryRouter:
         return PastryRouter(self.address, position, self._parameters.digit_bits, self._parameters.leaves)
-
-    def on_start(self, slice: Slice) -> None:
-        super().on_start(slice)
-        self.set_timer("trees", self._tree_heartbeat_s)
 
     def on_subscribe(self, topic: Topic) -> None:
         self._on_tree(topic).is_member = True
@@ -146,24 +142,14 @@ class ScribeNode(GroupNode[GroupBranch]):
         else:
             super().on_receive(source, message)
 
-    def on_timer(self, timer: Timer) -> None:
-        if timer != "trees":
-            super().on_timer(timer)
-            return
-        for topic, group in list(self._groups.items()):
-            self._aim(topic, group)
-            self.send_all(group.children, TreeAlive(topic))
-        self.set_timer("trees", self._tree_heartbeat_s)
-
-    def on_neighbour_lost(self, peer: int) -> None:
-        for topic, group in list(self._groups.items()):
-            group.children.pop(peer, None)
-            if group.parent == peer:
-                group.parent = None
-                self._aim(topic, group)
-            self._prune(topic, group)
-
     # --- trees ---
+
+    def _tend(self, topic: Topic, group: GroupBranch) -> None:
+        self._aim(topic, group)
+        self.send_all(group.children, TreeAlive(topic))
+
+    def _on_parent_lost(self, topic: Topic, group: GroupBranch) -> None:
+        self._aim(topic, group)
 
     def _on_tree(self, topic: Topic) -> GroupBranch:
         """The group of this topic, joined if this node was not on the tree yet."""

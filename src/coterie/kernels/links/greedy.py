@@ -148,6 +148,16 @@ def has_needs(needs: Needs, node: int) -> bool:
 
 
 @kernel
+def touch(board: Board, other: int, gain: int, count: int) -> int:
+    """Add to what a link with this node gains; returns how many nodes were touched so far."""
+    if board.gain[other] == 0:
+        board.touched[count] = other
+        count += 1
+    board.gain[other] += gain
+    return count
+
+
+@kernel
 def scan_coverage(needs: Needs, board: Board, own: int, stamp: int, count: int) -> int:
     """`met` for all subscribers of one topic at once, with what is the same for all of them looked up once."""
     topic = needs.interest[own]
@@ -160,10 +170,7 @@ def scan_coverage(needs: Needs, board: Board, own: int, stamp: int, count: int) 
         if is_joining and find(needs.group, its) != part:
             gain += 1
         if gain and board.mark[other] != stamp:
-            if board.gain[other] == 0:
-                board.touched[count] = other
-                count += 1
-            board.gain[other] += gain
+            count = touch(board, other, gain, count)
     return count
 
 
@@ -189,10 +196,7 @@ def scan(needs: Needs, web: Web, board: Board, node: int) -> int:
                 continue
             gain = met(needs, topic, node, other, own, needs.pair[entry])
             if gain:
-                if board.gain[other] == 0:
-                    board.touched[count] = other
-                    count += 1
-                board.gain[other] += gain
+                count = touch(board, other, gain, count)
     return count
 
 

@@ -17,7 +17,6 @@ from bisect import bisect_right
 from random import Random
 
 from coterie.model import Slice, Topic
-from coterie.protocol.events import Timer
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.substrate.oscar import OscarRouter
@@ -73,7 +72,6 @@ class TreeNode(WalkingNode[RangedBranch]):
     def __init__(self, address: int, parameters: RingParameters, random: Random) -> None:
         super().__init__(address, parameters, random)
         self._shape = parameters.shape
-        self._tree_heartbeat_s = parameters.tree_heartbeat_s
         self._planned: Slice | None = None
         self._stamp = 0
 
@@ -112,7 +110,6 @@ class TreeNode(WalkingNode[RangedBranch]):
         wanted = self._uproot()
         self._planned = slice
         super().on_start(slice)
-        self.set_timer("trees", self._tree_heartbeat_s)
         for topic in wanted:
             self._want(topic)
 
@@ -137,28 +134,18 @@ class TreeNode(WalkingNode[RangedBranch]):
         else:
             super().on_receive(source, message)
 
-    def on_timer(self, timer: Timer) -> None:
-        if timer != "trees":
-            super().on_timer(timer)
-            return
-        for topic, branch in list(self._groups.items()):
-            is_root = self._is_root(topic, branch)
-            if not is_root and branch.parent is None:
-                self._join(topic, branch)
-            self._review(topic, branch)
-            self._prune(topic, branch)
-            if branch.parent is not None and branch.root is not None:
-                self.send(branch.parent, ChildAlive(topic, branch.root, branch.reach))
-        self.set_timer("trees", self._tree_heartbeat_s)
+    def _tend(self, topic: Topic, branch: RangedBranch) -> None:
+        is_root = self._is_root(topic, branch)
+        if not is_root and branch.parent is None:
+            self._join(topic, branch)
+        self._review(topic, branch)
+        self._prune(topic, branch)
+        if branch.parent is not None and branch.root is not None:
+            self.send(branch.parent, ChildAlive(topic, branch.root, branch.reach))
 
-    def on_neighbour_lost(self, peer: int) -> None:
-        for topic, branch in list(self._groups.items()):
-            branch.children.pop(peer, None)
-            if branch.parent == peer:
-                branch.parent = None
-                if branch.is_member or branch.children:
-                    self._join(topic, branch)
-            self._prune(topic, branch)
+    def _on_parent_lost(self, topic: Topic, branch: RangedBranch) -> None:
+        if branch.is_member or branch.children:
+            self._join(topic, branch)
 
     def _ping(self, peers: list[int]) -> None:
         following = self.successors()

@@ -89,7 +89,9 @@ class WalkingNode(GroupNode[OwnBranch], Generic[OwnBranch]):
     """Looks for long links when it has joined or moved, or has lost many; answers other nodes' walkers."""
 
     def __init__(self, address: int, parameters: RingParameters, random: Random) -> None:
-        super().__init__(address, parameters.link_heartbeat_s, parameters.seen_capacity, random)
+        super().__init__(
+            address, parameters.link_heartbeat_s, parameters.tree_heartbeat_s, parameters.seen_capacity, random
+        )
         self._walks = (parameters.median_samples or WALKS) * parameters.choices  # so that there is a choice
         self._choices = parameters.choices
         self._search: LinkSearch | None = None
