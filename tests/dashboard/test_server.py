@@ -105,7 +105,7 @@ def test_a_browser_shows_nodes_channels_and_bill(tmp_path):
             capture_output=True, text=True, timeout=120, check=True,
         ).stdout  # fmt: skip
     assert "2 of 2" in shown
-    assert "x, plan 1, 1 links, 1 channels" in shown
+    assert "x, plan 1, 1 link, 1 channel" in shown
     assert 'class="edge"' in shown
     assert "tree and members of news" in shown
     assert "118.5" in shown or "119" in shown
