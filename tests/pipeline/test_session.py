@@ -29,8 +29,7 @@ def test_connect_without_its_packages_says_what_to_install(monkeypatch):
 
 
 def conf_of(monkeypatch, tmp_path, master="local[2]", **conf):
-    java = sessions.find_java()
-    return sessions._settings(master, "job", java, tmp_path, conf)
+    return sessions._settings(master, "job", tmp_path, conf)
 
 
 def test_what_the_machine_says_wins_over_us_and_the_user_over_both(monkeypatch, tmp_path):
