@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from coterie.errors import ConfigError, RunError
-from coterie.pipeline.sweep import Measurement, in_spark, sweep
+from coterie.pipeline.sweep import Measurement, in_processes, in_spark, sweep
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -49,6 +49,14 @@ def measurements(tmp_path: Path, xs, seeds=(1, 2), version="1", **more) -> list[
 
 def ran(tmp_path: Path) -> list[tuple[int, int]]:
     return sorted(tuple(map(int, line.split()[:2])) for line in (tmp_path / "log").read_text().splitlines())
+
+
+def test_what_measured_nothing_is_tried_again(tmp_path):
+    """A trace was not there; it may be by now."""
+    found: list[dict[str, float]] = [{}, {"y": 1.0}]
+    one = [Measurement("test", {"x": 0}, 1, lambda point, seed: found.pop(0), "1")]
+    for expected in ({}, {"y": 1.0}, {"y": 1.0}):
+        assert sweep(in_processes(), one, tmp_path)[one[0].key]["values"] == expected
 
 
 def test_every_measurement_runs_once_and_only_missing_ones_run_again(spark, tmp_path):

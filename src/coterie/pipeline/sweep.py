@@ -88,7 +88,8 @@ def sweep(
     """Results by key: `values`, `seconds`; RunError lists measurements that failed, after all others are kept."""
     folder = folder.resolve()  # whoever runs them works in another folder
     folder.mkdir(parents=True, exist_ok=True)
-    results = {one.key: found for one in measurements if (found := _load(folder, one.key)) is not None}
+    # Nothing was measured where a trace was not there; it may be by now.
+    results = {one.key: found for one in measurements if (found := _load(folder, one.key)) and found["values"]}
     missing = [one for one in measurements if one.key not in results]
     failed: list[str] = []
     for first in range(0, len(missing), TASKS_AT_ONCE):
