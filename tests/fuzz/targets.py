@@ -22,7 +22,7 @@ from coterie.broker.frames import (
     FrameReader,
     Handed,
     Hello,
-    Seek,
+    SentOff,
     WantedFilters,
     decode_control,
     decode_hello,
@@ -263,7 +263,7 @@ def filters(data: bytes) -> None:
 _head = b"Host: 127.0.0.1\r\nAuthorization: Bearer secret\r\n"
 FRAMES = [
     frame(CONTROL, encode_control(WantedFilters(3, 17, ("a/#", "+/b"), ("g/a",)))),
-    frame(CONTROL, encode_control(Seek(1, 2, "c", "ann"))),
+    frame(CONTROL, encode_control(SentOff("c", 2))),
     frame(CONTROL, encode_control(Handed("c", ((1, b"x"),), True))),
     frame(MESSAGE, encode_carried(99, Message("a/b", b"x", 2, True, publisher="ann"), 1)),
     frame(HELLO, encode_hello(Hello(LINK_VERSION, "coterie", "flooding", 1, bytes(range(32))))),

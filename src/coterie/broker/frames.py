@@ -170,15 +170,6 @@ class SentOff(Said, frozen=True):
     left_us: int
 
 
-class Seek(Said, frozen=True):
-    """A client of this user that came to that node says it has a session somewhere. Flooded."""
-
-    node: int
-    number: int
-    client: str
-    owner: str | None = None
-
-
 class ClaimSession(Said, frozen=True):
     """The client has subscribed here as this user: send me what you kept for it."""
 
@@ -382,7 +373,7 @@ Follows = (
 )  # fmt: skip
 AboutCopies = AskKept | Keep | KeepAll | KeepLog | Kept | KeptBy
 Entering = Wanting | AskWanting | Sent | Expected
-Moves = SentOff | Seek | ClaimSession | Handed | Taken
+Moves = SentOff | ClaimSession | Handed | Taken
 ControlMessage = (
     Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
     | Retained | OpenDetours | Detoured | LogGone | LogHeads | AboutCopies | Follows

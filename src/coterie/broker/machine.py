@@ -118,7 +118,7 @@ class Broker:
             self.delivering, shelf, turn,
         )  # fmt: skip
         self.moving = Moving(
-            self.sessions, self.delivering, self.recovery, self.book, recent, self.identifiers, self.talk, turn
+            self.sessions, self.delivering, self.recovery, self.book, recent, self.talk, turn
         )  # fmt: skip
         self.publishing = Publishing(
             self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent,

@@ -1,17 +1,17 @@
 """A client goes to another node and misses nothing: what came for it meanwhile is handed over.
 
 The node it left (*there*) keeps its session for a while and goes on collecting for it; the node where it arrives
-(*here*) knows from there that it comes, or asks around for a session it has never seen (`Seek`). The client subscribes
-here as any MQTT client does that is told that there is no session. Once those subscriptions have taken effect in the
-network, here claims what there has collected, delivers what it has not delivered itself, and there ends the session. A
-message is known by its publication's identifier. Only QoS 1 and 2 are collected.
+(*here*) knows from there that it comes. (Lasting sessions follow by `takeover`.) The client subscribes here as any MQTT
+client does that is told that there is no session. Once those subscriptions have taken effect in the network, here
+claims what there has collected, delivers what it has not delivered itself, and there ends the session. A message is
+known by its publication's identifier. Only QoS 1 and 2 are collected.
 """
 
 from __future__ import annotations
 
-from coterie.broker.carried import Identifiers, decode_carried, encode_carried, origin_of
+from coterie.broker.carried import decode_carried, encode_carried, origin_of
 from coterie.broker.delivering import Delivering, RecentEvents
-from coterie.broker.frames import ClaimSession, Handed, Moves, Seek, SentOff, Taken
+from coterie.broker.frames import ClaimSession, Handed, Moves, SentOff, Taken
 from coterie.broker.interest import InterestBook
 from coterie.broker.recovery import Recovery
 from coterie.broker.talk import Talk
@@ -21,7 +21,6 @@ from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
 from coterie.mqtt.topics import filter_matches, split_shared
-from coterie.protocol.seen import Seen
 
 LINGER_S = 60  # how long there waits for here, and here for the client
 SETTLE_S = 0.5  # after the last SUBACK; clients may subscribe in several packets
@@ -48,27 +47,24 @@ class Moving:
 
     def __init__(
         self, sessions: Sessions, delivering: Delivering, recovery: Recovery, book: InterestBook, recent: RecentEvents,
-        identifiers: Identifiers, talk: Talk, turn: Turn,
+        talk: Talk, turn: Turn,
     ) -> None:  # fmt: skip
         self.moved_count = 0
         self.handed_count = 0
         self.leaving: dict[str, float] = {}  # client -> until when its session waits to be claimed
         self._arriving: dict[str, Arrival] = {}
-        self._asked = Seen(4096)
         self._look_us = 0  # since when logs should be compared, and when to ask for it
         self._look_s = 0.0
         self._sessions, self._delivering, self._recovery, self._book = sessions, delivering, recovery, book
-        self._recent, self._identifiers, self._talk, self._turn = recent, identifiers, talk, turn
+        self._recent, self._talk, self._turn = recent, talk, turn
 
     @property
     def is_busy(self) -> bool:
         return bool(self._arriving or self.leaving or self._look_us)
 
-    def hear(self, source: int, said: Moves) -> bool:
-        """What another node says; True if it should be passed on."""
+    def hear(self, source: int, said: Moves) -> None:
+        """What another node says."""
         match said:
-            case Seek():
-                return self.on_seek(source, said)
             case SentOff():
                 self.expect(source, said)
             case ClaimSession():
@@ -77,7 +73,6 @@ class Moving:
                 self.on_handed(source, said)
             case Taken():
                 self.on_taken(said)
-        return False
 
     # --- there ---
 
@@ -91,18 +86,6 @@ class Moving:
     def returned(self, client: str) -> None:
         """It came back, or another node has it: nothing is to be claimed any more."""
         self.leaving.pop(client, None)
-
-    def on_seek(self, source: int, said: Seek) -> bool:
-        """True if the question should be passed on."""
-        if not self._asked.add(said.number):
-            return False
-        session = self._sessions.of.get(said.client)
-        if session is None or said.node == self._book.node or session.owner != said.owner:
-            return True  # another user's session is not theirs to take
-        if session.connection is not None:
-            self._sessions.take_away(session, self._turn.now_s)
-        self.send_off(session, said.node)
-        return False
 
     def on_claim(self, source: int, said: ClaimSession) -> None:
         session = self._sessions.of.get(said.client)
@@ -148,15 +131,6 @@ class Moving:
     def is_arriving(self, client: str) -> bool:
         """What was kept for it elsewhere has not come yet."""
         return client in self._arriving
-
-    def seek(self, client: str, owner: str | None = None) -> None:
-        """A client says it had a session; whoever has it shall say so."""
-        if client not in self._arriving:
-            self._arriving[client] = Arrival(-1, self._turn.now_s + LINGER_S)
-            self._recent.watch(True)
-            number = self._identifiers.next(self._turn.now_us)
-            self._asked.add(number)
-            self._talk.flood(Seek(self._book.node, number, client, owner))
 
     def subscribing(self, client: str, packet: Subscribe, results: tuple[tuple[int, bool], ...]) -> None:
         arrival = self._arriving.get(client)

@@ -43,7 +43,6 @@ from coterie.broker.frames import (
     OpenDetours,
     PlanInForce,
     Retained,
-    Seek,
     SeekSession,
     Sent,
     SentOff,
@@ -206,9 +205,8 @@ class Neighbourhood:
 
     def _on_control(self, peer: int, said: ControlMessage) -> None:
         match said:
-            case SentOff() | Seek() | ClaimSession() | Handed() | Taken():
-                if self._moving.hear(peer, said):
-                    self._talk.flood(said, but=peer)
+            case SentOff() | ClaimSession() | Handed() | Taken():
+                self._moving.hear(peer, said)
             case Wanting() | AskWanting() | Sent() | Expected():
                 if self._admitting is not None:
                     self._admitting.hear(peer, said)
