@@ -140,13 +140,12 @@ class FarSocket(asyncio.Protocol):
         """Pings; and an end for a broker that says nothing."""
         if self._ended.done():
             return
-        now_s, far, near = self._loop.time(), self._bridge.far.client, self._bridge.near.client
+        now_s, far = self._loop.time(), self._bridge.far.client
         if not far.is_connected and now_s - self._began_s > ANSWER_S:
             self.end(f"it said nothing for {ANSWER_S:g} s")
         elif not far.on_time(now_s):
             self.end("it does not answer pings")
         else:
-            near.on_time(now_s)
             self._flush()
             self._loop.call_later(LOOK_S, self._look)
 
@@ -206,9 +205,7 @@ class LiveBridge:
             reason = await ended
         finally:
             socket.end("the node ends")
-        was_up = bridge.near.client.is_connected
-        self.counts.stints += was_up
-        return reason, was_up
+        return reason, bridge.near.client.is_connected
 
 
 def _tls(config: NodeConfig, section: BridgeSection) -> ssl.SSLContext:

@@ -167,9 +167,8 @@ class Bridge:
                 side.client.acknowledge(message.packet_id)
             return
         properties = _carried(message.properties, self._server if inward else self._network)
-        retain = message.retain
         try:
-            packet_id = other.client.publish(topic, message.payload, message.qos, retain, properties)
+            packet_id = other.client.publish(topic, message.payload, message.qos, message.retain, properties)
         except LocalProtocolError:
             self.passed.refused += 1  # a name that this side does not allow
             packet_id = 0
@@ -197,7 +196,6 @@ class BridgeCounts(msgspec.Struct):
     given: int = 0
     loops: int = 0
     refused: int = 0
-    stints: int = 0
 
 
 def _lasting(connect: Connect) -> Connect:
