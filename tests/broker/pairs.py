@@ -15,9 +15,9 @@ PEERS = [PeerEntry(id=node, host="h", port=1 + node) for node in (0, 1)]
 class Pair:
     """Two nodes and what they tell each other; nothing passes while `is_cut`."""
 
-    def __init__(self) -> None:
+    def __init__(self, system: str = "flooding") -> None:
         parts = [
-            Slice(version=0, system="flooding", node=node, neighbours=(Neighbour(1 - node),)) for node in (0, 1)
+            Slice(version=0, system=system, node=node, neighbours=(Neighbour(1 - node),)) for node in (0, 1)
         ]  # fmt: skip
         self.nodes = [Driven(setup(part.node, network=NetworkSection(peers=PEERS), slice=part)) for part in parts]
         self.is_cut = False

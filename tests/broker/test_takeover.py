@@ -33,8 +33,8 @@ def publish(pair: Pair, driven: Driven, *words: bytes) -> None:
     driven.cut(line)
 
 
-def subscribed() -> Pair:
-    pair = Pair()
+def subscribed(pair: Pair | None = None) -> Pair:
+    pair = pair or Pair()
     line, answer, _ = lasting(pair, 0)
     assert answer is not None
     assert not answer.session_present
@@ -71,6 +71,28 @@ def test_a_node_that_is_away_is_spoken_for_by_its_keeper() -> None:
     assert isinstance(heard[0], ConnAck)
     assert heard[0].session_present
     assert payloads(heard) == [b"1", b"2"]
+
+
+def test_it_brings_nothing_older_than_its_subscriptions() -> None:
+    pair = Pair("mesh")  # where the other node hears nothing of what it does not want
+    publish(pair, pair.nodes[1], b"before", b"before")
+    pair.wait(1.0)
+    subscribed(pair)
+    publish(pair, pair.nodes[0], b"after")
+    assert payloads(lasting(pair, 1)[2]) == [b"after"]
+
+
+def test_a_client_that_wants_no_lasting_session_from_now_on_finds_the_one_it_had() -> None:
+    pair = subscribed()
+    publish(pair, pair.nodes[0], b"1")
+    line = pair.nodes[1].client("a", clean_start=False)
+    pair.pass_on()
+    answer, *behind = pair.nodes[1].hear(line)
+    assert isinstance(answer, ConnAck)
+    assert answer.session_present
+    assert payloads(behind) == [b"1"]
+    pair.nodes[1].cut(line)
+    assert "a" not in pair.nodes[1].broker.sessions.of
 
 
 def test_a_clean_start_ends_it_everywhere() -> None:

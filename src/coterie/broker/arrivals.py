@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK, Carried, origin_of
+from coterie.broker.interest import InterestBook
 from coterie.mqtt.index import SubscriptionIndex
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.publish import Message, SharedPublish
@@ -15,10 +16,13 @@ Place = tuple[int, str]  # origin, topic
 
 
 class ComingSession:
-    """One of them. `guest` stands for it in the index and collects; `due`: what was dealt with here before it came."""
+    """One of them. `guest` stands for it in the index and collects; `due`: what was dealt with here before it came.
 
-    def __init__(self, guest: Session) -> None:
-        self.guest = guest
+    `wished` is what was wanted where the session was, and since when; None: not known, so everything is owed.
+    """
+
+    def __init__(self, guest: Session, wished: InterestBook | None = None) -> None:
+        self.guest, self.wished = guest, wished
         self.due: dict[Place, int] = {}
         self.taken: dict[Place, int] | None = None  # what went into it at the other node, as far as that is known
         self.floor = (0, 0)  # all of this origin up to there did
@@ -43,12 +47,18 @@ class ComingSession:
         return [
             place for place, last in self.due.items()
             if taken.get(place, 0) < last and not (place[0] == self.floor[0] and last <= self.floor[1])
+            and self.is_owed(place[1], last)
         ]  # fmt: skip
 
-    def lacks(self, topic: str, identifier: int) -> bool:
-        """Whether it lies in such a gap."""
+    def lacks(self, topic: str, identifier: int, when_us: int = TIME_MASK) -> bool:
+        """Whether it lies in such a gap; it was published then, by our clock, if that is known."""
         last = self.due.get((origin_of(identifier), topic), 0)
-        return identifier <= last and self.wants(topic) and not self.has(topic, identifier)
+        is_lacking = identifier <= last and self.wants(topic) and not self.has(topic, identifier)
+        return is_lacking and self.is_owed(topic, identifier, when_us)
+
+    def is_owed(self, topic: str, identifier: int, when_us: int = TIME_MASK) -> bool:
+        """Whether it came after the subscription."""
+        return self.wished is None or self.wished.is_owed(topic, identifier, when_us)
 
     def offer(self, message: Message) -> None:
         match = self._index.matches(message.topic)
@@ -74,8 +84,8 @@ class ComingSessions:
     def __init__(self) -> None:
         self.of: dict[str, ComingSession] = {}
 
-    def lacks(self, topic: str, identifier: int) -> bool:
-        return any(one.lacks(topic, identifier) for one in self.of.values())
+    def lacks(self, topic: str, identifier: int, when_us: int) -> bool:
+        return any(one.lacks(topic, identifier, when_us) for one in self.of.values())
 
     def offer(self, carried: Carried) -> None:
         for one in self.of.values():

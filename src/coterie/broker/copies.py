@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from coterie.broker.carried import TIME_BITS, TIME_MASK, origin_of
+from coterie.broker.carried import TIME_BITS, TIME_MASK, decode_carried, origin_of
 from coterie.broker.frames import AskKept, Keep, KeepAll, KeepLog, Kept
+from coterie.broker.marks import unpacked_mark
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.writes import (
@@ -34,10 +35,14 @@ from coterie.broker.writes import (
     DeliveryRow,
     Key,
     Saved,
+    SessionRow,
     Shelf,
+    Since,
     StoreWrite,
 )
 from coterie.errors import RemoteProtocolError
+from coterie.mqtt.packets import Subscription
+from coterie.mqtt.session import Delivery, SessionState
 
 SMALL = (SESSIONS, SUBSCRIPTIONS, INCOMING, DELIVERIES, MARKS, WISHES, LAST)
 COPIED = (*SMALL, LOG, MESSAGES)
@@ -47,6 +52,9 @@ STATE = "state"
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_rows = msgspec.msgpack.Decoder(list[tuple[int, Any, bytes | None]]).decode
 delivery_row = msgspec.msgpack.Decoder(DeliveryRow).decode
+session_row = msgspec.msgpack.Decoder(SessionRow).decode
+_since = msgspec.msgpack.Decoder(Since).decode
+_subscription = msgspec.msgpack.Decoder(Subscription).decode
 
 
 def pack_rows(writes: Iterable[StoreWrite]) -> bytes:
@@ -97,7 +105,17 @@ class Copy:
         rows = ((key, value) for key, value in self.rows[MARKS].items() if isinstance(key, tuple))
         own = [((self.origin, str(topic)), value) for topic, value in self.rows[LAST].items()]
         found = [((int(key[0]), str(key[1])), value) for key, value in rows] + own
-        return [(place, msgspec.msgpack.decode(value, type=int)) for place, value in found]
+        return [(place, unpacked_mark(value)[0]) for place, value in found]
+
+    def subscriptions(self, client: str) -> tuple[Subscription, ...]:
+        return tuple(_subscription(value) for _, value in self.of_client(SUBSCRIPTIONS, client))
+
+    def wishes(self) -> dict[str, Since]:
+        return {str(key): _since(value) for key, value in self.rows[WISHES].items()}
+
+    def now_us(self, now_us: int) -> int:
+        """By the clock of its origin, as far as that was heard."""
+        return self.state.now_us + now_us - self.state.here_us
 
     def base(self) -> int:
         return self.origin << TIME_BITS
@@ -249,6 +267,28 @@ class HeldCopies:
         if origin_of(identifier) == origin:
             return self._shelf.get(COPIED_BODIES, identifier)
         return self._shelf.get(COPIED_GUESTS, (origin, identifier))
+
+    def session(self, copy: Copy, client: str) -> SessionState | None:
+        """A session out of the copy of its node's rows."""
+        value = copy.rows[SESSIONS].get(client)
+        if value is None:
+            return None
+        row, deliveries = session_row(value), []
+        for key, data in copy.of_client(DELIVERIES, client):
+            one = delivery_row(data)
+            body = self.guest(copy.origin, one.message)
+            if body is not None:
+                message, sequence = decode_carried(body).message(), int(key[1])
+                deliveries.append(
+                    Delivery(sequence, message, one.qos, one.retain, one.identifiers, one.packet_id, one.state)
+                )  # fmt: skip
+        deliveries.sort(key=lambda one: one.sequence)
+        incoming = [int(key[1]) for key, _ in copy.of_client(INCOMING, client)]
+        return SessionState(
+            client, row.expiry_s, copy.subscriptions(client), tuple(deliveries), tuple(incoming),
+            max((one.packet_id for one in deliveries), default=0), max((one.sequence for one in deliveries), default=0),
+            owner=row.owner,
+        )  # fmt: skip
 
     def is_sure(self, identifier: int) -> bool:
         """Whether what is not in the copy of its origin's log never was."""

@@ -172,7 +172,7 @@ class Delivering:
         topic, stamp = named_in_log(topic, identifier)
         if stamp and self._words.is_news(topic, stamp):
             return True
-        if self._arrivals.of and self._arrivals.lacks(topic, identifier):
+        if self._arrivals.of and self._arrivals.lacks(topic, identifier, when_us):
             return True
         is_missing = self._is_wanted(topic) and not self.ordering.is_had(topic, identifier)
         return is_missing and self._book.is_owed(topic, identifier, when_us)

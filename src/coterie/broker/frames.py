@@ -12,11 +12,12 @@ import struct
 
 import msgspec
 
+from coterie.broker.writes import Since
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
-LINK_VERSION = 6
+LINK_VERSION = 7
 HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
 _HEAD = struct.Struct(">IB")
 _NUMBER = struct.Struct(">Q")
@@ -325,11 +326,18 @@ class HandOver(Said, frozen=True):
     of: int
 
 
+Wished = tuple[tuple[str, int, Since], ...]
+
+
 class HandsOver(Said, frozen=True):
-    """This it wants; I collect for it until somebody has it."""
+    """This it wants; I collect for it until somebody has it.
+
+    `wished`: filter, how long ago (us) it was first wanted here, and how far each origin was then.
+    """
 
     client: str
     subscriptions: tuple[Subscription, ...]
+    wished: Wished = ()
     is_gone: bool = False
 
 

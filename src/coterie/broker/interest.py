@@ -7,12 +7,12 @@ publishes on the channel as well. So a topic that nobody has used before needs n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK, origin_of
-from coterie.broker.frames import WantedFilters
+from coterie.broker.frames import WantedFilters, Wished
 from coterie.broker.marks import Marks
 from coterie.broker.planes import ControlPlanes
 from coterie.broker.talk import Talk
@@ -84,6 +84,11 @@ class InterestBook:
         self.own: dict[str, None] = {}  # wildcard filters wanted here
         self.since: dict[str, Since] = {}  # filter -> from where on
 
+    def learn(self, topic_filter: str, since: Since) -> None:
+        self.since[topic_filter] = since
+        if has_wildcard(topic_filter):
+            self.own[topic_filter] = None
+
     def is_owed(self, topic: str, identifier: int, when_us: int) -> bool:
         """Whether somebody here wanted the topic when the event was published: who comes later gets nothing older.
 
@@ -118,6 +123,22 @@ class InterestBook:
             return True
         nodes = sorted([*nodes, self.node])
         return nodes[(identifier & TIME_MASK) % len(nodes)] == self.node
+
+
+def wished_of(filters: Iterable[Subscription], since: Mapping[str, Since], now_us: int) -> Wished:
+    """Since when a session's filters are wanted, for another node; nothing if one of them is not known."""
+    bare = [split_shared(one.filter)[1] for one in filters]
+    if any(one not in since for one in bare):
+        return ()
+    return tuple((one, max(0, now_us - since[one].now_us), since[one]) for one in bare)
+
+
+def book_of(wished: Wished, now_us: int) -> InterestBook | None:
+    """The same at that node, by its own clock."""
+    book = InterestBook(-1)
+    for topic_filter, ago_us, since in wished:
+        book.learn(topic_filter, msgspec.structs.replace(since, now_us=now_us - ago_us))
+    return book if wished else None
 
 
 class LocalInterest:
@@ -156,11 +177,13 @@ class LocalInterest:
         if since is None:
             since = Since(self._turn.now_us, dict(self._marks.heads))
             self._turn.write(WISHES, topic_filter, msgspec.msgpack.encode(since))
-        self._book.since[topic_filter] = since
+        self._book.learn(topic_filter, since)
         self._planes.subscribe(topic_filter)
         if has_wildcard(topic_filter):
-            self._book.own[topic_filter] = None
             self._announce()
+
+    def wished(self, filters: Iterable[Subscription]) -> Wished:
+        return wished_of(filters, self._book.since, self._turn.now_us)
 
     def want_earlier(self, topic_filter: str, back_us: int) -> None:
         """A client wanted it elsewhere before: what was published that long ago may still be on its way there."""

@@ -31,7 +31,7 @@ class Marks:
     def load(self, saved: Saved) -> None:
         for key, value in saved.rows(MARKS):
             assert isinstance(key, tuple)
-            identifier, ahead = _unpacked(value)
+            identifier, ahead = unpacked_mark(value)
             name = int(key[0]), str(key[1])
             self._of[name] = identifier
             if ahead:
@@ -111,6 +111,6 @@ class Marks:
         return max([self._of[key], *self._ahead.get(key, {})])
 
 
-def _unpacked(value: bytes) -> tuple[int, dict[int, int]]:
+def unpacked_mark(value: bytes) -> tuple[int, dict[int, int]]:
     found = msgspec.msgpack.decode(value, type=int | tuple[int, dict[int, int]])
     return (found, {}) if isinstance(found, int) else found

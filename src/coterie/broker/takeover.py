@@ -20,9 +20,9 @@ from typing import Literal
 import msgspec
 
 from coterie.broker.arrivals import ComingSession, ComingSessions, guest_of
-from coterie.broker.carried import TIME_BITS, Identifiers, decode_carried
+from coterie.broker.carried import TIME_BITS, TIME_MASK, Identifiers, decode_carried
 from coterie.broker.cascades import Cascades
-from coterie.broker.copies import Copy, HeldCopies, delivery_row
+from coterie.broker.copies import HeldCopies, session_row
 from coterie.broker.delivering import Delivering
 from coterie.broker.detours import Detours
 from coterie.broker.following import Following
@@ -37,7 +37,7 @@ from coterie.broker.frames import (
     MovedSessions,
     SeekSession,
 )
-from coterie.broker.interest import LocalInterest
+from coterie.broker.interest import LocalInterest, book_of, wished_of
 from coterie.broker.keeping import Keeping
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.links import PeerLinks
@@ -46,8 +46,13 @@ from coterie.broker.recovery import Recovery
 from coterie.broker.stored import StoredSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
-from coterie.broker.writes import DELIVERIES, INCOMING, LOG, MESSAGES, SESSIONS, SUBSCRIPTIONS, SessionRow, Shelf
-from coterie.mqtt.packets import Connect, Subscription
+from coterie.broker.writes import (
+    LOG,
+    MESSAGES,
+    SESSIONS,
+    Shelf,
+)
+from coterie.mqtt.packets import Connect
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import Delivery, Session, SessionState
 from coterie.mqtt.sessions import Sessions
@@ -70,8 +75,6 @@ REFUSALS: dict[Outcome, tuple[Reason, str]] = {
 }
 _pack = msgspec.msgpack.Encoder().encode
 _state = msgspec.msgpack.Decoder(SessionState).decode
-_row = msgspec.msgpack.Decoder(SessionRow).decode
-_subscription = msgspec.msgpack.Decoder(Subscription).decode
 
 
 class _Quest:
@@ -86,7 +89,7 @@ class _Quest:
         self.peer = -1
         self.is_effective = self.is_asking = False
         self.look_until_s = 0.0
-        self.new: list[str] = []  # filters that nobody here wanted before
+        self.new: dict[str, int] = {}  # filters that nobody here wanted before -> how long ago they were wanted there
         self.state: SessionState | None = None
 
 
@@ -119,10 +122,9 @@ class Takeover:
         """Whether the client may have a session that is not here."""
         if packet.clean_start or not packet.client_id or not self._links.peers:
             return False
-        is_lasting = packet.version < 5 or bool(packet.properties.session_expiry_s)
         is_known = packet.client_id in self._sessions.of and self._turn.now_s >= self._fresh_until_s
         self._leaving.pop(packet.client_id, None) if is_known else None
-        return is_lasting and not is_known
+        return not is_known
 
     def seek(self, client: str, user: str | None, done: Callable[[Outcome], None]) -> None:
         """Find it and bring it here; the newest who asks gets the answer."""
@@ -196,12 +198,13 @@ class Takeover:
         if said.is_gone:
             self._end(said.client, "away")
             return
-        self._enter(said.client, quest, said.subscriptions)
+        self._enter(said.client, quest, said)
 
-    def _enter(self, client: str, quest: _Quest, subscriptions: tuple[Subscription, ...]) -> None:
+    def _enter(self, client: str, quest: _Quest, said: HandsOver) -> None:
         """Its wishes are wanted here from now on, and a little earlier: what is on its way to the other node counts."""
+        subscriptions = said.subscriptions
         guest = guest_of(client, quest.user, subscriptions, self._sessions.options)
-        arrival = ComingSession(guest)
+        arrival = ComingSession(guest, book_of(said.wished, self._turn.now_us))
         arrival.due = {place: last for place, last in self._marks.all() if arrival.wants(place[1])}
         arrival.due |= {(self._node, topic): last for topic, last in self._last.all() if arrival.wants(topic)}
         self._arrivals.of[client] = arrival
@@ -224,12 +227,13 @@ class Takeover:
         self._following.follow()
         self._cascades.end(cascade)
         self._cascades.current = outer
-        quest.new, quest.entered_s = new, self._turn.now_s
+        ago_us = {topic_filter: ago_us for topic_filter, ago_us, _ in said.wished}
+        quest.new, quest.entered_s = {one: ago_us.get(one, TIME_MASK) for one in new}, self._turn.now_s
         self._want_earlier(quest, 0)
 
     def _want_earlier(self, quest: _Quest, ago_us: int) -> None:
-        for one in quest.new:
-            self._interest.want_earlier(one, ago_us + int(FRESH_S * 1e6))
+        for topic_filter, wished_us in quest.new.items():
+            self._interest.want_earlier(topic_filter, min(ago_us + int(FRESH_S * 1e6), wished_us))
 
     def _ask(self, client: str, quest: _Quest) -> None:
         assert quest.there is not None
@@ -268,9 +272,11 @@ class Takeover:
         places = [place for place in arrival.gaps() if place[0] == self._node]
         if not places:
             return
+        ahead_us = self._recovery.now_us - self._turn.now_us  # identifiers may be ahead of the clock
         first = min(taken.get(place, 0) for place in places) or self._node << TIME_BITS
         for identifier, topic in self._shelf.between(LOG, first + 1, max(arrival.due[place] for place in places)):
-            body = self._shelf.get(MESSAGES, identifier) if arrival.lacks(topic.decode(), identifier) else None
+            is_lacking = arrival.lacks(topic.decode(), identifier, (identifier & TIME_MASK) - ahead_us)
+            body = self._shelf.get(MESSAGES, identifier) if is_lacking else None
             if body is not None:
                 arrival.offer(decode_carried(body).message())
 
@@ -379,7 +385,7 @@ class Takeover:
         is_others = False
         for origin, copy in self._copies.of.items():
             value = copy.rows[SESSIONS].get(said.client)
-            row = None if value is None else _row(value)
+            row = None if value is None else session_row(value)
             if row is not None and row.expiry_s:
                 rank = (row.epoch, copy.state.life, copy.state.serial, origin)
                 if best is None or rank > best:
@@ -391,15 +397,18 @@ class Takeover:
     def _handed_over(self, peer: int, said: HandOver) -> HandsOver:
         if said.of != self._node:
             copy = self._copies.of.get(said.of)
-            rows = [] if copy is None else copy.of_client(SUBSCRIPTIONS, said.client)
-            return HandsOver(said.client, tuple(_subscription(value) for _, value in rows), copy is None)
+            if copy is None:
+                return HandsOver(said.client, (), is_gone=True)
+            filters, now_us = copy.subscriptions(said.client), copy.now_us(self._turn.now_us)
+            return HandsOver(said.client, filters, wished_of(filters, copy.wishes(), now_us))
         session = self._sessions.of.get(said.client)
         if session is None:
-            return HandsOver(said.client, (), True)
+            return HandsOver(said.client, (), is_gone=True)
         self._sessions.take_away(session, self._turn.now_s)
         session.will = session.will_due_s = None
         self._leaving[said.client] = peer
-        return HandsOver(said.client, tuple(session.subscriptions.values()))
+        filters = tuple(session.subscriptions.values())
+        return HandsOver(said.client, filters, self._interest.wished(filters))
 
     def _given(self, peer: int, said: AskSession) -> Iterator[GivenSession]:
         """All of it, in parts."""
@@ -410,7 +419,7 @@ class Takeover:
             marks = self._marks.all() + [((self._node, topic), last) for topic, last in self._last.all()]
             floor, ago_us = (self._node, self._identifiers.last), 0
         else:
-            state = None if copy is None else self._copied(copy, said.client)
+            state = None if copy is None else self._copies.session(copy, said.client)
             marks = [] if copy is None else copy.marks()
             floor = (said.of, 0 if copy is None else copy.state.log_last)
             ago_us = 1 if copy is None else max(1, self._turn.now_us - copy.state.here_us)
@@ -423,29 +432,6 @@ class Takeover:
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
             yield GivenSession(said.client, _pack(part), told if is_last else (), floor, ago_us, is_last)
-
-    def _copied(self, copy: Copy, client: str) -> SessionState | None:
-        """A session out of the copy of its node's rows."""
-        value = copy.rows[SESSIONS].get(client)
-        if value is None:
-            return None
-        row, deliveries = _row(value), []
-        for key, data in copy.of_client(DELIVERIES, client):
-            one = delivery_row(data)
-            body = self._copies.guest(copy.origin, one.message)
-            if body is not None:
-                message, sequence = decode_carried(body).message(), int(key[1])
-                deliveries.append(
-                    Delivery(sequence, message, one.qos, one.retain, one.identifiers, one.packet_id, one.state)
-                )  # fmt: skip
-        deliveries.sort(key=lambda one: one.sequence)
-        filters = [_subscription(data) for _, data in copy.of_client(SUBSCRIPTIONS, client)]
-        incoming = [int(key[1]) for key, _ in copy.of_client(INCOMING, client)]
-        return SessionState(
-            client, row.expiry_s, tuple(filters), tuple(deliveries), tuple(incoming),
-            max((one.packet_id for one in deliveries), default=0), max((one.sequence for one in deliveries), default=0),
-            owner=row.owner,
-        )  # fmt: skip
 
     def _drop(self, session: Session) -> None:
         """It lives elsewhere, or its client began afresh there."""
