@@ -174,6 +174,16 @@ def test_other_versions_are_named(level: int) -> None:
     assert error.level == level
 
 
+def test_clients_of_3_1_say_so_by_another_name() -> None:
+    connect = p.Connect("old", p.MQTT_31, True, 60)
+    raw = encode_packet(connect, p.MQTT_31)
+    assert raw[2:11] == b"\0\6MQIsdp\3"
+    assert decode_all(raw, 0) == ([connect], None)
+    _, error = decode_all(raw.replace(b"MQIsdp\3", b"MQIsdp\4"), 0)
+    assert isinstance(error, UnsupportedVersion)
+    assert encode_packet(p.ConnAck(True, 0), p.MQTT_31) == b"\x20\2\0\0"  # no session present: the byte is reserved
+
+
 def test_a_large_packet_is_refused_before_it_is_buffered() -> None:
     decoder = Decoder(p.MQTT_5, packet_bytes_max=1000)
     decoder.feed(b"\x30\xff\xff\x7f")

@@ -18,7 +18,7 @@ import typer
 from coterie.cli.console import err
 from coterie.errors import ConfigError, InputError, RunError
 from coterie.live.client import MqttClient, connect_packet
-from coterie.mqtt.packets import MQTT_3, MQTT_5, Publish
+from coterie.mqtt.packets import MQTT_3, MQTT_5, MQTT_31, Publish
 from coterie.mqtt.reasons import MqttError
 from coterie.mqtt.topics import check_filter, check_topic_name
 
@@ -36,7 +36,7 @@ Tls = Annotated[
 Authority = Annotated[
     Path | None, typer.Option("--authority", help="PEM file of the authority that signed the server's certificate.")
 ]
-Version = Annotated[str, typer.Option("--mqtt", help="5 or 3.1.1; only with 5 can a server send us to another.")]
+Version = Annotated[str, typer.Option("--mqtt", help="5, 3.1.1 or 3.1; only with 5 can a server send us to another.")]
 Follow = Annotated[bool, typer.Option("--follow/--stay", help="Go to the server that we are sent to, or stay.")]
 Allow = Annotated[list[str] | None, typer.Option("--allow", help="Another host that we may be sent to; repeatable.")]
 
@@ -225,7 +225,7 @@ def _json(message: Publish) -> bytes:
 
 
 def _version(text: str) -> int:
-    versions = {"5": MQTT_5, "3.1.1": MQTT_3, "3": MQTT_3}
+    versions = {"5": MQTT_5, "3.1.1": MQTT_3, "3": MQTT_3, "3.1": MQTT_31}
     if text not in versions:
-        raise ConfigError("--mqtt", text, "5 or 3.1.1")
+        raise ConfigError("--mqtt", text, "5, 3.1.1 or 3.1")
     return versions[text]

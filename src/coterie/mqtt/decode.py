@@ -88,10 +88,11 @@ def _check_message(properties: Properties, payload: bytes) -> None:
 
 
 def _connect(reader: Reader, _: int) -> p.Connect:
-    if reader.binary() not in (b"MQTT", b"MQIsdp"):
+    name = reader.binary()
+    if name not in (b"MQTT", b"MQIsdp"):
         raise MqttError("the protocol name is not MQTT", Reason.UNSUPPORTED_PROTOCOL_VERSION)
     version = reader.u8()
-    if version not in (p.MQTT_3, p.MQTT_5):
+    if version not in ((p.MQTT_3, p.MQTT_5) if name == b"MQTT" else (p.MQTT_31,)):
         # The rest has a layout that is not known here: skip it, the answer does not depend on it.
         raise UnsupportedVersion(version)
     flags = reader.u8()

@@ -66,7 +66,8 @@ def _connect(packet: p.Connect, _: int) -> bytes:
             raise LocalProtocolError("a password without a user name needs MQTT 5")
         flags |= 0x40
         tail.append(encode_binary(packet.password))
-    head = b"\0\4MQTT" + bytes((version, flags)) + packet.keep_alive_s.to_bytes(2, "big")
+    name = b"\0\6MQIsdp" if version == p.MQTT_31 else b"\0\4MQTT"
+    head = name + bytes((version, flags)) + packet.keep_alive_s.to_bytes(2, "big")
     return frame(CONNECT << 4, head, _properties(packet.properties, CONNECT, version), *tail)
 
 
@@ -74,7 +75,7 @@ def _connack(packet: p.ConnAck, version: int) -> bytes:
     code = packet.reason
     if version < p.MQTT_5:
         code = CONNACK_3_OF_REASON.get(Reason(code), 3)
-    head = bytes((packet.session_present, code))
+    head = bytes((packet.session_present and version > p.MQTT_31, code))  # reserved in 3.1
     return frame(CONNACK << 4, head, _properties(packet.properties, CONNACK, version))
 
 

@@ -41,7 +41,7 @@ class ServerOptions:
         _check("mqtt.receive_maximum", self.receive_maximum, 1, 65_535)
         _check("mqtt.topic_alias_maximum", self.topic_alias_maximum, 0, 65_535)
         _check("mqtt.topic_alias_out_maximum", self.topic_alias_out_maximum, 0, 65_535)
-        _check("mqtt.packet_bytes_max", self.packet_bytes_max, 64, 268_435_460)
+        _check("mqtt.packet_bytes_max", self.packet_bytes_max, 32, 268_435_460)
         _check("mqtt.keep_alive_s_max", self.keep_alive_s_max, 0, 65_535)
         _check("mqtt.session_expiry_s_max", self.session_expiry_s_max, 0, NEVER_S)
         _check("mqtt.inflight_count_max", self.inflight_count_max, 1, 65_535)

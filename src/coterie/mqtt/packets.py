@@ -6,7 +6,8 @@ import msgspec
 
 from coterie.mqtt.properties import NO_PROPERTIES, Properties
 
-MQTT_3 = 4  # the protocol levels on the wire: 3.1.1 is 4
+MQTT_31 = 3  # the protocol levels on the wire
+MQTT_3 = 4  # 3.1.1
 MQTT_5 = 5
 
 

@@ -16,7 +16,7 @@ from coterie.mqtt.connection import Connection, Ended, Stage
 from coterie.mqtt.fanout import fan_out
 from coterie.mqtt.index import WatchedIndex
 from coterie.mqtt.options import ServerOptions
-from coterie.mqtt.packets import MQTT_5, Connect, Subscribe, Subscription, Unsubscribe
+from coterie.mqtt.packets import MQTT_3, MQTT_5, Connect, Subscribe, Subscription, Unsubscribe
 from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.retained import RetainedStore
@@ -117,8 +117,8 @@ class Sessions:
             return Ended(Reason.UNSPECIFIED_ERROR, "gone before the answer", with_will=False)
         if packet.properties.authentication_method is not None:
             ruling = Ruling(Reason.BAD_AUTHENTICATION_METHOD, detail="extended authentication is not supported")
-        elif not packet.client_id and packet.version < MQTT_5 and not packet.clean_start:
-            ruling = Ruling(Reason.CLIENT_ID_NOT_VALID, detail="a lasting session needs a client identifier")
+        elif not packet.client_id and packet.version < (MQTT_3 if packet.clean_start else MQTT_5):
+            ruling = Ruling(Reason.CLIENT_ID_NOT_VALID, detail="MQTT 3.1 and lasting sessions need a client identifier")
         elif len(self.of) >= self.options.session_count_max and packet.client_id not in self.of:
             ruling = Ruling(Reason.QUOTA_EXCEEDED, detail="the server has no room for another session")
         ruling = self.claim(packet, ruling)
