@@ -13,6 +13,48 @@ from tests.mqtt.test_topics import names, wildcards
 steps = st.tuples(names, st.sampled_from([b"", b"x", b"yy"]), st.none() | st.integers(1, 20), st.integers(0, 4))
 
 
+def walked(
+    store: RetainedStore, topic_filter: str, now_s: float = 0.0, after: str = "", count: int = 1000
+) -> list[str]:
+    walk, found = store.walk(topic_filter, after), []
+    while len(found) < count and (message := walk.next(now_s)) is not None:
+        found.append(message.topic)
+        assert not walk.is_ahead(message.topic)
+    return found
+
+
+@given(st.lists(names, max_size=20), wildcards, st.integers(0, 20))
+@settings(max_examples=300)
+def test_a_walk_begins_again_behind_any_topic(topics: list[str], topic_filter: str, count: int) -> None:
+    store = RetainedStore()
+    for topic in topics:
+        store.set(Message(topic, b"x"))
+    every = walked(store, topic_filter)
+    assert every == sorted(set(every), key=lambda one: one.split("/"))
+    first = walked(store, topic_filter, count=count)
+    assert first + walked(store, topic_filter, after=first[-1] if first else "") == every
+
+
+@given(st.lists(names, max_size=20), st.lists(st.tuples(names, st.booleans()), max_size=20), wildcards)
+@settings(max_examples=300)
+def test_a_walk_goes_on_whatever_changes(topics: list[str], changes: list[tuple[str, bool]], topic_filter: str) -> None:
+    """What was there all the time is met once; what was removed before the walk came to it is not met."""
+    store = RetainedStore()
+    for topic in topics:
+        store.set(Message(topic, b"x"))
+    walk, found, touched = store.walk(topic_filter), [], set()
+    for topic, is_gone in changes:
+        store.set(Message(topic, b"" if is_gone else b"y"))
+        touched.add(topic)
+        if (message := walk.next(0.0)) is not None:
+            assert store.get(message.topic, 0.0) is message
+            found.append(message.topic)
+    while (message := walk.next(0.0)) is not None:
+        found.append(message.topic)
+    assert len(found) == len(set(found))
+    assert {one for one in topics if filter_matches(topic_filter, one)} - touched <= set(found)
+
+
 @given(st.lists(steps, max_size=30), st.lists(wildcards, min_size=1, max_size=5))
 @settings(max_examples=200)
 def test_it_is_a_dictionary_with_wildcards(script: list[tuple[str, bytes, int | None, int]], asked: list[str]) -> None:
@@ -28,7 +70,7 @@ def test_it_is_a_dictionary_with_wildcards(script: list[tuple[str, bytes, int | 
         }
         for topic_filter in asked:
             expected = sorted(one for one in alive if filter_matches(topic_filter, one))
-            assert [one.topic for one in store.matching(topic_filter, now_s)] == expected
+            assert sorted(walked(store, topic_filter, now_s)) == expected
     store.expire(now_s)
     assert sorted(one.topic for one in store) == sorted(alive if script else ())
     assert store.bytes == sum(len(one.topic) + len(one.payload) for one in store)

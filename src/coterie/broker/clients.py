@@ -110,6 +110,9 @@ class Clients:
         client = self.lines.get(line)
         if client is not None:
             client.connection.set_congested(is_choked, self._turn.now_s)
+            session = client.connection.session
+            if not is_choked and session is not None and session.owed:
+                self._sessions.answer(session, self._turn.now_s)
             self.touched.append(client.connection)
 
     def on_bytes(self, line: int, data: bytes) -> None:

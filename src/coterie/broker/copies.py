@@ -287,7 +287,7 @@ class HeldCopies:
         return SessionState(
             client, row.expiry_s, copy.subscriptions(client), tuple(deliveries), tuple(incoming),
             max((one.packet_id for one in deliveries), default=0), max((one.sequence for one in deliveries), default=0),
-            owner=row.owner,
+            owner=row.owner, owed=row.owed,
         )  # fmt: skip
 
     def is_sure(self, identifier: int) -> bool:

@@ -83,7 +83,8 @@ from coterie.mqtt.sessions import Sessions
 from coterie.protocol.events import Stopping, TimerFired
 
 TICK_S, MOVE_S = 0.2, 1.0
-TICK_TIMER, MOVE_TIMER = "tick", "move"
+ANSWER_AGAIN_S = 0.05  # when none of those who are owed retained messages takes any
+TICK_TIMER, MOVE_TIMER, ANSWER_TIMER = "tick", "move", "answer"
 
 
 class Broker:
@@ -144,7 +145,7 @@ class Broker:
         )  # fmt: skip
         self._shelf = shelf
         self._batch = self._persisted = 0
-        self._is_ticking = self._is_stopped = False
+        self._is_ticking = self._is_answering = self._is_stopped = False
         self._takers = self._made_takers()
         self._timers = self._made_timers()
 
@@ -219,6 +220,7 @@ class Broker:
         return ({} if keeping is None else {RIDE_TIMER: keeping.on_ride, KEEP_TIMER: keeping.look}) | {
             TICK_TIMER: self._on_tick,
             MOVE_TIMER: self._on_move,
+            ANSWER_TIMER: self._on_answer,
             PROOF_TIMER: self.clients.on_proof_over,
             BEAT_TIMER: self.links.on_beat,
             RETRY_TIMER: lambda peer: self.links.want([peer]),
@@ -263,6 +265,9 @@ class Broker:
             self.neighbourhood.note_shed()
         if self.clients.kept:
             self.clients.let_go(self._persisted)
+        if sessions.answers.owing and not self._is_answering:
+            self._is_answering = True
+            turn.set_timer((ANSWER_TIMER,), 0.0)
         if not self._is_ticking and self._has_deadlines():
             self._is_ticking = True
             turn.set_timer((TICK_TIMER,), TICK_S)
@@ -408,6 +413,13 @@ class Broker:
         self.stored.end_turn(is_pressing=True)
         if self.journal is not None and self.journal.has_lines:
             self.turn.orders.append(Note(self.journal.take_lines()))
+
+    def _on_answer(self) -> None:
+        """Another part of the retained messages that subscriptions are owed; others have their turn in between."""
+        is_taken = self.sessions.answer_on(self.turn.now_s)
+        self._is_answering = bool(self.sessions.answers.owing)
+        if self._is_answering:
+            self.turn.set_timer((ANSWER_TIMER,), 0.0 if is_taken else ANSWER_AGAIN_S)
 
     def _on_move(self) -> None:
         self.clients.move()

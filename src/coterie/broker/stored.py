@@ -80,8 +80,7 @@ class StoredSessions:
     def keep(self, session: Session) -> None:
         """From now on what happens to it is written down."""
         session.journal = SessionReports(session.client_id, self)
-        kept = (session.expiry_s, session.will, session.will_due_s, session.expires_at_s, session.owner, session.epoch)
-        session.journal.append(("session", kept))
+        session.report()
 
     def adopt(self, session: Session) -> None:
         """One that comes from another node, with all that it has."""
@@ -227,6 +226,7 @@ class StoredSessions:
             client, row.expiry_s, tuple(sorted(filters.get(client, []), key=lambda one: one.filter)), deliveries,
             tuple(self._of(client).packets), max((one.packet_id for one in deliveries), default=0),
             max((one.sequence for one in deliveries), default=0), row.will, row.will_due_s, row.expires_at_s, row.owner,
+            row.owed,
         )  # fmt: skip
         session = Session.of(state, options)
         session.epoch = row.epoch

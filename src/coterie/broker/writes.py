@@ -108,6 +108,7 @@ class SessionRow(msgspec.Struct, frozen=True, array_like=True):
     expires_at_s: float | None = None
     owner: str | None = None
     epoch: int = 1
+    owed: tuple[tuple[str, str], ...] = ()
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, array_like=True):

@@ -42,6 +42,7 @@ class SessionState(msgspec.Struct, frozen=True):
     will_due_s: float | None = None
     expires_at_s: float | None = None
     owner: str | None = None
+    owed: tuple[tuple[str, str], ...] = ()  # see `Session.owed_places`
 
 
 class Budget:

@@ -1,4 +1,8 @@
-"""Retained messages by topic, with expiry, wildcard lookup and bounds."""
+"""Retained messages by topic, with expiry, bounds, and walks over what a filter matches, in as many parts as one likes.
+
+A walk goes by topics, level by level in their order, so that it can begin again behind any of them; what is set or
+removed meanwhile ahead of it is seen as it is then.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterator
 
 from coterie.mqtt.publish import Message
-from coterie.mqtt.topics import has_wildcard
 
 
 class _RetainedBranch:
@@ -84,13 +87,9 @@ class RetainedStore:
         message = self._messages.get(topic)
         return message if message is not None and _is_alive(message, now_s) else None
 
-    def matching(self, topic_filter: str, now_s: float) -> list[Message]:
-        """The messages whose topics a filter matches, in topic order, without the expired."""
-        if not has_wildcard(topic_filter):
-            message = self.get(topic_filter, now_s)
-            return [] if message is None else [message]
-        found = self._search(topic_filter.split("/"))
-        return sorted((one for one in found if _is_alive(one, now_s)), key=lambda one: one.topic)
+    def walk(self, topic_filter: str, after: str = "") -> RetainedWalk:
+        """What a filter matches, behind a topic."""
+        return RetainedWalk(self._root, topic_filter, after)
 
     @property
     def deadline_s(self) -> float | None:
@@ -119,20 +118,6 @@ class RetainedStore:
                 (one.expires_at_s, one.topic) for one in self._messages.values() if one.expires_at_s is not None
             ]
             heapq.heapify(self._deadlines)
-
-    def _search(self, levels: list[str]) -> list[Message]:
-        branches = [self._root]
-        for depth, level in enumerate(levels):
-            if level == "#":
-                return [message for branch in branches for message in _subtree(branch, hide_dollar=depth == 0)]
-            below: list[_RetainedBranch] = []
-            for branch in branches:
-                if level != "+":
-                    below.extend(branch.children[name] for name in (level,) if name in branch.children)
-                else:
-                    below.extend(child for name, child in branch.children.items() if depth or not name.startswith("$"))
-            branches = below
-        return [branch.message for branch in branches if branch.message is not None]
 
     def _branch(self, topic: str) -> _RetainedBranch:
         branch = self._root
@@ -168,13 +153,68 @@ def _is_alive(message: Message, now_s: float) -> bool:
     return message.expires_at_s is None or message.expires_at_s > now_s
 
 
-def _subtree(branch: _RetainedBranch, hide_dollar: bool) -> Iterator[Message]:
-    stack = [branch]
-    while stack:
-        current = stack.pop()
-        if current.message is not None:
-            yield current.message
-        for name, child in current.children.items():
-            if current is branch and hide_dollar and name.startswith("$"):
+class _Step:
+    """A branch whose children are being gone through. `at`: which level of the filter they have to fit."""
+
+    __slots__ = ("at", "branch", "depth", "is_behind", "names")
+
+    def __init__(self, branch: _RetainedBranch, at: int, depth: int, names: list[str], is_behind: bool) -> None:
+        self.branch, self.at, self.depth, self.names = branch, at, depth, names
+        self.is_behind = is_behind  # all of it comes behind where the walk was to begin
+
+
+class RetainedWalk:
+    """See the module."""
+
+    def __init__(self, root: _RetainedBranch, topic_filter: str, after: str) -> None:
+        self._levels = topic_filter.split("/")
+        self._after = after.split("/") if after else []
+        self._root = root
+        self._steps: list[_Step] | None = None  # None: not begun
+        self.position = after  # the topic it has come to
+
+    def is_ahead(self, topic: str) -> bool:
+        return topic.split("/") > self.position.split("/") if self.position else True
+
+    def next(self, now_s: float) -> Message | None:
+        """The next message that has not expired; None at the end."""
+        if self._steps is None:
+            self._steps = []
+            self._open(self._root, 0, 0, not self._after)
+        steps, levels = self._steps, self._levels
+        while steps:
+            step = steps[-1]
+            if not step.names:
+                steps.pop()
                 continue
-            stack.append(child)
+            name = heapq.heappop(step.names)
+            branch = step.branch.children.get(name)
+            if branch is None:
+                continue
+            is_behind = step.is_behind or step.depth >= len(self._after) or name > self._after[step.depth]
+            at = step.at if levels[step.at] == "#" else step.at + 1
+            if at < len(levels):
+                self._open(branch, at, step.depth + 1, is_behind)
+            message = branch.message
+            if (
+                message is not None
+                and is_behind
+                and at >= len(levels) - (levels[-1] == "#")
+                and _is_alive(message, now_s)
+            ):
+                self.position = message.topic
+                return message
+        return None
+
+    def _open(self, branch: _RetainedBranch, at: int, depth: int, is_behind: bool) -> None:
+        level = self._levels[at]
+        if level not in ("+", "#"):
+            names = [level] if level in branch.children else []
+        else:
+            names = [one for one in branch.children if depth or not one.startswith("$")]
+        if not is_behind and depth < len(self._after):
+            names = [one for one in names if one >= self._after[depth]]
+        heapq.heapify(names)
+        if names:
+            assert self._steps is not None
+            self._steps.append(_Step(branch, at, depth, names, is_behind))

@@ -12,8 +12,8 @@ One rule suffices: **commit the journal of a loop turn before writing that turn'
 - a PUBLISH at QoS 1 or 2 leaves after ("delivery", Delivery): a resend carries the same identifier;
 - PUBREL leaves after ("progress", Delivery): a message the client has is not sent again;
 - SUBACK leaves after ("subscribe", Subscription), UNSUBACK after ("unsubscribe", filter), CONNACK after ("session",
-  (expiry_s, will, will_due_s, expires_at_s, owner, epoch)), which is also reported when the connection goes; ("ended",
-  client id).
+  (expiry_s, will, will_due_s, expires_at_s, owner, epoch, owed)), which is also reported when the connection goes, and
+  with every part of what is `owed`; ("ended", client id).
 ("done", sequence) may be lost in a crash: at QoS 1 the message is sent twice, at QoS 2 only PUBREL is.
 A Delivery in the journal is the live record: write it down as it is when the turn is committed.
 `export` gives the whole state as plain data and `restore` takes it back.
@@ -35,9 +35,11 @@ from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.reasons import MqttError, Reason
 
 if TYPE_CHECKING:
+    from coterie.mqtt.answers import Answer
     from coterie.mqtt.connection import Connection
 
 __all__ = ["DONE", "QUEUED", "RELEASED", "SENT", "Budget", "Delivery", "Session", "SessionState"]
+Places = tuple[tuple[str, str], ...]  # a filter, and the topic behind which its answer goes on
 _pack_u16 = struct.Struct(">H").pack
 
 
@@ -62,6 +64,8 @@ class Session:
         self.is_had: Callable[[Message], bool] | None = None  # whether it had a message at another node
         # While it is not all here yet: what comes for it by now, by the message's identifier; else None.
         self.collected: dict[int, tuple[SharedPublish, int, bool, tuple[int, ...]]] | None = None
+        self.owed: dict[str, Answer] = {}  # retained messages that its subscriptions have not been answered with yet
+        self.owed_from = self.owed_kept = Places()  # the same, as it came from elsewhere; as it was reported
         self.plain_version = 0  # the version whose shared frames may go straight to `output`; 0: use `deliver`
         self.shed_count = 0  # messages given up: queue full, client not reading, or packet too large for it
         self.expired_count = 0
@@ -107,6 +111,16 @@ class Session:
         self, shared: SharedPublish, qos: int, retain: bool, identifiers: tuple[int, ...], now_s: float
     ) -> bool:
         """Send or queue one message; False means it was given up (offline at QoS 0, shed, or too large)."""
+        for answer in self.owed.values():
+            answer.overtaken(self, shared.message, now_s)
+        if qos and self.is_had is not None and self.is_had(shared.message):
+            return False
+        return self.pass_on(shared, qos, retain, identifiers, now_s)
+
+    def pass_on(
+        self, shared: SharedPublish, qos: int, retain: bool, identifiers: tuple[int, ...], now_s: float
+    ) -> bool:
+        """`deliver`, whatever it had or is owed."""
         connection = self.connection
         if qos == 0:
             if connection is None:
@@ -115,8 +129,6 @@ class Session:
                 self.shed_count += 1
                 return False
             return True
-        if self.is_had is not None and self.is_had(shared.message):
-            return False
         if self.collected is not None:
             self.collected[shared.message.id] = (shared, qos, retain, identifiers)
             return True
@@ -337,6 +349,7 @@ class Session:
     def unsubscribe(self, topic_filter: str) -> bool:
         if self.subscriptions.pop(topic_filter, None) is None:
             return False
+        self.owed.pop(topic_filter, None)
         self._record("unsubscribe", topic_filter)
         return True
 
@@ -370,7 +383,7 @@ class Session:
         self._queue = deque([*self._inflight.values(), *unfinished])
         self._queue_bytes = sum(len(delivery.message.payload) for delivery in self._queue)
         self.update_plain_version()
-        self._record("session", (self.expiry_s, self.will, None, None, self.owner, self.epoch))
+        self.report()
         self.pump(now_s)
 
     def detach(self, now_s: float, with_will: bool) -> None:
@@ -384,13 +397,23 @@ class Session:
             self.expires_at_s = now_s + self.expiry_s
         if self.will is not None:
             self.will_due_s = now_s + min(self.will.properties.will_delay_s or 0, self.expiry_s)
-        kept = (self.expiry_s, self.will, self.will_due_s, self.expires_at_s, self.owner, self.epoch)
+        self.report()
+
+    def report(self) -> None:
+        """What a store should know of it besides subscriptions and messages."""
+        owed = self.owed_kept = self.owed_places
+        kept = (self.expiry_s, self.will, self.will_due_s, self.expires_at_s, self.owner, self.epoch, owed)
         self._record("session", kept)
+
+    @property
+    def owed_places(self) -> Places:
+        """What is owed at QoS 1 and 2."""
+        return tuple((one, it.position) for one, it in self.owed.items() if it.subscription.qos) or self.owed_from
 
     def update_plain_version(self) -> None:
         connection = self.connection
         is_plain = connection is not None and not connection.is_congested and connection.is_plain
-        is_plain = is_plain and self.is_had is None
+        is_plain = is_plain and self.is_had is None and not self.owed
         self.plain_version = connection.version if connection is not None and is_plain else 0
 
     def end(self) -> None:
@@ -431,6 +454,7 @@ class Session:
             self.will_due_s,
             self.expires_at_s,
             self.owner,
+            self.owed_places,
         )
 
     def export(self) -> dict[str, Any]:
@@ -450,7 +474,7 @@ class Session:
 
     def take_state(self, state: SessionState) -> None:
         """Become what was exported, offline."""
-        self.expiry_s, self.owner = state.expiry_s, state.owner
+        self.expiry_s, self.owner, self.owed_from = state.expiry_s, state.owner, state.owed
         self.subscriptions = {one.filter: one for one in state.subscriptions}
         self.incoming = dict.fromkeys(state.incoming, True)
         self.will, self.will_due_s, self.expires_at_s = state.will, state.will_due_s, state.expires_at_s

@@ -12,12 +12,13 @@ from __future__ import annotations
 from itertools import count
 from typing import Protocol
 
+from coterie.mqtt.answers import RetainedAnswers
 from coterie.mqtt.connection import Connection, Ended, Stage
 from coterie.mqtt.fanout import fan_out
 from coterie.mqtt.index import WatchedIndex
 from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.packets import MQTT_3, MQTT_5, Connect, Subscribe, Subscription, Unsubscribe
-from coterie.mqtt.publish import Message, SharedPublish
+from coterie.mqtt.publish import Message
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.retained import RetainedStore
 from coterie.mqtt.ruling import Ruling
@@ -72,6 +73,7 @@ class Sessions:
             if retained is None
             else retained
         )
+        self.answers = RetainedAnswers(self.retained)
         self.budget = Budget(limits.stored_bytes_max)
         self.of: dict[str, Session] = {}
         self.subscription_count = 0
@@ -137,6 +139,8 @@ class Sessions:
         session.expiry_s = self._expiry_s(packet)
         session.will = packet.will
         connection.accept(session, packet, now_s, session_present=is_present, assigned_id=assigned_id)
+        if session.owed:
+            self.answers.owing[session] = None
         self._timers.set(session, None)
         self._watch(connection)
         return None
@@ -226,7 +230,7 @@ class Sessions:
     def confirm(
         self, connection: Connection, packet: Subscribe, results: tuple[tuple[int, bool], ...], now_s: float
     ) -> None:
-        """SUBACK, then the retained messages that the options ask for."""
+        """SUBACK, then the retained messages that the options ask for: a part of them now, the rest by `answer_on`."""
         connection.suback(packet.packet_id, tuple(reason for reason, _ in results))
         session = connection.session
         if session is None or connection.stage is not Stage.OPEN:
@@ -234,18 +238,19 @@ class Sessions:
         self.dirty.append(session)
         for subscription, (reason, is_new) in zip(packet.subscriptions, results, strict=True):
             handling = subscription.retain_handling
-            if reason < 0x80 and (handling == 0 or (handling == 1 and is_new)):
-                self._send_retained(session, subscription, now_s)
+            is_asked = handling == 0 or (handling == 1 and is_new)
+            if reason < 0x80 and is_asked and not subscription.filter.startswith(SHARE_PREFIX):
+                self.answers.begin(session, subscription)
+        if session.owed:
+            self.answer(session, now_s)
 
-    def _send_retained(self, session: Session, subscription: Subscription, now_s: float) -> None:
-        if subscription.filter.startswith(SHARE_PREFIX):
-            return
-        identifiers = (subscription.identifier,) if subscription.identifier else ()
-        found = self.retained.matching(subscription.filter, now_s)
-        session.shed_count += max(0, len(found) - self.options.retained_count_max)
-        for message in found[: self.options.retained_count_max]:
-            if not (subscription.no_local and message.publisher == session.client_id):
-                session.deliver(SharedPublish(message), min(subscription.qos, message.qos), True, identifiers, now_s)
+    def answer(self, session: Session, now_s: float) -> None:
+        """A part of the retained messages that it is owed."""
+        self.answers.advance(session, self.options.retained_count_max, now_s)
+
+    def answer_on(self, now_s: float) -> bool:
+        """The next part for somebody; False if none of those who wait for one takes it at present."""
+        return self.answers.part(self.options.retained_count_max, self.dirty, now_s)
 
     def unsubscribe(self, connection: Connection, packet: Unsubscribe) -> None:
         session = connection.session
@@ -302,6 +307,7 @@ class Sessions:
     def end_session(self, session: Session, now_s: float) -> None:
         """It is over, whatever it still held; a will it had is due."""
         del self.of[session.client_id]
+        self.answers.owing.pop(session, None)
         session.end()
         self.subscription_count -= len(session.subscriptions)
         self._timers.set(session, None)
@@ -346,6 +352,7 @@ class Sessions:
         session.join(self.budget)
         for subscription in session.subscriptions.values():
             self.index.subscribe(session, subscription)
+        self.answers.resume(session)
         self._check_session(session, now_s)
 
     def adopt(self, session: Session, now_s: float) -> None:
@@ -358,6 +365,7 @@ class Sessions:
             self.index.unsubscribe(session, topic_filter)
             self.subscription_count -= session.unsubscribe(topic_filter)
         session.forget(lambda topic: self.policy.read(session, topic))
+        self.answers.resume(session)
         session.detach(now_s, with_will=False)
         self._check_session(session, now_s)
 

@@ -48,6 +48,11 @@ def hears_no_retained(broker: Any) -> None:
     broker.words.hear = nothing
 
 
+def answers_in_part(broker: Any) -> None:
+    """A subscription gets the first part of what is retained, and no other."""
+    broker.sessions.answer_on = lambda now_s: broker.sessions.answers.owing.clear()
+
+
 def reviews_nobody(broker: Any) -> None:
     """Rights that were taken away stay with who is connected, and with what was subscribed."""
     broker.clients.review = nothing
