@@ -176,3 +176,26 @@ def test_a_session_at_another_node_is_not_taken_from_there(tmp_path: Path) -> No
             assert network.nodes[0].broker.sessions.of["device"].owner == "ann"
 
     run(main)
+
+
+def test_a_session_of_the_same_name_takes_nothing_away_at_other_nodes(tmp_path: Path) -> None:
+    """With a clean start nobody is asked. However often such a session moves, it is not the other's."""
+
+    async def main() -> None:
+        access = {"anonymous": "never", "users": users_of(USERS)}
+        async with Network(tmp_path, "flooding", 3, access=access) as network:
+            got: list[Any] = []
+            async with client(network.port(0), "ann", "device", got, lasting=True) as owner:
+                await owner.subscribe("secret/#", qos=1)
+            fresh = Connect("device", 5, True, 30, "bob", b"bob", properties=Properties(session_expiry_s=300))
+            async with MqttClient("127.0.0.1", network.port(1), fresh, [].append, follow=False, give_up_s=3.0):
+                pass
+            async with client(network.port(2), "bob", "device", [], lasting=True):
+                pass
+            async with client(network.port(2), "root", "root", []) as writer:
+                await writer.publish("secret/x", b"mine", qos=1)
+            assert network.nodes[0].broker.sessions.of["device"].owner == "ann"
+            async with client(network.port(1), "ann", "device", got, lasting=True):
+                await until(lambda: [one.payload for one in got] == [b"mine"])
+
+    run(main)

@@ -364,9 +364,9 @@ class GivenSession(Said, frozen=True):
 
 
 class MovedSessions(Said, frozen=True):
-    """These are mine, in these epochs: whoever has an older one forgets it."""
+    """These are mine, in these epochs, of these users: whoever has an older one of the same user forgets it."""
 
-    sessions: tuple[tuple[str, int], ...]
+    sessions: tuple[tuple[str, int, str | None], ...]
 
 
 class EndSession(Said, frozen=True):

@@ -167,15 +167,17 @@ class Takeover:
         own = self._sessions.of.get(client)
         silent = [peer for peer in quest.asked if peer not in quest.answers]
         # A node that answered itself speaks for itself; a copy counts where its origin does not.
+        # Another user may have begun a session of that name where this one's was not: that takes nothing away from it.
         found = [
-            (one.epoch, one.kind == "owner", one.life, one.serial, peer) for peer, one in quest.answers.items()
+            (not one.is_others, one.epoch, one.kind == "owner", one.life, one.serial, peer)
+            for peer, one in quest.answers.items()
             if one.kind in ("owner", "other") or (one.kind == "copy" and one.of not in quest.answers)
         ]  # fmt: skip
         at_home = self._found(SeekSession(client, quest.user))
         if at_home.kind == "copy" and at_home.of not in quest.answers:
-            found.append((at_home.epoch, False, at_home.life, at_home.serial, self._node))
+            found.append((not at_home.is_others, at_home.epoch, False, at_home.life, at_home.serial, self._node))
         best = max(found, default=None)
-        if own is not None and (best is None or best[0] <= own.epoch):
+        if own is not None and (best is None or not best[0] or best[1] <= own.epoch):
             self._end(client, "here")
             return
         if len(silent) > self._spare:
@@ -184,7 +186,7 @@ class Takeover:
             self._end(client, "here")
             return
         quest.peer, quest.there = best[-1], quest.answers.get(best[-1], at_home)
-        if quest.there.kind == "other" or quest.there.is_others:
+        if quest.there.is_others:
             self._end(client, "other")
             return
         if own is not None:
@@ -300,7 +302,7 @@ class Takeover:
         self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
         self.taken_count += 1
         self._end(client, "here")
-        self._tell_when_kept(client, session.epoch)
+        self._tell_when_kept((client, session.epoch, session.owner))
 
     def _seed_marks(self, arrival: ComingSession) -> None:
         """What there dealt with need not come here for this session; unless somebody else waits for it."""
@@ -311,10 +313,10 @@ class Takeover:
                 self._marks.set(origin, topic, last)
                 self._delivering.pass_over(last)
 
-    def _tell_when_kept(self, client: str, epoch: int) -> None:
+    def _tell_when_kept(self, moved: tuple[str, int, str | None]) -> None:
         def tell() -> None:
             for peer in self._links.connected:
-                self._talk.tell(peer, MovedSessions(((client, epoch),)))
+                self._talk.tell(peer, MovedSessions((moved,)))
 
         if self._keeping is None:
             tell()
@@ -366,9 +368,9 @@ class Takeover:
             case GivenSession():
                 self.on_given(peer, said)
             case MovedSessions():
-                for client, epoch in said.sessions:
+                for client, epoch, owner in said.sessions:
                     session = self._sessions.of.get(client)
-                    if session is not None and session.epoch < epoch:
+                    if session is not None and session.epoch < epoch and session.owner in (None, owner):
                         self._drop(session)
             case EndSession():
                 session = self._sessions.of.get(said.client)
@@ -376,23 +378,24 @@ class Takeover:
                     self._drop(session)
 
     def _found(self, said: SeekSession) -> FoundSession:
+        """The user's own if there is one, else another's."""
         session = self._sessions.of.get(said.client)
-        if session is not None and session.expiry_s:
-            is_others = session.owner not in (None, said.user)
-            kind = "other" if is_others else "owner"
-            return FoundSession(said.client, kind, session.epoch, self._node, is_others)
-        best: tuple[int, int, int, int] | None = None
-        is_others = False
+        is_here = session is not None and bool(session.expiry_s)
+        if session is not None and is_here and session.owner in (None, said.user):
+            return FoundSession(said.client, "owner", session.epoch, self._node)
+        best: tuple[bool, int, int, int, int] | None = None
         for origin, copy in self._copies.of.items():
             value = copy.rows[SESSIONS].get(said.client)
             row = None if value is None else session_row(value)
             if row is not None and row.expiry_s:
-                rank = (row.epoch, copy.state.life, copy.state.serial, origin)
-                if best is None or rank > best:
-                    best, is_others = rank, row.owner not in (None, said.user)
+                rank = (row.owner in (None, said.user), row.epoch, copy.state.life, copy.state.serial, origin)
+                best = rank if best is None else max(best, rank)
+        if session is not None and is_here and (best is None or not best[0]):
+            return FoundSession(said.client, "other", session.epoch, self._node, True)
         if best is None:
             return FoundSession(said.client, "none", 0, self._node)
-        return FoundSession(said.client, "copy", best[0], best[3], is_others, best[1], best[2])
+        is_own, epoch, life, serial, origin = best
+        return FoundSession(said.client, "copy", epoch, origin, not is_own, life, serial)
 
     def _handed_over(self, peer: int, said: HandOver) -> HandsOver:
         if said.of != self._node:
@@ -450,7 +453,7 @@ class Takeover:
 
     def tell_all(self, peer: int) -> None:
         """To a new neighbour: the sessions that came here; it may have had one of them before it fell."""
-        moved = [(one.client_id, one.epoch) for one in self._sessions.of.values() if one.epoch > 1]
+        moved = [(one.client_id, one.epoch, one.owner) for one in self._sessions.of.values() if one.epoch > 1]
         for start in range(0, len(moved), MOVED_PER_FRAME):
             self._talk.tell(peer, MovedSessions(tuple(moved[start : start + MOVED_PER_FRAME])))
 
