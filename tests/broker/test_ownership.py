@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from coterie.broker.facts import Proven
+from coterie.broker.facts import Bytes, Opened, Proven
 from coterie.broker.settings import AccessSection, User
 from coterie.mqtt import packets as p
+from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.properties import Properties
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.ruling import Ruling
@@ -52,3 +53,13 @@ def test_a_will_that_its_user_may_not_publish_is_refused_with_the_connection(nod
     assert answer.reason == Reason.NOT_AUTHORIZED
     _, answer = connected(node, "bob", "d", will=p.Will("b/x"))
     assert answer.reason == Reason.SUCCESS
+
+
+def test_nobody_outside_comes_as_a_bridge(node: Driven) -> None:
+    """A bridge without a user would be nobody's: anybody with a name could take its place, and keep it."""
+    _, answer = connected(node, "bob", "$bridge-up-n0")
+    assert answer.reason == Reason.CLIENT_ID_NOT_VALID
+    line = 999
+    node.take(Opened(line, "", "ann", True))
+    node.take(Bytes(line, encode_packet(p.Connect("$bridge-up-n0"), p.MQTT_5)))
+    assert node.broker.sessions.of["$bridge-up-n0"].owner == "ann"

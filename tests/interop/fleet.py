@@ -186,7 +186,11 @@ class Processes:
         self.running[node] = int(self._forker.stdout.readline())
 
     def kill(self, node: int) -> None:
-        os.kill(self.running.pop(node), signal.SIGKILL)
+        pid = self.running.pop(node)
+        os.kill(pid, signal.SIGKILL)
+        deadline_s = time.monotonic() + 10  # until then it has its folder and its ports
+        while Path(f"/proc/{pid}").exists() and time.monotonic() < deadline_s:
+            time.sleep(0.002)
 
     async def healthy(self, nodes: list[int]) -> None:
         for node in nodes:

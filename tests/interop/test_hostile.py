@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
-from coterie.live.node import LiveNode
+from coterie.live.node import LiveNode, _bounded
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
 from coterie.systems import system_named
@@ -89,6 +89,21 @@ def test_a_peer_without_the_key_gets_nowhere(tmp_path: Path) -> None:
             assert reader.at_eof()
             writer.close()
             assert network.nodes[0].broker.links.connected == [1]
+
+    run(main)
+
+
+def test_a_stranger_writes_no_lines_into_the_log(tmp_path: Path) -> None:
+    """What it calls its network is told, in one line, without what moves a terminal's cursor."""
+    said: list[str] = []
+
+    async def main() -> None:
+        async with Network(tmp_path, "flooding", 2) as network:
+            network.nodes[0]._tell = _bounded(said.append)
+            hello = Hello(LINK_VERSION, "x\n2026-01-01T00:00:00 all is well\x1b[2J", "flooding", 1, b"n" * 32)
+            await spill(network.nodes[0].config.links.port, frame(HELLO, encode_hello(hello)))
+            await until(lambda: any("all is well" in one for one in said))
+        assert all(one.isprintable() for one in said)
 
     run(main)
 

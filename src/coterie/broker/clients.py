@@ -39,6 +39,7 @@ from coterie.mqtt.topics import split_shared
 
 PROOF_TIMER = "proof"
 NO_SERIAL = 1 << 62
+BRIDGE_PREFIX = "$bridge-"  # client identifiers of the node's own bridges
 WRONG = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
 
 
@@ -170,6 +171,9 @@ class Clients:
         if reason is not Reason.SUCCESS:
             self._counts.connects_limited += 1
             self._answer(client, Ruling(reason, detail="too many from your address"))
+            return
+        if packet.client_id.startswith(BRIDGE_PREFIX) and not client.is_inner:
+            self._answer(client, Ruling(Reason.CLIENT_ID_NOT_VALID, detail="the client identifier is a bridge's"))
             return
         asked = self._access.ask(packet, client.host, client.certified, client.is_inner)
         if isinstance(asked, Check):

@@ -11,6 +11,7 @@ import ssl
 from collections.abc import Callable
 from typing import cast
 
+from coterie.broker.clients import BRIDGE_PREFIX
 from coterie.broker.facts import Bytes, Choked, Drained
 from coterie.errors import ConfigError
 from coterie.live.bridgesettings import BridgeSection, rules_of
@@ -160,7 +161,7 @@ class LiveBridge:
         client_id = section.client_id or f"{config.network.name}-{config.name}-{section.name}"
         password = config.read(section.password_file).strip() if section.password_file else None
         self._far = Connect(client_id, section.version, False, KEEP_ALIVE_S, section.user or None, password)
-        self._near = Connect(f"$bridge-{section.name}-{config.name}", MQTT_5, False, 0)
+        self._near = Connect(f"{BRIDGE_PREFIX}{section.name}-{config.name}", MQTT_5, False, 0)
         self._tls = _tls(config, section) if section.tls else None
         self._bridge: Bridge | None = None
         self._task: asyncio.Task[None] | None = None

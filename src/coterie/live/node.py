@@ -373,7 +373,10 @@ class LiveNode:
 
 
 def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
-    """At most `LOG_LINES_PER_S` lines a second: whoever knocks at the port all day must not fill the disk."""
+    """At most `LOG_LINES_PER_S` lines a second: whoever knocks at the port all day must not fill the disk.
+
+    Strangers' words may be in a line; they end none and begin none.
+    """
     window = [0, 0, 0]  # second, lines written, lines left out
 
     def write(text: str) -> None:
@@ -384,7 +387,7 @@ def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
             window[:] = [second, 0, 0]
         window[1] += 1
         if window[1] <= LOG_LINES_PER_S:
-            log(text)
+            log("".join(one if one.isprintable() else repr(one)[1:-1] for one in text))
         else:
             window[2] += 1
 
