@@ -19,13 +19,7 @@ from coterie.systems import SYSTEMS, system_named
 SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan"), 40)
-DUE = {  # what is still to be mended
-    "coterie-1006-kept": "one copy too few, cause not known",
-    "homes-2179-expired": "cause not known",
-    "interest-ring-650-kept": "one copy too few while nodes are out of reach, cause not known",
-    "spidercast-1826-lost": "QoS 2, cause not known",
-    "topic-clusters-1304-lost": "QoS 2, cause not known",
-}
+DUE: dict[str, str] = {}  # what is still to be mended, and what is known of it
 
 
 def broken(outcome: Ordeal) -> list[str]:

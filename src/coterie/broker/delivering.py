@@ -98,7 +98,7 @@ class Delivering:
             self._words.hear(carried.word, carried.message())
         if self._arrivals.of:
             self._arrivals.offer(carried)
-        if self._is_wanted(carried.topic):
+        if self._sessions.index.matches(carried.topic).is_wanted:  # at QoS 0, too: newer ones may wait for it
             self._take(carried)
 
     def _take(self, carried: Carried) -> int:

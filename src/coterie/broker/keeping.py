@@ -29,6 +29,7 @@ from coterie.broker.writes import DELIVERIES, LOG, MESSAGES, Between, Key, Shelf
 RIDE_S = 0.05
 LOOK_S = 0.5
 SILENT_S = 2.0  # a keeper that says nothing for so long is replaced, if there is another
+REACH_S = 0.5  # one that has nothing yet and cannot be reached for so long, too
 QUEUE_BYTES_MAX = 16 << 20
 PART_BYTES = 512 << 10
 RIDE_TIMER, KEEP_TIMER = "ride", "keep"
@@ -64,7 +65,7 @@ class Keeping:
         self._queue: deque[tuple[int, bytes]] = deque()  # what some keeper has not answered yet
         self._queue_bytes = 0
         self._away: dict[int, None] = {}  # peers that did not answer
-        self._lack_s: float | None = None  # since when there are too few
+        self._lack_s: dict[int, float] = {}  # so many keepers -> since when there are fewer
         self._is_riding = self._is_looking = False
         self._told: tuple[int, ...] = ()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
@@ -72,7 +73,6 @@ class Keeping:
     def start(self, life: int) -> None:
         self.life = life
         if self.wanted:
-            self._lack_s = self._turn.now_s
             self.look()
 
     @property
@@ -256,8 +256,9 @@ class Keeping:
             self.safe = max(self.safe, counted[self.need - 1])
         while self._waiting and self._waiting[0][0] <= self.safe:
             self._waiting.popleft()[1]()
+        # What is not safe yet is sent again to whoever gets everything, even if all had it before they fell.
         done = min((one.acked for one in self.keepers.values()), default=self.serial)
-        while self._queue and self._queue[0][0] <= done:
+        while self._queue and self._queue[0][0] <= min(done, self.safe):
             self._queue_bytes -= len(self._queue.popleft()[1])
 
     def _forget_queue(self) -> None:
@@ -307,15 +308,14 @@ class Keeping:
         self._is_looking = False
         now_s = self._turn.now_s
         for peer, one in list(self.keepers.items()):
-            is_late = one.waits_s is not None and now_s - one.waits_s > SILENT_S
-            if (is_late or peer in self._away) and any(self._is_free(other) for other in self._order):
+            if self._is_late(peer, one) and any(self._is_free(other) for other in self._order):
                 del self.keepers[peer]
                 self._away[peer] = None
                 self.replaced_count += 1
         while len(self.keepers) < self.wanted:
-            chosen = next((peer for peer in self._order if self._is_free(peer)), None)
-            if chosen is None:
-                chosen = next(peer for peer in self._order if peer not in self.keepers)
+            free = [peer for peer in self._order if self._is_free(peer)]
+            free = [peer for peer in free if self._links.is_connected(peer)] or free
+            chosen = next(peer for peer in free or self._order if peer not in self.keepers)
             self.keepers[chosen] = _Keeper(now_s)
             self._ask(chosen, self.keepers[chosen])
         for peer, one in self.keepers.items():
@@ -324,6 +324,11 @@ class Keeping:
         self._judge_count()
         self._update()
         self._watch()
+
+    def _is_late(self, peer: int, one: _Keeper) -> bool:
+        is_new = one.acked < 0 and not one.is_current and not self._links.is_connected(peer)
+        limit_s = REACH_S if is_new else SILENT_S
+        return peer in self._away or (one.waits_s is not None and self._turn.now_s - one.waits_s > limit_s)
 
     def _is_free(self, peer: int) -> bool:
         return peer not in self.keepers and peer not in self._away
@@ -336,31 +341,31 @@ class Keeping:
             self._links.want([peer])
 
     def _judge_count(self) -> None:
-        """How many keepers are needed: as many as are wanted, or fewer once there were too few for too long."""
+        """How many keepers are needed: as many as are wanted, or so many as there were at least, for too long."""
         now_s, count = self._turn.now_s, len(self.good)
-        if count >= self.need:
-            if count > self.need:
-                self._turn.say(f"what is acknowledged is on {count + 1} disks again")
-            self.need, self._lack_s = count, None
-            return
-        if self._lack_s is None:
-            self._lack_s = now_s
-        if now_s - self._lack_s >= self._settings.short_s and self._settings.short == "go on":
-            self.need, self._lack_s = count, None
-            self._turn.say(f"too few nodes in reach: what is acknowledged is on {count + 1} disks, "
+        self._lack_s = {level: self._lack_s.get(level, now_s) for level in range(count + 1, self.wanted + 1)}
+        if count > self.need:
+            self._turn.say(f"what is acknowledged is on {count + 1} disks again")
+            self.need = count
+        long_s = now_s - self._settings.short_s
+        if self._settings.short == "go on" and self._lack_s.get(self.need, now_s) <= long_s:
+            self.need = min(level for level, since_s in self._lack_s.items() if since_s <= long_s) - 1
+            self._turn.say(f"too few nodes in reach: what is acknowledged is on {self.need + 1} disks, "
                            f"not on {self.wanted + 1}")  # fmt: skip
+        self._announce()
 
     def _watch(self) -> None:
         """Look again while something is not as it should be."""
-        is_calm = self.need == self.wanted and self._lack_s is None
+        is_calm = self.need == self.wanted and not self._lack_s
         is_calm = is_calm and all(one.is_current and one.waits_s is None for one in self.keepers.values())
         if not is_calm and not self._is_looking:
             self._is_looking = True
             self._turn.set_timer((KEEP_TIMER,), LOOK_S)
 
     def _announce(self) -> None:
+        """While there are too few nothing becomes safe: whoever kept before still has all that is."""
         current = tuple(sorted(self.good))
-        if current != self._told and len(current) >= min(self.wanted, 1):
+        if current != self._told and len(current) >= max(self.need, 1):
             self._told = current
             self._lists.announce(KeptBy(self._node, self._lists.next_version(self.life), current))
 

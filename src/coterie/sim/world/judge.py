@@ -147,9 +147,9 @@ class Judge:
         if one.is_will:
             return
         most = 1 + (one.resends if one.may_double or one.qos == 1 else 0)
-        if first.qos < 2:
-            most += sum(moment >= first.time_us for moment in person.diary.losses_us)
-            most += sum(moment >= one.asked_us for moment in self._record.failures_us)
+        if first.qos < 2:  # each of those its author sent may come again wherever something broke
+            again = sum(moment >= first.time_us for moment in person.diary.losses_us)
+            most *= 1 + again + sum(moment >= one.asked_us for moment in self._record.failures_us)
         if len(receipts) > most:
             text = f"{person.resident.name} got {one.number} {len(receipts)} times at QoS {first.qos}"
             self._record.violate("once", f"{text}, at most {most} can be explained")

@@ -21,7 +21,7 @@ from coterie.mqtt.client import (
 )
 from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription, Will
 from coterie.mqtt.properties import NO_PROPERTIES, Properties
-from coterie.mqtt.reasons import MqttError
+from coterie.mqtt.reasons import MqttError, Reason
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.record import Chronicle, Grant, Receipt, Uttered
 from coterie.sim.world.scenario import Resident, Utter
@@ -71,7 +71,7 @@ class Person:
         self.wire: ClientEnd | None = None
         self._world, self._chance = world, chance
         self.node = resident.home
-        self._attempts = self._tried_us = 0
+        self._attempts = 0
         self._session = NONE  # what the server must say about it
         self._is_dozing = False
         self._wanted: dict[str, int] = {}
@@ -168,7 +168,8 @@ class Person:
         if not self.is_wanting or self.wire is not None:
             return
         self._attempts += 1
-        self._tried_us = self._world.now_us
+        # For its node it is there from now on, whether or not it reads the answer.
+        self.diary.presences.append((self._world.now_us, -1))
         if self.resident.roams and self._chance.number(self._attempts, 2):
             self.node = self._chance.number(self._attempts + (1 << 32), self._world.node_count)
         self.diary.connection += 1
@@ -192,7 +193,7 @@ class Person:
         """`is_told`: whether its node learns of it."""
         now_us = self._world.now_us
         self.diary.losses_us.append(now_us)
-        if self.client.is_connected and is_told:
+        if is_told:
             self.diary.presences[-1] = (self.diary.presences[-1][0], now_us)
         if not self.client.is_connected and self._session == NONE:
             self._session = UNSURE  # the server may have heard the CONNECT
@@ -245,7 +246,6 @@ class Person:
         record, name = self._world.record, self.resident.name
         record.checked["session"] += 1
         self.diary.since_us = self._world.now_us
-        self.diary.presences.append((self._tried_us, -1))  # its node may have known before it did
         if self.resident.will:
             one = Uttered(self.will_number, self.who, self.resident.will, 1, False, self._world.now_us, is_will=True)
             record.uttered.setdefault(self.will_number, one)
@@ -303,7 +303,8 @@ class Person:
         if number is not None:
             one = self._world.record.uttered[number]
             one.acked_us = self._world.now_us
-            one.is_refused = event.reason >= 0x80
+            # A PUBREL that is sent again after its answer was lost is not known any more, and need not be.
+            one.is_refused = event.reason >= 0x80 and event.reason != Reason.PACKET_ID_NOT_FOUND
             one.copies, one.copies_due = self._world.copies_of(
                 self.node, payload_of(number, self._sizes.pop(number, 0))
             )

@@ -68,7 +68,7 @@ class Diary:
         self.grants: list[Grant] = []
         self.losses_us: list[int] = []  # when it noticed that its connection was gone
         self.wills_due_us: list[int] = []  # when its connection broke, and it had a will
-        self.presences: list[tuple[int, int]] = []  # from when to when it was connected; -1: it is
+        self.presences: list[tuple[int, int]] = []  # from when to when its node may have seen it; -1: still
         self.got: dict[tuple[int, int], list[Receipt]] = {}  # (number, epoch) -> receipts
 
     def receive(self, receipt: Receipt) -> None:

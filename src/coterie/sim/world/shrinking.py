@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from coterie.sim.world.scenario import Action, Fell, Scenario
+from coterie.sim.world.scenario import Action, Fell, Scenario, Utter
 
 Fails = Callable[[Scenario], bool]
 replace = msgspec.structs.replace
@@ -100,8 +100,10 @@ def _simpler(scenario: Scenario) -> Iterator[Scenario]:
         yield replace(scenario, sync="normal")  # with a power cut it would promise less
     if not any(one.user for one in scenario.residents):
         yield replace(scenario, users=())
+    aging = {one.who for one in scenario.actions if isinstance(one, Utter) and one.expiry_s}  # 3.1.1 cannot say it
     for who, one in enumerate(scenario.residents):
-        for plain in (replace(one, keep_alive_s=0), replace(one, version=4), replace(one, roams=False)):
+        older = one if who in aging else replace(one, version=4)
+        for plain in (replace(one, keep_alive_s=0), older, replace(one, roams=False)):
             yield replace(scenario, residents=(*scenario.residents[:who], plain, *scenario.residents[who + 1 :]))
     for index, action in enumerate(scenario.actions):
         for digits in (0, 1, 2, 3):
