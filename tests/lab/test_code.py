@@ -14,40 +14,76 @@ from coterie.lab.registry import experiments
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """runs imports kernels.fast inside a function, which imports model; cli imports runs."""
+    """lab.runs.run imports kernels.fast, which imports model; it uses a helper, a constant and a name of lab.more."""
     root = tmp_path / "coterie"
     (root / "kernels").mkdir(parents=True)
+    (root / "lab").mkdir()
     for name, text in {
-        "runs.py": "def run():\n    from coterie.kernels import fast\n",
+        "lab/runs.py": RUNS,
+        "lab/more.py": "KEPT = 1\nOTHER = 2\n",
         "kernels/__init__.py": "",
         "kernels/fast.py": "import coterie.model\nimport numpy\n",
-        "model.py": "from coterie.runs import run\n",
-        "cli.py": "from coterie.runs import run\n",
+        "model.py": "from coterie.kernels import fast\n",
+        "cli.py": "from coterie.lab.runs import run\n",
     }.items():
         (root / name).write_text(text)
     monkeypatch.setattr(code, "ROOT", root)
     return root
 
 
-def digest(path: Path) -> str:
-    code._digest.cache_clear()
-    code._imported.cache_clear()
-    return code._digest(path)
+RUNS = """from coterie.lab.more import KEPT, OTHER
+SIZES = {}
+SIZES["big"] = 5
+
+def helper():
+    return SIZES
+
+@decorated(KEPT)
+def run():
+    from coterie.kernels import fast
+    return helper()
+
+CLAIMS = [OTHER, "more than half"]
+"""
+
+
+def digest(package: Path) -> str:
+    for kept in (code._digest, code._used, code._parsed):
+        kept.cache_clear()
+    return code._digest(code.Piece(package / "lab" / "runs.py", "run"))
 
 
 @pytest.mark.parametrize(
-    ("changed", "is_other"), [("runs.py", True), ("kernels/fast.py", True), ("model.py", True), ("cli.py", False)]
+    ("file", "old", "new", "is_other"),
+    [
+        ("lab/runs.py", "return helper()", "return helper() + 1", True),
+        ("lab/runs.py", "@decorated(KEPT)", "@decorated(2, KEPT)", True),
+        ("lab/runs.py", "return SIZES", "return dict(SIZES)", True),
+        ("lab/runs.py", '"big"] = 5', '"big"] = 6', True),
+        ("lab/runs.py", "SIZES = {}", "SIZES = {1: 2}", True),
+        ("lab/runs.py", "more than half", "less than half", False),
+        ("lab/more.py", "KEPT = 1", "KEPT = 7", True),
+        ("lab/more.py", "OTHER = 2", "OTHER = 7", False),
+        ("kernels/fast.py", "numpy", "scipy", True),
+        ("model.py", "fast", "fast as quick", True),
+        ("cli.py", "run", "run as walk", False),
+    ],
 )
-def test_what_a_run_imports_is_its_code_and_nothing_else(package: Path, changed: str, is_other: bool) -> None:
-    before = digest(package / "runs.py")
-    assert digest(package / "runs.py") == before
-    with open(package / changed, "a") as file:
-        file.write("# changed\n")
-    assert (digest(package / "runs.py") != before) == is_other
+def test_what_a_run_uses_is_its_code_and_nothing_else(
+    package: Path, file: str, old: str, new: str, is_other: bool
+) -> None:
+    before = digest(package)
+    assert digest(package) == before
+    text = (package / file).read_text()
+    assert old in text
+    (package / file).write_text(text.replace(old, new))
+    assert (digest(package) != before) == is_other
 
 
 def test_the_code_of_every_experiment_is_found() -> None:
     for experiment in experiments():
         assert code.code_of(experiment.run).startswith(f"{coterie.__version__}-")
         source = Path(inspect.getsourcefile(experiment.run) or "")
-        assert code.ROOT / "model" / "relation.py" in code._reachable(source), experiment.id
+        reached = code._reachable(code.Piece(source, experiment.run.__name__))
+        assert any(code.ROOT / "lab" not in piece.file.parents for piece in reached), experiment.id
+        assert all(code._text(piece) for piece in reached if piece.name), experiment.id

@@ -1,6 +1,8 @@
-"""Which code a measurement runs: a digest of the module that defines it and of all our modules it imports.
+"""Which code a measurement runs: a digest of the function, of what it uses of the laboratory, and of all modules below.
 
 Kept results are known by it, so that changed code measures again, and code that has nothing to do with it does not.
+The laboratory's own modules hold runs beside claims and plots; of these only the definitions count that a run uses, so
+that another tolerance, or another sentence, never costs a night.
 """
 
 from __future__ import annotations
@@ -11,51 +13,111 @@ import inspect
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import coterie
 
 ROOT = Path(coterie.__file__).parent
+LAB = "lab"
+
+
+class Piece(NamedTuple):
+    """A definition of a file; the whole file without a name."""
+
+    file: Path
+    name: str = ""
 
 
 def code_of(run: Callable[..., Any]) -> str:
     """The version of the package and a digest of the code behind this function."""
-    return f"{coterie.__version__}-{_digest(Path(inspect.getsourcefile(run) or ROOT / '__init__.py'))}"
+    return f"{coterie.__version__}-{_digest(Piece(Path(inspect.getsourcefile(run) or ''), run.__name__))}"
 
 
 @cache
-def _digest(path: Path) -> str:
+def _digest(piece: Piece) -> str:
     digest = hashlib.blake2b(digest_size=8)
-    for each in sorted(_reachable(path)):
-        digest.update(each.name.encode() + b"\0" + each.read_bytes() + b"\0")
+    for each in sorted(_reachable(piece)):
+        digest.update(f"{each.file.name}\0{each.name}\0{_text(each)}\0".encode())
     return digest.hexdigest()
 
 
-def _reachable(path: Path) -> set[Path]:
-    found = {path}
-    waiting = [path]
+def _reachable(piece: Piece) -> set[Piece]:
+    found = {piece}
+    waiting = [piece]
     while waiting:
-        fresh = set(_imported(waiting.pop())) - found
+        fresh = set(_used(waiting.pop())) - found
         found |= fresh
         waiting += fresh
     return found
 
 
+def _text(piece: Piece) -> str:
+    if not piece.name:
+        return piece.file.read_text()
+    lines = piece.file.read_text().splitlines()
+    return "\n".join(line for it in _statements(piece) for line in lines[_first_line(it) - 1 : it.end_lineno])
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(it.lineno for it in decorators)])
+
+
 @cache
-def _imported(path: Path) -> tuple[Path, ...]:
-    """Files of our modules that this one imports, at its top or inside a function."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.Import):
-            names += [each.name for each in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{each.name}" for each in node.names)]
-    return tuple(file for name in names if name.split(".")[0] == ROOT.name for file in _files_of(name))
+def _used(piece: Piece) -> tuple[Piece, ...]:
+    """What a definition uses of its own file, and what it or its file imports of ours, at the top or inside."""
+    imports = [it for top in _statements(piece) for it in ast.walk(top) if isinstance(it, ast.Import | ast.ImportFrom)]
+    found = [each for it in imports for _, each in _imported(it)]
+    if piece.name:
+        names = {it.id for top in _statements(piece) for it in ast.walk(top) if isinstance(it, ast.Name)}
+        tops = _parsed(piece.file).body
+        brought = [pair for it in tops if isinstance(it, ast.Import | ast.ImportFrom) for pair in _imported(it)]
+        found += [each for name, each in brought if name in names]
+        found += [Piece(piece.file, name) for top in tops for name in _defined(top) if name in names]
+    return tuple(found)
+
+
+@cache
+def _parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_bytes())
+
+
+def _statements(piece: Piece) -> list[ast.stmt]:
+    """All of the file, or those that define this name or add to it."""
+    tops = _parsed(piece.file).body
+    return [top for top in tops if piece.name in _defined(top)] if piece.name else tops
+
+
+def _defined(top: ast.stmt) -> set[str]:
+    if isinstance(top, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return {top.name}
+    if isinstance(top, ast.Import | ast.ImportFrom):
+        return set()
+    targets = top.targets if isinstance(top, ast.Assign) else [top.target] if isinstance(top, ast.AnnAssign) else [top]
+    return {it.id for target in targets for it in ast.walk(target) if isinstance(it, ast.Name)}
+
+
+def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Piece]]:
+    """Names that an import brings, with the pieces of ours behind them."""
+    if isinstance(statement, ast.Import):
+        for each in statement.names:
+            for file in _files_of(each.name):
+                yield (each.asname or each.name).split(".")[0], Piece(file)
+        return
+    for each in statement.names:
+        for file in _files_of(f"{statement.module}.{each.name}"):
+            yield each.asname or each.name, Piece(file)
+        for file in _files_of(statement.module or ""):
+            is_lab = file.parent == ROOT / LAB and file.name != "__init__.py"
+            yield each.asname or each.name, Piece(file, each.name if is_lab else "")
 
 
 def _files_of(module: str) -> Iterator[Path]:
-    """Its file; nothing for names that are no modules, such as functions."""
-    place = ROOT.joinpath(*module.split(".")[1:])
+    """Its file; nothing for names that are no modules, such as functions, or not ours."""
+    first, *rest = module.split(".")
+    if first != ROOT.name:
+        return
+    place = ROOT.joinpath(*rest)
     for file in (place.with_suffix(".py"), place / "__init__.py"):
         if file.is_file():
             yield file
