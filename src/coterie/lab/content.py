@@ -12,12 +12,14 @@ from coterie.lab.content_measures import (
     Measure,
     grid,
     growing,
+    nearing,
     orders,
     ratio,
     rising,
     sample_penalty,
     turning_point,
 )
+from coterie.lab.content_optimum import OPTIMUM
 from coterie.lab.content_readings import run_learning, run_schemes
 from coterie.lab.content_runs import PAPER, run_circle, run_spine, run_trees
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Sense, per_seed, shrunk, yes
@@ -195,6 +197,7 @@ COSTS = Experiment(
         *_schemes(FAMILIES, (2.0, 100.0), (500, 2000), THREE),
     ],
     small=A_FIFTH,
+    stand_ins=FAMILIES,
     claims=[
         *(claim for keywords in (ONE, THREE) for network in FAMILIES for claim in _cost_claims(network, keywords)),
         *(
@@ -206,13 +209,27 @@ COSTS = Experiment(
             )
             for network in FAMILIES
         ),
+        *(
+            yes(
+                f"fig5/trend-{network}",
+                "section VII-C",
+                f"one tree and many differ less the more uniform the data-set, {network}",
+                nearing("alone", "single_paper", network=network, keywords_per_document=ONE),
+            )
+            for network in FAMILIES
+        ),
     ],
     plots=[
-        Plot("MULT as printed, all data-sets", "nodes", "alone", "network"),
-        Plot("SINGLE", "nodes", "single_paper", "network"),
-        Plot("SPT, flooded", "nodes", "spt_flooded", "network"),
-        Plot("SEMCAST", "nodes", "semcast", "network"),
-        Plot("OPT", "nodes", "opt", "network"),
+        Plot(
+            f"Figure 5({part}): {data}, {network}, one keyword a document",
+            "nodes",
+            {"SPT": "spt_flooded", "SINGLE": "single_paper", "SEMCAST": "semcast", "MULT": "alone", "OPT": "opt"},
+            y_label="link crossings",
+            only={"network": network, "locality": locality, "keywords_per_document": ONE},
+            log_y=True,
+        )
+        for part, data, locality in (("a", "Localized1", 2.0), ("b", "Localized2", 15.0), ("c", "Uniform", 100.0))
+        for network in FAMILIES
     ],
     full_seeds=3,
 )
@@ -240,6 +257,7 @@ SAMPLING = Experiment(
         for sampling in SAMPLINGS
     ],
     small=A_FIFTH,
+    stand_ins=FAMILIES,
     claims=[
         Claim(
             f"fig4/{name}-{network}{'' if keywords == ONE else '-three'}",
@@ -256,8 +274,15 @@ SAMPLING = Experiment(
         for network in (STUB, FLAT)
     ],
     plots=[
-        Plot("MULT as printed against the sample", "sampling", "alone", "network", log_x=True),
-        Plot("MULT with assumed documents against the sample", "sampling", "mult", "network", log_x=True),
+        Plot(
+            f"Figure 4: cost by size of the sample, {network}, one keyword a document",
+            "sampling",
+            {"MULT": "alone", "MULT, unseen in other groups": "placed", "MULT, ours": "mult", "SINGLE": "single"},
+            log_x=True,
+            y_label="link crossings",
+            only={"network": network, "keywords_per_document": ONE},
+        )
+        for network in (STUB, FLAT)
     ],
     full_seeds=3,
 )
@@ -274,6 +299,7 @@ TREES = Experiment(
         for trees in (1, 20, 60, 150, 500)
     ],
     full=[{**point, "trees": trees} for point in grid((STUB, FLAT), (2.0,), (500,), 10_000) for trees in TREE_COUNTS],
+    stand_ins=("stub", "flat"),
     claims=[
         yes(
             "fig6/u-shape-stub",
@@ -287,23 +313,24 @@ TREES = Experiment(
             "cost falls, then rises with the number of trees (flat-10)",
             turning_point("mult_sampled", FLAT),
         ),
-        Claim(
-            "fig6/best-stub",
-            "Figure 6",
-            "the optimum lies at 80 to 100 trees (transit-stub)",
-            90.0,
-            15.0,
-            lambda rows: per_seed(rows, "mult_best_trees", network=STUB, trees=1),
-            because="how many trees pay depends on the network: few where paths are forced",
-        ),
-        Claim(
-            "fig6/best-flat",
-            "Figure 6",
-            "the optimum lies at 80 to 100 trees (flat-10)",
-            90.0,
-            15.0,
-            lambda rows: per_seed(rows, "mult_best_trees", network=FLAT, trees=1),
-            because="how many trees pay depends on the network: many where there are many paths",
+        *(
+            Claim(
+                f"fig6/{name}-{place}",
+                "Figure 6",
+                f"{algorithm}'s optimum lies at 80 to 100 trees ({network})",
+                90.0,
+                15.0,
+                lambda rows, value=value, network=network: per_seed(rows, value, network=network, trees=1),  # type: ignore[misc]
+                because=because,
+            )
+            for name, algorithm, value in (
+                ("best", "MULT", "mult_best_trees"),
+                ("best2", "MULT2", "mult2_best_trees"),
+            )
+            for place, network, because in (
+                ("stub", STUB, "how many trees pay depends on the network: few where paths are forced"),
+                ("flat", FLAT, "how many trees pay depends on the network: many where there are many paths"),
+            )
         ),
         yes(
             "fig7/duplicates-stub",
@@ -371,10 +398,25 @@ TREES = Experiment(
         ),
     ],
     plots=[
-        Plot("Cost against trees", "trees", "mult", "network"),
-        Plot("Duplicates against trees", "trees", "mult_duplicates", "network"),
+        *(
+            Plot(
+                f"Figure 6: cost on the sample by number of trees, {network}",
+                "trees",
+                {"MULT": "mult_sampled", "MULT2": "mult2_sampled", "hybrid": "hybrid_sampled"},
+                y_label="link crossings a sampled document",
+                only={"network": network},
+            )
+            for network in (STUB, FLAT)
+        ),
+        Plot(
+            "Figure 7: duplicates by number of trees",
+            "trees",
+            {"MULT,": "mult_duplicates", "MULT2,": "mult2_duplicates"},
+            "network",
+            y_label="share",
+        ),
     ],
     full_seeds=3,
 )
 
-EXPERIMENTS: tuple[Experiment, ...] = (EXAMPLES, SPINE, COSTS, SAMPLING, TREES, *BEYOND)
+EXPERIMENTS: tuple[Experiment, ...] = (EXAMPLES, SPINE, COSTS, SAMPLING, TREES, OPTIMUM, *BEYOND)

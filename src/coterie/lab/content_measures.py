@@ -58,6 +58,24 @@ def growing(top: str, bottom: str, **where: float | int | str | bool) -> Measure
     return measure
 
 
+def nearing(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+    """1 where value over value is nearer to 1 the wider the locality, on the mean of all sizes."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
+        verdicts = []
+        for seed in sorted({row.seed for row in chosen}):
+            found: dict[float, list[float]] = {}
+            for row in chosen:
+                if row.seed == seed:
+                    found.setdefault(float(row.point["locality"]), []).append(row.values[top] / row.values[bottom])
+            off = [abs(float(np.mean(found[locality])) - 1) for locality in sorted(found)]
+            verdicts.append(float(np.all(np.diff(off) < 0)))
+        return verdicts
+
+    return measure
+
+
 def worst(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
     """The largest value over value among a seed's rows."""
 

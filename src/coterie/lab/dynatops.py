@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 
 from coterie.lab.dynatops_beyond import PARTITIONING, PROTOCOL
 from coterie.lab.dynatops_claims import PAPER, Measure, Setting, value
+from coterie.lab.dynatops_free import FIGURE_9, FIGURE_9_LOCATED
 from coterie.lab.dynatops_located import FIGURE_6, LOCATED
-from coterie.lab.dynatops_patterns import FIGURE_7, FIGURE_8, FIGURE_9, FIGURE_9_LOCATED
+from coterie.lab.dynatops_patterns import FIGURE_7, FIGURE_8
+from coterie.lab.dynatops_people import PEOPLE
 from coterie.lab.dynatops_runs import run_configuration
 from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Point, Row, Sense, per_seed, yes
 
@@ -57,8 +59,16 @@ TABLE_1 = Experiment(
     where="Table 1",
     title="CPU time of the reconfiguration computation",
     plots=[
-        Plot("CPU time by brokers", "brokers", "milliseconds", log_x=True, y_label="ms", figure="table1-brokers"),
-        Plot("CPU time by topics", "topics", "milliseconds", log_x=True, y_label="ms", figure="table1-topics"),
+        Plot(
+            f"Table 1: CPU time by {key}",
+            key,
+            "milliseconds",
+            log_x=True,
+            y_label="ms",
+            figure=f"table1-{key}",
+            only={"pattern": "uniform", "spacing": "random", "each": 5, other: 100},
+        )
+        for key, other in (("brokers", "topics"), ("topics", "brokers"))
     ],
     quick_seeds=8,
     run=run_configuration,
@@ -148,6 +158,7 @@ FIGURE_10 = Experiment(
         both=True,
     )
     + _configurations([(1000, 100)], ["paper"]),
+    full_seeds=3,
     claims=[
         *(
             Claim(
@@ -210,8 +221,16 @@ FIGURE_10 = Experiment(
         ),
     ],
     plots=[
-        Plot("Cost saved, 100 topics", "brokers", "saving", line="method", log_x=True, y_label="%"),
-        Plot("Cost saved, 100 brokers", "topics", "saving", line="method", log_x=True, y_label="%"),
+        Plot(
+            f"Figure 10: cost saved against consistent hashing, 100 {other}",
+            key,
+            "saving",
+            ("method", "pattern"),
+            log_x=True,
+            y_label="%",
+            only={"spacing": "random", "each": 5, other: 100},
+        )
+        for key, other in (("brokers", "topics"), ("topics", "brokers"))
     ],
 )
 
@@ -219,6 +238,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     TABLE_1,
     FIGURE_6,
     LOCATED,
+    PEOPLE,
     FIGURE_7,
     FIGURE_8,
     FIGURE_9,

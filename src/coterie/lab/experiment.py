@@ -8,7 +8,7 @@ results by hand.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 Point = Mapping[str, float | int | str | bool]  # the parameters of one run
@@ -87,19 +87,23 @@ def yes(
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure of the report: value `y` over point parameter `x`, one line per value of `line`.
+    """A figure of the report: value `y`, or several by their labels, over point parameter `x`, one line per value of
+    `line`, or of several parameters together, at the points that `only` asks for (None: those without it).
 
-    `figure` names the points in `points/PAPER.csv` that the paper prints for it.
+    Without `x` one run gives a whole line: labels of `y` are then "LINE @ X". `figure` names the points in
+    `points/PAPER.csv` that the paper prints for it.
     """
 
     title: str
-    x: str
-    y: str
-    line: str | None = None
+    x: str | None
+    y: str | Mapping[str, str]
+    line: str | Sequence[str] = ()
     log_x: bool = False
+    log_y: bool = False
     y_label: str = ""
     x_label: str = ""
     figure: str = ""
+    only: Mapping[str, float | int | str | bool | None] | Callable[[Point], bool] = field(default_factory=dict)
 
 
 def as_it_is(point: Point) -> Point:
@@ -137,6 +141,9 @@ class Experiment:
     full_seeds: int = 5
     small: Callable[[Point], Point] = as_it_is
     shown: Sequence[str] = ()  # values that are printed for every point, besides the claims
+    # What stands in for something that the paper does not give, such as its network or its trace: a sentence is judged
+    # once with each, and ids differ by these names alone.
+    stand_ins: Sequence[str] = ()
 
     @property
     def short(self) -> str:
@@ -148,6 +155,14 @@ class Experiment:
 
     def id_of(self, claim: Claim) -> str:
         return f"{self.short}/{claim.id}"
+
+    def sentence_of(self, claim: Claim) -> str:
+        """The claim's id without the name of what stands in."""
+        figure, _, name = self.id_of(claim).rpartition("/")
+        parts = f"-{name}-"
+        for each in self.stand_ins:
+            parts = parts.replace(f"-{each}-", "-")
+        return f"{figure}/{parts.strip('-')}"
 
 
 def per_seed(rows: Sequence[Row], value: str, **where: float | int | str | bool) -> list[float]:

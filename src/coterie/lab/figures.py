@@ -29,7 +29,13 @@ class DrawnFigure:
     def svg(self) -> str:
         plot = self.plot
         return charts.spots(
-            plot.title, self.ours, self.theirs, plot.x_label or plot.x, plot.y_label or plot.y, plot.log_x
+            plot.title,
+            self.ours,
+            self.theirs,
+            plot.x_label or plot.x or "",
+            plot.y_label or _name(plot),
+            plot.log_x,
+            plot.log_y,
         )
 
     @property
@@ -43,18 +49,42 @@ class DrawnFigure:
         return text.getvalue()
 
 
+def _name(plot: Plot) -> str:
+    return plot.y if isinstance(plot.y, str) else ""
+
+
 def drawn(paper: str, plot: Plot, rows: Sequence[Row]) -> DrawnFigure:
     """From the finished rows of an experiment, and what was read off the paper."""
     series: dict[str, dict[float | str, list[float]]] = {}
-    for row in rows:
-        if plot.x in row.point and plot.y in row.values:
-            line = str(row.point.get(plot.line, "")) if plot.line else ""
-            series.setdefault(line, {}).setdefault(_place(row.point[plot.x]), []).append(row.values[plot.y])
+    named = {"": plot.y} if isinstance(plot.y, str) else plot.y
+    for label, value in named.items():
+        for row in rows:
+            if value in row.values and _is_asked(plot, row):
+                line, x = _where(plot, row, label)
+                series.setdefault(line, {}).setdefault(x, []).append(row.values[value])
     ours = {line: [_spot(x, found) for x, found in points.items()] for line, points in series.items()}
     theirs: dict[str, list[Spot]] = {}
     for point in printed_points(paper, plot.figure) if plot.figure else ():
         theirs.setdefault(point.line, []).append(Spot(point.x, point.y, point.error))
     return DrawnFigure(plot, ours, theirs, len({row.seed for row in rows}))
+
+
+def _is_asked(plot: Plot, row: Row) -> bool:
+    if plot.x is not None and plot.x not in row.point:
+        return False
+    if callable(plot.only):
+        return plot.only(row.point)
+    return all(row.point.get(key) == wanted for key, wanted in plot.only.items())
+
+
+def _where(plot: Plot, row: Row, label: str) -> tuple[str, float | str]:
+    """The line that a value belongs to, and its place on the axis."""
+    keys = (plot.line,) if isinstance(plot.line, str) else plot.line
+    told = " ".join(str(row.point[key]) for key in keys if key in row.point)
+    if plot.x is not None:
+        return f"{label} {told}".strip(), _place(row.point[plot.x])
+    line, _, x = label.rpartition(" @ ")
+    return f"{line} {told}".strip(), float(x)
 
 
 def _place(x: float | int | str | bool) -> float | str:

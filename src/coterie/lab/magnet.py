@@ -1,24 +1,23 @@
-"""Magnet's figures, sensitivities and limits as experiments."""
+"""Magnet's experiments: multi-modal and spatial interests here, the others beside it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Point, Sense, per_seed, shrunk, yes
+from coterie.lab.experiment import Claim, Experiment, Plot, Point, per_seed, shrunk, yes
 from coterie.lab.magnet_beyond import BEYOND, LETTER
 from coterie.lab.magnet_claims import always_saves
 from coterie.lab.magnet_measures import (
+    FIRST_PERCENT,
     better_with_rates,
     by_popularity,
     compare,
-    crash_a_tenth,
-    falls,
     holds,
-    ours_is_better,
-    popularity_exponent,
     rises,
     value,
 )
+from coterie.lab.magnet_models import FIGURE_7, FIGURE_8, UNCORRELATED, WIKIPEDIA
+from coterie.lab.magnet_sensitivity import LIMITS, REPAIR, SENSITIVITY
 from coterie.lab.magnet_timeline import TIMELINE
 
 PAPER = "magnet"
@@ -26,7 +25,6 @@ MODES = ((1, 10), (2, 20), (3, 30), (5, 50), (1, 5), (2, 10), (3, 15), (5, 25))
 SIZES: Point = {"nodes": 10_000, "topics": 1000, "subscriptions": 50}
 A_FIFTH = shrunk(nodes=5, topics=5, subscriptions=5)  # the paper's sizes for the quick form
 FEWER = shrunk(nodes=5)
-SMALL: Point = {"nodes": 600, "topics": 200, "subscriptions": 12}
 
 
 def _modal(sizes: Point, modes: Sequence[tuple[int, int]] = MODES) -> list[Point]:
@@ -77,9 +75,21 @@ FIGURE_3 = Experiment(
             better_with_rates,
         ),
     ),
-    plots=(
-        Plot("Saving by number of categories", "modes", "saving", "rates", y_label="saving in relays", figure="fig3"),
-    ),
+    plots=[
+        Plot(
+            f"Figure 3({part}), b_p/b_n = {share:g}, {told}",
+            "modes_per_peer",
+            "saving",
+            y_label="saving in relays",
+            x_label="categories of a peer, b_p",
+            figure=f"fig3a-{share:g}" if part == "a" else "",
+            only=lambda point, rates=rates, share=share: (  # type: ignore[misc]
+                point["rates"] == rates and point["modes_per_peer"] == share * float(point["modes"])
+            ),
+        )
+        for part, rates, told in (("a", "constant", "equal rates"), ("b", "power-law", "power-law rates"))
+        for share in (0.1, 0.2)
+    ],
 )
 
 _ALPHAS: Point = {"workload": "multimodal", "modes": 5, "modes_per_peer": 1, "subscriptions": 18}
@@ -101,7 +111,7 @@ FIGURE_4A = Experiment(
             holds(rises, "saving", along="exponent"),
         ),
     ),
-    plots=(Plot("Saving by popularity exponent", "exponent", "saving"),),
+    plots=(Plot("Figure 4(a): saving by popularity exponent", "exponent", "saving", x_label="alpha"),),
 )
 
 _SIZES: Point = {"workload": "multimodal", "modes": 5, "modes_per_peer": 1, "exponent": 0.75}
@@ -127,7 +137,7 @@ FIGURE_4B = Experiment(
             holds(lambda values: min(values) > 0, "saving", along="subscriptions"),
         ),
     ),
-    plots=(Plot("Saving by subscriptions of a peer", "subscriptions", "saving", "rates"),),
+    plots=(Plot("Figure 4(b): saving by subscriptions of a peer", "subscriptions", "saving", "rates"),),
 )
 
 _POPULAR: Point = {"workload": "multimodal", "rates": "power-law", **SIZES}
@@ -151,7 +161,7 @@ FIGURE_5 = Experiment(
             "almost no overhead on the most popular tenth of the topics, one category of ten",
             0.0,
             0.02,
-            value("magnet_first_tenth", modes=10),
+            value("magnet_first_10", modes=10),
         ),
         Claim(
             "fig5/popular-5-25",
@@ -159,10 +169,60 @@ FIGURE_5 = Experiment(
             "almost no overhead on the most popular tenth of the topics, 5 categories of 25",
             0.0,
             0.05,
-            value("magnet_first_tenth", modes=25),
+            value("magnet_first_10", modes=25),
             because="with five categories of 25 even popular topics are spread over the ring",
         ),
+        *(
+            Claim(
+                f"fig5/popular-5-25-{mark}",
+                "Figure 5(b)",
+                f"almost no overhead on {told}, 5 categories of 25",
+                0.0,
+                0.05,
+                value(f"magnet_first_{percent}", modes=25),
+                reads="fig5/popular-5-25",
+            )
+            for mark, told, percent in (
+                ("hundredth", "the most popular hundredth of the topics", 1),
+                ("twentieth", "the most popular twentieth of the topics", 5),
+            )
+        ),
+        Claim(
+            "fig5/popular-5-25-strawman",
+            "Figure 5(b)",
+            "almost none of the strawman's overhead on the most popular tenth, 5 categories of 25: share of it",
+            0.0,
+            0.1,
+            lambda rows: [
+                ours / theirs
+                for ours, theirs in zip(
+                    *(per_seed(rows, f"{who}_first_10", modes=25) for who in ("magnet", "strawman")), strict=True
+                )
+            ],
+            reads="fig5/popular-5-25",
+        ),
+        yes(
+            "fig5/reduced",
+            "Figure 5",
+            "a smaller share of all copies goes to the uninterested than in the strawman, in both cases",
+            holds(lambda values: max(values) < 0, "reduced", along="modes"),
+        ),
     ),
+    plots=[
+        Plot(
+            f"Figure 5({part}): copies to the uninterested, {told}",
+            None,
+            {
+                f"{name} @ {percent}": f"{who}_first_{percent}"
+                for who, name in (("magnet", "Magnet"), ("strawman", "strawman"))
+                for percent in FIRST_PERCENT
+            },
+            x_label="the most popular topics, % of all",
+            y_label="share of all copies",
+            only={"modes": modes},
+        )
+        for part, modes, told in (("a", 10, "1 category of 10"), ("b", 25, "5 categories of 25"))
+    ],
 )
 
 FIGURE_6 = Experiment(
@@ -201,273 +261,7 @@ FIGURE_6 = Experiment(
             holds(rises, "saving", along="nodes", subscriptions=32),
         ),
     ),
-    plots=(Plot("Saving by network size", "nodes", "saving", "subscriptions", log_x=True, figure="fig6"),),
-)
-
-FIGURE_7 = Experiment(
-    id="magnet/fig7",
-    paper=PAPER,
-    where="Figure 7",
-    title="Hierarchical: topic popularity",
-    run=popularity_exponent,
-    quick=[{"workload": "hierarchical"}],
-    full=[{"workload": "hierarchical"}],
-    full_seeds=3,
-    claims=(
-        Claim(
-            "fig7/power-law",
-            "Figure 7",
-            "the complementary distribution of popularity follows a line of slope 1.68 on the doubly logarithmic plot",
-            1.68,
-            0.2,
-            value("slope"),
-            because="the initialisation of the model contradicts itself; here every peer has one home topic. The slope "
-            "is that of a line through the plot; the likelihood exponent of the density is far from any such line",
-        ),
-    ),
-)
-
-_TREE: Point = {"workload": "hierarchical", "nodes": 2**14, "topics": 2**14}
-FIGURE_8 = Experiment(
-    id="magnet/fig8",
-    paper=PAPER,
-    where="Figure 8",
-    title="Hierarchical: homophily, initial fraction and subscription size",
-    run=compare,
-    quick=(),
-    small=shrunk(nodes=8, topics=8),
-    full=[
-        *(
-            {**_TREE, "homophily": lam, "initial_fraction": fraction, "subscriptions": 16}
-            for lam in (0.5, 1.0, 2.0, 3.0)
-            for fraction in (0.1, 0.3, 0.5)
-        ),
-        *({**_TREE, "homophily": 2.0, "initial_fraction": 0.1, "subscriptions": size} for size in (8, 32, 64)),
-    ],
-    full_seeds=3,
-    claims=(
-        yes(
-            "fig8/range",
-            "section 1, Figure 8(a)",
-            "between 20 and 60 % saved with initFrac 10 % and Z = 16",
-            holds(
-                lambda values: 0.2 <= min(values) <= max(values) <= 0.6,
-                "saving",
-                along="homophily",
-                initial_fraction=0.1,
-                subscriptions=16,
-            ),
-        ),
-        yes(
-            "fig8/homophily",
-            "Figure 8(a)",
-            "the saving rises with lambda",
-            holds(rises, "saving", along="homophily", initial_fraction=0.1, subscriptions=16),
-        ),
-        yes(
-            "fig8/initial",
-            "Figure 8(a)",
-            "the saving falls with initFrac (lambda = 2)",
-            holds(falls, "saving", along="initial_fraction", homophily=2.0, subscriptions=16),
-        ),
-        yes(
-            "fig8/size",
-            "Figure 8(b)",
-            "the saving falls with Z (lambda = 2, initFrac 10 %)",
-            holds(falls, "saving", along="subscriptions", homophily=2.0, initial_fraction=0.1),
-        ),
-    ),
-    plots=(Plot("Saving by homophily", "homophily", "saving", "initial_fraction"),),
-)
-
-_PAGES: Point = {"links": 12, "rates": "constant"}
-WIKIPEDIA = Experiment(
-    id="magnet/wikipedia",
-    paper=PAPER,
-    where="section 4.5",
-    title="Wikipedia: pages and their editors",
-    run=compare,
-    quick=[{"workload": "wiki", **_PAGES}, {"workload": "wiki24h", **_PAGES, "topics": 3000, "selection": "random"}],
-    full=[
-        {"workload": "wiki", **_PAGES},
-        {"workload": "wiki", "links": 12, "rates": "measured"},
-        {"workload": "wiki24h", **_PAGES, "topics": 3000, "selection": "random"},
-        {"workload": "wiki24h", **_PAGES, "topics": 3000, "selection": "popular"},
-    ],
-    full_seeds=3,
-    claims=(
-        Claim(
-            "wikipedia/month",
-            "section 4.5",
-            "the strawman's trees hold 77 % more uninterested peers (1,000 pages and 8,227 editors of a month)",
-            0.77,
-            0.15,
-            value("strawman_extra", workload="wiki", rates="constant"),
-            because="a month of edits rather than six years, and more people to a page: 18 editors, not 5.4",
-        ),
-        Claim(
-            "wikipedia/day",
-            "section 4.5",
-            "the same with 3,000 random pages of one day in 51 languages",
-            0.77,
-            0.15,
-            value("strawman_extra", workload="wiki24h", selection="random"),
-            reads="wikipedia/month",
-            because="in a day almost every page has a single editor, so a tree is a path and no order shortens it",
-        ),
-    ),
-)
-
-UNCORRELATED_SIZES = (2000, 4000, 10_000)
-UNCORRELATED = Experiment(
-    id="magnet/uncorrelated",
-    paper=PAPER,
-    where="section 1",
-    title="Uncorrelated interests",
-    run=compare,
-    quick=(),
-    full=[{"workload": "uncorrelated", "nodes": nodes} for nodes in UNCORRELATED_SIZES],
-    small=shrunk(nodes=2),
-    full_seeds=3,
-    claims=(
-        yes(
-            "uncorrelated/never-worse",
-            "section 1",
-            "never worse than the strawman, at 2,000, 4,000 and 10,000 nodes",
-            holds(lambda saved: min(saved) >= 0, "saving", along="nodes"),
-        ),
-        *(
-            Claim(
-                f"uncorrelated/scribe-{nodes}",
-                "section 1",
-                f"the same against Scribe-style trees, which grow from the subscribers up: the saving, {nodes} nodes",
-                0.0,
-                0.05,
-                value("saving_to_scribe", nodes=nodes),
-                because="Scribe's paths to a root share more than Magnet's from it where nothing is alike; the text's "
-                "strawman grows its trees as Magnet does",
-                sense=Sense.AT_LEAST,
-                reads="uncorrelated/never-worse",
-            )
-            for nodes in UNCORRELATED_SIZES
-        ),
-    ),
-)
-
-
-def _varied(base: Point, changes: Sequence[Point]) -> list[Point]:
-    usual: Point = {
-        "samples": 10,
-        "links": 19,
-        "choices": 1,
-        "rounds": 0,
-        "median_samples": 0,
-        "direction": "clockwise",
-    }
-    return [{**base, **usual, **change} for change in changes]
-
-
-_CHANGES: list[Point] = [
-    *({"samples": k} for k in (1, 3, 10, 30, 100)),
-    *({"links": links} for links in (10, 14, 28)),
-    {"choices": 2},
-    {"rounds": 1},
-    {"rounds": 3},
-    {"median_samples": 5},
-    {"direction": "either"},
-]
-SENSITIVITY = Experiment(
-    id="magnet/sensitivity",
-    paper=PAPER,
-    where="sections 2.2, 3.2, 4",
-    title="Samples, links, power of two choices, rejoining, sampled medians, routing direction",
-    run=compare,
-    quick=_varied(
-        {"workload": "multimodal", **SMALL, "modes": 10, "modes_per_peer": 1}, [{"samples": 1}, {"samples": 10}]
-    ),
-    full=[
-        *_varied({"workload": "multimodal", "nodes": 5000, "modes": 10, "modes_per_peer": 1}, _CHANGES),
-        *_varied({"workload": "multimodal", "nodes": 5000, "modes": 25, "modes_per_peer": 5}, _CHANGES),
-    ],
-    full_seeds=3,
-    claims=(
-        Claim(
-            "sensitivity/few-samples",
-            "section 1",
-            "one sample for each topic is nearly as good as ten (one category of ten)",
-            0.0,
-            0.05,
-            lambda rows: [
-                ten - one
-                for one, ten in zip(
-                    per_seed(rows, "saving", samples=1, modes=10),
-                    per_seed(
-                        rows,
-                        "saving",
-                        **{"samples": 10, "modes": 10, "links": 19, "choices": 1, "rounds": 0},
-                        median_samples=0,
-                        direction="clockwise",
-                    ),
-                    strict=True,
-                )
-            ],
-        ),
-    ),
-)
-
-_LIMIT: Point = {"workload": "multimodal", "nodes": 4000, "modes_per_peer": 1, "modes": 10}
-LIMITS = Experiment(
-    id="magnet/limits",
-    paper=PAPER,
-    where="section 3.2",
-    title="Orders of the ring by somebody who sees everything",
-    run=compare,
-    quick=[{**_LIMIT, **SMALL, "ordering": name} for name in ("magnet", "likeness")],
-    full=[
-        *({**_LIMIT, "ordering": name} for name in ("magnet", "linkage", "spectral", "bisection", "likeness")),
-        *(
-            {**_LIMIT, "modes_per_peer": 5, "modes": 25, "ordering": name}
-            for name in ("magnet", "linkage", "spectral", "bisection", "likeness")
-        ),
-        *(
-            {"workload": "spatial", "nodes": 4000, "ordering": name}
-            for name in ("magnet", "linkage", "spectral", "bisection", "likeness", "hilbert")
-        ),
-    ],
-    full_seeds=3,
-    claims=(
-        yes(
-            "limits/ours",
-            OURS,
-            "the order by likeness saves more than Magnet's own on every workload",
-            ours_is_better,
-        ),
-    ),
-)
-
-_CRASH: Point = {"workload": "multimodal", "modes": 10, "modes_per_peer": 1, "near": 3, "system": "magnet"}
-REPAIR = Experiment(
-    id="magnet/repair",
-    paper=PAPER,
-    where="section 3.3",
-    title="A tenth of the nodes crashes",
-    run=crash_a_tenth,
-    quick=[{**_CRASH, "nodes": 80, "topics": 30, "subscriptions": 3}],
-    full=[
-        {**_CRASH, "nodes": 500, "topics": 100, "subscriptions": 8, "system": name}
-        for name in ("magnet", "interest-ring", "magnet-uniform")
-    ],
-    full_seeds=3,
-    claims=(
-        Claim(
-            "repair/heals",
-            "section 3.3",
-            "after the trees have healed, nothing that is published is missed",
-            0.0,
-            0.0,
-            value("missed_share"),
-        ),
-    ),
+    plots=(Plot("Figure 6: saving by network size", "nodes", "saving", "subscriptions", log_x=True, figure="fig6"),),
 )
 
 EXPERIMENTS: tuple[Experiment, ...] = (

@@ -131,22 +131,29 @@ def _relay_share(trees: Trees, workload: Workload, topics: np.ndarray) -> float:
     return float((rate * ~np.isin(key, wanted)).sum() / max(rate.sum(), 1e-12))
 
 
+FIRST_PERCENT = (1, 2, 5, 10, 20, 50, 100)  # of the topics, the most popular first
+
+
 def by_popularity(point: Point, seed: int) -> Mapping[str, float]:
     workload = workload_of(point, seed)
     own, plain = parameters_of(point)
     order = np.argsort(-workload.interests.transposed.lengths, kind="stable")
-    first = order[: max(1, workload.topic_count // 10)]
     values: dict[str, float] = {}
     for name, trees in (
         ("magnet", SYSTEM.plan(workload, own, seed).trees),
         ("strawman", UNIFORM.plan(workload, plain, seed).trees),
     ):
-        values[f"{name}_first_tenth"] = _relay_share(trees, workload, first)
-        values[f"{name}_all"] = _relay_share(trees, workload, order)
+        for percent in FIRST_PERCENT:
+            first = order[: max(1, workload.topic_count * percent // 100)]
+            values[f"{name}_first_{percent}"] = _relay_share(trees, workload, first)
+    values["reduced"] = values["magnet_first_100"] - values["strawman_first_100"]
     return values
 
 
 # --- Figure 7 ---
+
+
+POPULARITIES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # subscribers of a topic
 
 
 def popularity_exponent(point: Point, seed: int) -> Mapping[str, float]:
@@ -162,7 +169,8 @@ def popularity_exponent(point: Point, seed: int) -> Mapping[str, float]:
     reaching = len(tail) - np.searchsorted(tail, at)
     slope = float(np.polyfit(np.log(at), np.log(reaching), 1)[0]) if len(at) > 1 else 0.0
     likelihood = 1 + len(tail) / float(np.log(tail / (least - 0.5)).sum())
-    return {"slope": -slope, "likelihood_exponent": likelihood, "largest": float(tail[-1])}
+    sized = {f"reached_{size}": float(np.mean(sizes >= size)) for size in POPULARITIES}
+    return {"slope": -slope, "likelihood_exponent": likelihood, "largest": float(tail[-1]), **sized}
 
 
 # --- the protocol: a tenth crashes ---

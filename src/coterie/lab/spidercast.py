@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import hypot
+from statistics import fmean
 
-from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Row, per_seed, shrunk, yes
+from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Row, Sense, per_seed, shrunk, yes
 from coterie.lab.spidercast_churn import run_protocol_churn
 from coterie.lab.spidercast_claims import (
     A_QUARTER,
@@ -20,7 +21,6 @@ from coterie.lab.spidercast_claims import (
     worst,
 )
 from coterie.lab.spidercast_figures import (
-    FIGURE_6,
     FIGURE_7,
     FIGURE_8A,
     FIGURE_8B,
@@ -29,6 +29,19 @@ from coterie.lab.spidercast_figures import (
     FIGURE_10,
 )
 from coterie.lab.spidercast_runs import CRASHED_PERCENT, run_churn, run_overlay, run_protocol
+from coterie.lab.spidercast_skewed import FIGURE_6, FOUR
+
+
+def _divided(name: str, by: str, **where: float | int | str | bool) -> Measure:
+    """The mean over all points of one value divided by another, per seed."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        mine = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
+        seeds = sorted({row.seed for row in mine})
+        return [fmean(row.values[name] / row.values[by] for row in mine if row.seed == seed) for seed in seeds]
+
+    return measure
+
 
 FIGURE_12 = dict(zip(SIZES, (10.81, 10.11, 9.53, 9.24, 9.08, 8.95), strict=True))
 LIVES = (100, 200, 300, 400, 500)
@@ -66,8 +79,33 @@ FIGURE_11 = experiment(
             )
             for nodes, expected in ((1250, 38.0), (2500, 34.0))
         ),
+        *(
+            Claim(
+                f"fig11/per-link-{nodes}",
+                "section 3.8.1",
+                f"a new link takes about 3 control messages ({nodes} nodes)",
+                3.0,
+                0.5,
+                _divided("messages", "degree", nodes=nodes),
+                "messages",
+            )
+            for nodes in (1250, 2500)
+        ),
+        *(
+            Claim(
+                f"fig11/per-topic-{nodes}",
+                "section 3.8.1",
+                f"covering a topic takes less than 4 control messages ({nodes} nodes)",
+                4.0,
+                1.0,
+                lambda rows, nodes=nodes: [each / 10 for each in worst("messages", nodes=nodes)(rows)],  # type: ignore[misc]
+                "messages",
+                sense=Sense.AT_MOST,
+            )
+            for nodes in (1250, 2500)
+        ),
     ],
-    [Plot("Degree under churn", "life_s", "degree", "nodes", figure="fig11")],
+    [Plot("Figure 11: degree under churn", "life_s", "degree", "nodes", figure="fig11")],
     small=A_QUARTER,
 )
 
@@ -93,6 +131,7 @@ def _always_over_100(components: list[float]) -> bool:
     return min(components) > 100
 
 
+NO_KIN = {"k_greedy": None}  # neither similarity(x, y) nor random(y)
 FIGURE_12_13 = experiment(
     "fig12",
     "Figures 12, 13, 14",
@@ -124,7 +163,7 @@ FIGURE_12_13 = experiment(
                 value("degree", nodes=nodes, links="similarity", k_greedy=x, k_random=y),
             )
             for (x, y), degrees in OTHERS.items()
-            for nodes, expected in ((SIZES[0], degrees[0]), (SIZES[-1], degrees[-1]))
+            for nodes, expected in zip(SIZES, degrees, strict=True)
         ),
         Claim(
             "fig13/spidercast",
@@ -194,10 +233,38 @@ FIGURE_12_13 = experiment(
             )
             for nodes, expected in ((SIZES[0], 51.0), (SIZES[-1], 82.0))
         ),
+        Claim(
+            "abstract/45",
+            "Abstract",
+            "in a large setting the degree is at least 45 % smaller than that of a ring per topic (10,000 nodes)",
+            -45.0,
+            5.0,
+            ratio(
+                "degree",
+                {"nodes": SIZES[-1], "links": "spidercast"},
+                {"nodes": SIZES[-1], "links": "ring-per-topic"},
+            ),
+            "%",
+            sense=Sense.AT_MOST,
+        ),
     ],
     [
-        Plot("Degree by overlay", "nodes", "degree", "links", figure="fig12"),
-        Plot("Components", "nodes", "components", "links"),
+        Plot("Figure 12: degree by overlay", "nodes", "degree", ("links", "k_greedy", "k_random"), figure="fig12"),
+        Plot(
+            "Figure 13: components of all topics",
+            "nodes",
+            "components",
+            ("links", "k_greedy", "k_random"),
+            figure="fig13",
+        ),
+        Plot(
+            "Figure 14: degree of SpiderCast and of a ring per topic",
+            "nodes",
+            "degree",
+            "links",
+            figure="fig14",
+            only=NO_KIN,
+        ),
     ],
     full_seeds=3,
 )
@@ -413,6 +480,7 @@ CHURN = experiment(
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     FIGURE_6,
+    FOUR,
     FIGURE_7,
     FIGURE_8A,
     FIGURE_8B,

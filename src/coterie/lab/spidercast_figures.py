@@ -1,8 +1,9 @@
-"""SpiderCast's Figures 6 to 10 as experiments: parameters, popularity, scale, list sizes, partial views."""
+"""SpiderCast's Figures 7 to 10 as experiments: popularity, scale, list sizes, partial views."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import log2
 
 from coterie.lab.experiment import OURS, Claim, Plot, Row, Sense, yes
 from coterie.lab.spidercast_claims import (
@@ -19,85 +20,6 @@ from coterie.lab.spidercast_claims import (
     worst,
 )
 from coterie.lab.spidercast_runs import run_overlay
-
-
-def zipf2(nodes: int, **more: float | int | str | bool) -> Setting:
-    return {"workload": "zipf", "exponent": 2.0, "nodes": nodes, **more}
-
-
-READINGS: tuple[Setting, ...] = (
-    {"k_random": 0, "ties": "random", "disconnects": "at-target"},
-    {"k_random": 0, "ties": "first", "disconnects": "at-target"},
-    {"k_random": 0, "ties": "random", "disconnects": "above-target"},
-    {"k_random": 1, "ties": "random", "disconnects": "at-target"},
-    {"k_random": 1, "ties": "first", "disconnects": "at-target"},
-    {"k_random": 1, "ties": "random", "disconnects": "above-target"},
-    {"is_adaptive": True, "ties": "first", "disconnects": "at-target"},
-)
-
-FIGURE_6 = experiment(
-    "fig6",
-    "Figure 6",
-    "Heavily skewed interests, Zipf 2: partitioned topics and what random coverage costs",
-    run_overlay,
-    [zipf2(nodes, **reading) for nodes in SIZES for reading in READINGS],
-    [
-        *(
-            Claim(
-                f"fig6/partitioned-{nodes}",
-                "Figure 6(a)",
-                f"(3,0) leaves {expected} of 100 topics partitioned at {nodes} nodes",
-                expected,
-                8.0 if expected else 2.0,
-                value("partitioned", nodes=nodes, k_random=0, ties="first", disconnects="at-target"),
-                "topics",
-                "read with ties broken by node number: with ties at random, as Figure 5 asks, no topic is partitioned",
-            )
-            for nodes, expected in zip(SIZES, (0, 0, 0, 15, 14, 14), strict=True)
-        ),
-        Claim(
-            "fig6/random-repairs",
-            "section 3.3",
-            "(3,1) connects all topics",
-            0.0,
-            0.0,
-            worst("partitioned", k_random=1),
-            "topics",
-        ),
-        Claim(
-            "fig6/adaptive-repairs",
-            "section 3.3.1",
-            "adaptive K_r connects all topics",
-            0.0,
-            0.0,
-            worst("partitioned", is_adaptive=True),
-            "topics",
-            "only nodes with exactly K_g links raise K_r; a part whose members all have more links is not reached",
-        ),
-        Claim(
-            "fig6/degree-30",
-            "Figure 6(b)",
-            "average degree about 7 with (3,0)",
-            7.0,
-            0.7,
-            value("degree", nodes=10000, k_random=0, disconnects="above-target"),
-            because="read with candidates above their target, as Figure 3 prints it",
-        ),
-        Claim(
-            "fig6/degree-31",
-            "Figure 6(b)",
-            "average degree about 13 with (3,1)",
-            13.0,
-            1.3,
-            value("degree", nodes=10000, k_random=1, disconnects="above-target"),
-            because="read with candidates above their target, as Figure 3 prints it",
-        ),
-    ],
-    [
-        Plot("Degree under Zipf 2", "nodes", "degree", "k_random"),
-        Plot("Partitioned topics under Zipf 2", "nodes", "partitioned", "ties", figure="fig6a"),
-    ],
-)
 
 KINDS: dict[str, Setting] = {
     "uniform": {"workload": "uniform"},
@@ -253,7 +175,18 @@ FIGURE_7 = experiment(
             ],
         ),
     ],
-    [Plot("Degree by popularity", "nodes", "degree", "workload"), Plot("tdi(20)", "nodes", "tdi", "workload")],
+    [
+        Plot("Figure 7(a): degree by popularity", "nodes", "degree", "workload", only={"reading": None}),
+        Plot("Figure 7(b): tdi(20)", "nodes", "tdi", "workload", y_label="%", only={"reading": None}),
+        Plot(
+            "Section 3.4: largest topic diameter",
+            "nodes",
+            "diameter",
+            "workload",
+            figure="fig7-diameter",
+            only={"reading": None},
+        ),
+    ],
 )
 
 
@@ -263,6 +196,17 @@ def _largest_tables(rows: Sequence[Row], seed: int) -> tuple[Table, Table]:
     degree: Table = {row.point["workload"]: row.values["degree"] for row in mine}
     tdi: Table = {row.point["workload"]: row.values["tdi"] for row in mine}
     return degree, tdi
+
+
+def _largest_over_mean(name: str) -> Measure:
+    """Per seed: the largest ratio of a value to the mean degree, ties at random."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        mine = [row for row in rows if row.point["ties"] == "random"]
+        seeds = sorted({row.seed for row in mine})
+        return [max(row.values[name] / row.values["degree"] for row in mine if row.seed == seed) for seed in seeds]
+
+    return measure
 
 
 FIGURE_8A = experiment(
@@ -323,6 +267,32 @@ FIGURE_8A = experiment(
             for topics, expected in ((100, 32.0), (200, 31.0))
             for ties in ("random", "first")
         ),
+        yes(
+            "fig8d/topics",
+            "Figure 8(d)",
+            "twice the topics reduce tdi(20), at 10,000 nodes",
+            holds("tdi", "topics", falling, nodes=10000, ties="random"),
+        ),
+        Claim(
+            "fig8a/max-over-mean",
+            "section 3.5.1",
+            "the maximum degree is roughly 2 or 3 times the average one, where that is most",
+            2.5,
+            0.75,
+            _largest_over_mean("degree_max"),
+        ),
+        yes(
+            "fig8a/fair",
+            "section 3.5.1",
+            "most nodes have roughly the same degree: its standard deviation is below a quarter of the mean",
+            lambda rows: [float(each < 0.25) for each in _largest_over_mean("degree_std")(rows)],
+        ),
+        yes(
+            "fig8a/logarithmic",
+            "section 3.5.1",
+            "the diameter grows logarithmically: ten times the nodes add at most log2(10) hops (100 topics)",
+            holds("diameter", "nodes", lambda v: v[-1] - v[0] <= log2(10), topics=100, ties="random"),
+        ),
         Claim(
             "fig8a/diameter",
             "section 3.5.1",
@@ -334,7 +304,10 @@ FIGURE_8A = experiment(
             "as in Figure 7",
         ),
     ],
-    [Plot("Degree, 10 subscriptions", "nodes", "degree", "topics")],
+    [
+        Plot("Figure 8(a): degree by nodes, 100 and 200 topics", "nodes", "degree", "topics", only={"ties": "random"}),
+        Plot("Figure 8(d): tdi(20) by nodes", "nodes", "tdi", "topics", y_label="%", only={"ties": "random"}),
+    ],
 )
 
 TOPICS = (100, 200, 400, 600, 800, 1000)
@@ -360,7 +333,11 @@ FIGURE_8B = experiment(
             holds("diameter", "topics", lambda values: values[-1] < values[0]),
         ),
     ],
-    [Plot("Degree, 20 subscriptions", "topics", "degree")],
+    [
+        Plot("Figure 8(b): degree by topics, 20 subscriptions", "topics", "degree"),
+        Plot("Figure 8(e): tdi(40) by topics", "topics", "tdi", y_label="%"),
+        Plot("Section 3.5.2: largest topic diameter", "topics", "diameter", figure="fig8b-diameter"),
+    ],
 )
 
 SUBSCRIPTIONS = (10, 15, 20, 30, 40)
@@ -384,8 +361,25 @@ FIGURE_8C = experiment(
             holds("tdi", "subscriptions", lambda v: falling(v[:3]) and rising(v[2:]), nodes=10000),
             because="the lowest tdi(2d) is at 15 subscriptions, not 20; the degree turns at 20 nevertheless",
         ),
+        yes(
+            "fig8c/tdi-1000",
+            "Figure 8(f)",
+            "tdi(2d) falls until 20 subscriptions and rises afterwards, 1,000 nodes",
+            holds("tdi", "subscriptions", lambda v: falling(v[:3]) and rising(v[2:]), nodes=1000),
+            reads="fig8c/tdi",
+        ),
+        yes(
+            "fig8c/tdi-until-30",
+            "Figure 8(f)",
+            "tdi(2d) is higher at 40 and at 30 subscriptions than at 20, and lower at 15 than at 10 (10,000 nodes)",
+            holds("tdi", "subscriptions", lambda v: v[1] < v[0] and v[2] < v[3] < v[4], nodes=10000),
+            reads="fig8c/tdi",
+        ),
     ],
-    [Plot("Degree, 100 topics", "subscriptions", "degree", "nodes")],
+    [
+        Plot("Figure 8(c): degree by subscriptions, 100 topics", "subscriptions", "degree", "nodes"),
+        Plot("Figure 8(f): tdi(2d) by subscriptions d", "subscriptions", "tdi", "nodes", y_label="%"),
+    ],
 )
 
 LISTS = ((20, 0), (10, 30), (40, 0), (10, 70))
@@ -406,6 +400,14 @@ FIGURE_9 = experiment(
             "%",
         )
         for average, high in ((20, 30), (40, 70))
+    ],
+    [
+        Plot(
+            "Figure 9: degree by sizes of lists (of d, or from 10 to the second number)",
+            "subscriptions",
+            {"mean degree,": "degree", "standard deviation,": "degree_std", "largest degree,": "degree_max"},
+            "subscriptions_max",
+        ),
     ],
 )
 
@@ -434,6 +436,24 @@ FIGURE_10 = experiment(
             )
             for nodes in (4000, 8000)
         ),
+        *(
+            Claim(
+                f"fig10/effect-{nodes}-{mark}",
+                "Figure 10",
+                f"views of {100 * share:g} % have a small effect on the degree ({nodes} nodes): {told}",
+                most,
+                5.0,
+                ratio("degree", {"nodes": nodes, "view_share": share}, {"nodes": nodes, "view_share": 1.0}),
+                "%",
+                sense=Sense.AT_MOST,
+                reads=f"fig10/effect-{nodes}",
+            )
+            for nodes in (4000, 8000)
+            for mark, share, most, told in (
+                ("25", 0.25, 15.0, "below 15 %"),
+                ("word", 0.05, 86.0, "small as section 3.3 uses the word, of 7 links that become 13"),
+            )
+        ),
     ],
-    [Plot("Degree by view size", "view_share", "degree", "nodes")],
+    [Plot("Figure 10: degree by size of the view", "view_share", "degree", "nodes", x_label="share of the nodes")],
 )

@@ -126,6 +126,7 @@ def spots(
     x_label: str,
     y_label: str,
     log_x: bool = False,
+    log_y: bool = False,
 ) -> str:
     """Our lines with error bars; points that others print as hollow marks in the colour of the same line."""
     names = list(dict.fromkeys([*ours, *theirs]))
@@ -140,7 +141,10 @@ def spots(
             axes.set_xticks(range(len(words)), words)
         elif log_x:
             axes.set_xscale("log")
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        if log_y:
+            axes.set_yscale("log")
+        else:
+            axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         return _named(figure, axes, title, x_label, y_label, len(ours) + len(theirs))
 
 
@@ -162,6 +166,9 @@ def _draw_spots(axes: Axes, found: Sequence[Spot], words: Sequence[str], label: 
     )
 
 
+CROWDED = 5  # lines; beyond that their names stand beside the chart
+
+
 def rank_curve(title: str, series: Mapping[str, Sequence[float]], x_label: str, y_label: str) -> str:
     """Sizes from the largest down, both axes logarithmic: how skewed something is."""
     with _drawing(7.2, 3.0) as (figure, axes):
@@ -176,7 +183,9 @@ def _named(figure: Figure, axes: Axes, title: str, x_label: str, y_label: str, s
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
     axes.set_title(title)
-    if series > 1:
+    if series > CROWDED:
+        axes.legend(frameon=False, fontsize=8.5, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    elif series > 1:
         axes.legend(frameon=False, fontsize=8.5)
     return _svg(figure)
 
