@@ -79,6 +79,7 @@ ALLOWED = {  # what the standard leaves open, or asks for otherwise
     "02-subpub-qos1-message-expiry.py": "identifiers of packets are the sender's choice (2.2.1)",
     "03-publish-qos1-max-inflight-expire.py": "as above",
     "11-message-expiry.py": "as above",
+    "03-publish-c2b-disconnect-qos2.py": "PUBCOMP may say that the identifier is not known any more (3.7.2.1)",
     "03-publish-qos2-max-inflight-exceeded.py": "MQTT 3.1.1 has no receive maximum: nobody is cut off for it (4.3.3)",
     "02-subpub-qos0-long-topic.py": "a topic may have any number of levels (4.7.3); mosquitto refuses more than 200",
     "02-subscribe-long-topic.py": "as above",

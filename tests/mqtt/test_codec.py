@@ -181,6 +181,8 @@ def test_clients_of_3_1_say_so_by_another_name() -> None:
     assert decode_all(raw, 0) == ([connect], None)
     _, error = decode_all(raw.replace(b"MQIsdp\3", b"MQIsdp\4"), 0)
     assert isinstance(error, UnsupportedVersion)
+    assert decode_all(b"\x6a\2\0\1", p.MQTT_31) == ([p.PubRel(1)], None)  # sent again
+    assert decode_all(b"\x6a\2\0\1", p.MQTT_3)[1] is not None
     assert encode_packet(p.ConnAck(True, 0), p.MQTT_31) == b"\x20\2\0\0"  # no session present: the byte is reserved
 
 

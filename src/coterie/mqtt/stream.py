@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.mqtt.decode import decode_packet
-from coterie.mqtt.packets import Connect, Packet
+from coterie.mqtt.packets import MQTT_31, Connect, Packet
 from coterie.mqtt.reasons import MqttError, Reason
 
 PACKET_BYTES_MAX = 268_435_460  # what the format itself allows
@@ -16,6 +16,7 @@ def _is_valid_first(first: int) -> bool:
     return packet != 0 and flags == (2 if packet in (6, 8, 10) else 0)
 
 
+_AGAIN_31 = (0x6A, 0x8A, 0xAA)  # PUBREL, SUBSCRIBE, UNSUBSCRIBE: 3.1 marks what is sent again
 _VALID_FIRST = tuple(_is_valid_first(first) for first in range(256))
 
 
@@ -61,6 +62,8 @@ class Decoder:
             return None
         data, pos = self.data, self.pos
         first = data[pos]
+        if self.version == MQTT_31 and first in _AGAIN_31:
+            first &= 0xF7
         if not _VALID_FIRST[first]:
             raise MqttError(f"a packet cannot begin with 0x{first:02x}")
         if self.version == 0 and first != 0x10:
