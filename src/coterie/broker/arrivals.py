@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
+
 from coterie.broker.carried import TIME_BITS, TIME_MASK, Carried, origin_of
 from coterie.broker.interest import InterestBook
 from coterie.mqtt.index import SubscriptionIndex
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.publish import Message, SharedPublish
-from coterie.mqtt.session import Session
+from coterie.mqtt.session import Delivery, Session, SessionState
 
+PART_BYTES = 1 << 20
 Place = tuple[int, str]  # origin, topic
 
 
@@ -26,6 +31,7 @@ class ComingSession:
         self.due: dict[Place, int] = {}
         self.taken: dict[Place, int] | None = None  # what went into it at the other node, as far as that is known
         self.floor = (0, 0)  # all of this origin up to there did
+        self.floors: dict[int, int] = {}  # and of these, where it was before
         self._index: SubscriptionIndex[Session] = SubscriptionIndex()
         for subscription in guest.subscriptions.values():
             self._index.subscribe(guest, subscription)
@@ -36,18 +42,26 @@ class ComingSession:
     def has(self, topic: str, identifier: int) -> bool:
         """Whether it was dealt with where the session was, or is collected."""
         origin = origin_of(identifier)
-        if origin == self.floor[0] and identifier <= self.floor[1]:
+        if self._is_below(origin, identifier):
             return True
         is_had = self.taken is not None and identifier <= self.taken.get((origin, topic), 0)
         return is_had or (self.guest.collected is not None and identifier in self.guest.collected)
+
+    def _is_below(self, origin: int, identifier: int) -> bool:
+        is_here = origin == self.floor[0] and identifier <= self.floor[1]
+        return is_here or identifier <= self.floors.get(origin, 0)
+
+    def all_floors(self) -> tuple[tuple[int, int], ...]:
+        found = dict(self.floors)
+        found[self.floor[0]] = max(self.floor[1], found.get(self.floor[0], 0))
+        return tuple(found.items())
 
     def gaps(self) -> list[Place]:
         """Where something was dealt with here that the session has not had there."""
         taken = self.taken or {}
         return [
             place for place, last in self.due.items()
-            if taken.get(place, 0) < last and not (place[0] == self.floor[0] and last <= self.floor[1])
-            and self.is_owed(place[1], last)
+            if taken.get(place, 0) < last and not self._is_below(place[0], last) and self.is_owed(place[1], last)
         ]  # fmt: skip
 
     def lacks(self, topic: str, identifier: int, when_us: int = TIME_MASK) -> bool:
@@ -99,3 +113,16 @@ def guest_of(client: str, owner: str | None, subscriptions: tuple[Subscription, 
     guest.owner, guest.collected = owner, {}
     guest.subscriptions = {one.filter: one for one in subscriptions}
     return guest
+
+
+def state_parts(state: SessionState) -> Iterator[SessionState]:
+    """A session in messages that fit a frame."""
+    chunk: list[Delivery] = []
+    size = 0
+    for delivery in state.deliveries:
+        chunk.append(delivery)
+        size += 200 + len(delivery.message.payload)
+        if size > PART_BYTES:
+            yield msgspec.structs.replace(state, deliveries=tuple(chunk))
+            chunk, size = [], 0
+    yield msgspec.structs.replace(state, deliveries=tuple(chunk))

@@ -67,6 +67,7 @@ class Clients:
         self.lines: dict[int, ClientLine] = {}
         self.connections_max = connections_max
         self.is_stopping = False
+        self.turned_away: Ruling | None = None  # what everybody is told who wants to come in
         self._sessions, self._access, self._gate, self._stored = sessions, access, gate, stored
         self._publishing, self._following, self._cascades = publishing, following, cascades
         self._moving, self._placing, self._counts, self._is_alone, self._turn = (
@@ -198,6 +199,8 @@ class Clients:
         connection, packet = client.connection, client.connect
         assert packet is not None
         client.connect = None
+        if self.turned_away is not None and ruling.reason is Reason.SUCCESS:
+            ruling = self.turned_away
         ruling = self._sessions.claim(packet, ruling)  # before anything is moved on behalf of somebody else
         if ruling.reason is Reason.SUCCESS:
             ruling = self._redirected(packet, ruling)

@@ -44,6 +44,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     options: ServerOptions = ServerOptions()
     passwords: dict[str, str] = {}  # of the password file
     token_key: str = ""  # that checks tokens
+    may_grow: bool = False  # whether other nodes may join one that has no peers
 
 
 class LoadPlan(msgspec.Struct, frozen=True):
@@ -98,4 +99,15 @@ class Show(msgspec.Struct, frozen=True):
     figures: dict[str, str]
 
 
-Command = LoadPlan | StartPlan | SwitchPlan | DropPlan | Place | Reload | Block | Show
+class Drain(msgspec.Struct, frozen=True):
+    """Leave the network: send clients away, hand over what is here, then end."""
+
+
+class Remove(msgspec.Struct, frozen=True):
+    """That node is dead and comes back no more. `is_forced`: whatever others hear of it."""
+
+    node: int
+    is_forced: bool = False
+
+
+Command = LoadPlan | StartPlan | SwitchPlan | DropPlan | Place | Reload | Block | Show | Drain | Remove

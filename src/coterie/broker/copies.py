@@ -239,6 +239,17 @@ class HeldCopies:
             for key in list(copy.rows[table]):
                 self._put(copy, table, key, None)
 
+    def settle(self, copy: Copy, client: str) -> None:
+        """That session of a removed node lives elsewhere now."""
+        for value in (value for _, value in copy.of_client(DELIVERIES, client)):
+            message = delivery_row(value).message
+            if origin_of(message) != copy.origin:
+                self._turn.write(COPIED_GUESTS, (copy.origin, message), None)
+        for table in (SUBSCRIPTIONS, INCOMING, DELIVERIES):
+            for key, _ in copy.of_client(table, client):
+                self._put(copy, table, key, None)
+        self._put(copy, SESSIONS, client, None)
+
     def drop(self, origin: int) -> None:
         """Others keep for it now."""
         copy = self.of.pop(origin, None)

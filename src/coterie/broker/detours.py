@@ -35,6 +35,7 @@ class Detours:
 
     def __init__(self, node: int, talk: Talk, cascades: Cascades, turn: Turn) -> None:
         self.opened_count = 0
+        self.is_leaf = False  # a leaf gets what a host passes on, by whatever way it came there
         self._node, self._talk, self._cascades, self._turn = node, talk, cascades, turn
         self._pending: dict[str, None] = {}
         self._open: dict[str, bool] = {}  # channel -> whether everybody knows
@@ -55,7 +56,7 @@ class Detours:
     @property
     def is_guarding(self) -> bool:
         """Whether an event may come twice."""
-        return bool(self._pending or self._open) or self._turn.now_s < self._guarded_until_s
+        return self.is_leaf or bool(self._pending or self._open) or self._turn.now_s < self._guarded_until_s
 
     def pend(self, channel: str) -> None:
         if channel not in self._pending:
@@ -131,12 +132,20 @@ class Detours:
         if said.node == self._node or (before is not None and before.version >= said.version):
             return
         self._others[said.node] = said
+        self._count_others()
+        self._talk.flood(said, but=source)
+
+    def forget(self, node: int) -> None:
+        """It is no member any more."""
+        if self._others.pop(node, None) is not None:
+            self._count_others()
+
+    def _count_others(self) -> None:
         found: dict[str, list[int]] = {}
         for node in sorted(self._others):
             for channel in self._others[node].channels:
                 found.setdefault(channel, []).append(node)
         self._to = {channel: tuple(nodes) for channel, nodes in found.items()}
-        self._talk.flood(said, but=source)
 
     def tell_all(self, peer: int) -> None:
         """To a new neighbour: all that is known."""

@@ -105,6 +105,17 @@ class PeerGone(msgspec.Struct, frozen=True, gc=False):
     reason: str = ""
 
 
+class Knocked(msgspec.Struct, frozen=True, gc=False):
+    """Somebody who has the network's key, and is no member here, connected as that node and said this.
+
+    A door is a number that the driver gives; `Answer` closes it, and so may the driver, without a word.
+    """
+
+    door: int
+    node: int
+    frames: list[tuple[int, bytes]]
+
+
 class DialFailed(msgspec.Struct, frozen=True, gc=False):
     """The answer to `Dial`, if it is not `PeerUp`. Never without a `Dial`."""
 
@@ -142,5 +153,5 @@ class Commanded(msgspec.Struct, frozen=True):
 
 Fact = (
     Booted | Opened | Bytes | Choked | Drained | Closed | Proven | PeerUp | PeerSaid | PeerGone | DialFailed
-    | PeerChoked | PeerDrained | Persisted | StoreFailed | TimerFired | Commanded | Stopping
+    | PeerChoked | PeerDrained | Knocked | Persisted | StoreFailed | TimerFired | Commanded | Stopping
 )  # fmt: skip

@@ -12,6 +12,7 @@ import struct
 
 import msgspec
 
+from coterie.broker.said import AboutLeaves, AboutMembers, Said
 from coterie.broker.writes import Since
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
@@ -88,10 +89,6 @@ class FrameReader:
 
 
 # --- what drivers say to each other ---
-
-
-class Said(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Base of the control messages."""
 
 
 class WantedFilters(Said, frozen=True):
@@ -361,6 +358,7 @@ class GivenSession(Said, frozen=True):
     ago_us: int
     is_last: bool
     is_gone: bool = False
+    floors: tuple[tuple[int, int], ...] = ()  # the same of nodes where it was shortly before
 
 
 class MovedSessions(Said, frozen=True):
@@ -385,6 +383,7 @@ Moves = SentOff | ClaimSession | Handed | Taken
 ControlMessage = (
     Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
     | Retained | OpenDetours | Detoured | LogGone | LogHeads | AboutCopies | Follows
+    | AboutMembers | AboutLeaves
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -24,10 +24,10 @@ class Housekeeping:
     """See the module. A log is forgotten by age; one that is too large loses its oldest eighth, which is counted."""
 
     def __init__(
-        self, node: int, peers: list[int], settings: StoreSection, stored: StoredSessions, words: LastWords,
+        self, node: int, is_alone: bool, settings: StoreSection, stored: StoredSessions, words: LastWords,
         marks: Marks, last: LastPublished, copies: HeldCopies, counts: Counts, shelf: Shelf, turn: Turn,
     ) -> None:  # fmt: skip
-        self._node, self._peers, self._settings = node, peers, settings
+        self._node, self._is_alone, self._settings = node, is_alone, settings
         self._stored, self._words, self._counts, self._shelf, self._turn = stored, words, counts, shelf, turn
         self._marks, self._last, self._copies = marks, last, copies
         self._heard_count = -1
@@ -36,7 +36,7 @@ class Housekeeping:
     def start(self, saved: Saved) -> None:
         known = {key: msgspec.msgpack.decode(value) for key, value in saved.rows(META) if key in (ALIVE, TRIMMED)}
         self.alive_us = int(known.get(ALIVE, 0))
-        if self._peers:
+        if not self._is_alone:
             base = self._node << TIME_BITS
             self._stored.logged_from, self._stored.logged_to = base | int(known.get(TRIMMED, 0)), base | TIME_MASK
             self._turn.set_timer((ALIVE_TIMER,), ALIVE_S)
@@ -50,7 +50,7 @@ class Housekeeping:
         self._turn.set_timer((ALIVE_TIMER,), ALIVE_S)
 
     def note_alive(self) -> None:
-        if self._peers:
+        if not self._is_alone:
             self._turn.write(META, ALIVE, msgspec.msgpack.encode(self._turn.now_us))
             self._marks.keep_heads()
 

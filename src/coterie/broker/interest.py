@@ -22,6 +22,7 @@ from coterie.mqtt.index import SubscriptionIndex
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
 
+NEVER_AGAIN = 1 << 62  # a version above all others
 MARGIN_US = 50_000  # clocks drift; the estimate of when something was published is otherwise never too early
 
 
@@ -59,6 +60,10 @@ class RemoteFilters:
                 self._index.unsubscribe(topic_filter, topic_filter)
         self._channels.clear()
         return True
+
+    def forget(self, node: int) -> None:
+        """It is no member any more, and wants nothing."""
+        self.learn(WantedFilters(node, NEVER_AGAIN, ()))
 
     def nodes_sharing(self, share: str) -> list[int]:
         """The other nodes with members of a shared subscription ("name/filter"), in order."""

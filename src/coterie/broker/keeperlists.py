@@ -1,4 +1,4 @@
-"""Who keeps copies for whom: every node says it of itself, everybody remembers, keepers also on their disks.
+"""Who keeps copies for whom: every node says it of itself, everybody remembers, it and its keepers also on their disks.
 
 A keeper that was replaced so learns that it does not speak for that node any more, and forgets its copy.
 """
@@ -40,6 +40,7 @@ class KeeperLists:
 
     def announce(self, said: KeptBy) -> None:
         self.of[self._node] = said
+        self._keep(said)
         self._talk.flood(said)
 
     def hear(self, source: int, said: KeptBy) -> None:
@@ -50,10 +51,13 @@ class KeeperLists:
         self.of[said.node] = said
         self._talk.flood(said, but=source)
         if self._node in said.keepers:
-            self._turn.write(META, f"{LIST}{said.node}", _pack((said.node, said.version, said.keepers)))
+            self._keep(said)
         elif said.node in self._copies.of or was_keeper:
             self._turn.write(META, f"{LIST}{said.node}", None)
             self._copies.drop(said.node)
+
+    def _keep(self, said: KeptBy) -> None:
+        self._turn.write(META, f"{LIST}{said.node}", _pack((said.node, said.version, said.keepers)))
 
     def tell_all(self, peer: int) -> None:
         """To a new neighbour: all that is known."""

@@ -66,13 +66,42 @@ class Keeping:
         self._queue_bytes = 0
         self._away: dict[int, None] = {}  # peers that did not answer
         self._lack_s: dict[int, float] = {}  # so many keepers -> since when there are fewer
-        self._is_riding = self._is_looking = False
+        self._is_riding = self._is_looking = self._is_started = False
         self._told: tuple[int, ...] = ()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     def start(self, life: int) -> None:
         self.life = life
+        self._is_started = True
+        before = [peer for peer in self._lists.keepers(self._node) if peer in self._order]
+        self._order = list(dict.fromkeys((*before, *self._order)))  # who has something of this node goes on keeping it
         if self.wanted:
+            self.look()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody keeps anything for this node, and nobody shall."""
+        return not self.wanted and not self.keepers
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether as many as are wanted have all of it, the log included."""
+        whole = [one for one in self.keepers.values() if one.is_current and one.acked >= self.serial and not one.fill]
+        return not self._pending and len(whole) >= max(1, self.wanted)
+
+    def set_order(self, order: list[int], at_least: int = 0) -> None:
+        """Members come and go: these may keep from now on. Who keeps and may still do so, goes on."""
+        self._order = order
+        before, self.wanted = self.wanted, min(max(self._settings.copies - 1, at_least), len(order))
+        self.need = min(self.need + max(0, self.wanted - before), self.wanted)
+        for peer in [peer for peer in self.keepers if peer not in order]:
+            del self.keepers[peer]
+            self.replaced_count += 1
+        for peer in [peer for peer in self._away if peer not in order]:
+            del self._away[peer]
+        while len(self.keepers) > self.wanted:
+            self.keepers.popitem()
+        if self._is_started:
             self.look()
 
     @property
@@ -145,7 +174,10 @@ class Keeping:
 
     def when_kept(self, then: Callable[[], None]) -> None:
         """Do this when what this turn writes is kept as it should be."""
-        self._waiting.append((self.serial + 1, then))
+        if self.is_idle:
+            then()
+        else:
+            self._waiting.append((self.serial + 1, then))
 
     # --- what keepers say ---
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coterie.broker.frames import BEAT, BEAT_FRAME, BYE, BYE_FRAME, CONTROL, TRACKED_CONTROL
-from coterie.broker.orders import Dial, HangUp, Order, Tell
+from coterie.broker.orders import Dial, HangUp, Meet, Order, Tell
 from coterie.broker.settings import LinkSection
 from coterie.broker.turn import Turn
 
@@ -60,6 +60,7 @@ class PeerLinks:
         self.is_pressed = False  # an event was just added to a queue that is half full
         self._turn = turn
         self._targets = {peer: _Target(peer) for peer in peers if peer != node}
+        self._parting: dict[int, _Target] = {}  # no members any more, and still connected
         self.dirty: dict[int, _Target] = {}
         self.ending: list[HangUp] = []
         self._tick_s = self._start_s = 0.0
@@ -76,6 +77,23 @@ class PeerLinks:
     @property
     def connected(self) -> list[int]:
         return [peer for peer, target in self._targets.items() if target.is_up]
+
+    def meet(self, peer: int, host: str, port: int) -> None:
+        """It is a member from now on, and there; or it has moved."""
+        if peer not in self._targets:
+            self._targets[peer] = _Target(peer)
+        self._turn.orders.append(Meet(peer, host, port))
+
+    def part(self, peer: int) -> None:
+        """It is no member any more; what it was told is its last word."""
+        target = self._targets.pop(peer, None)
+        if target is not None and target.is_up:
+            target.is_leaving = True
+            self._parting[peer] = target
+            self.ending.append(HangUp(peer, "it is no member any more"))
+
+    def knows(self, peer: int) -> bool:
+        return peer in self._targets
 
     def is_connected(self, peer: int) -> bool:
         target = self._targets.get(peer)
@@ -235,8 +253,8 @@ class PeerLinks:
 
     def on_gone(self, peer: int, reason: str) -> bool:
         """True if it is a loss."""
-        target = self._targets[peer]
-        if not target.is_up:
+        target = self._targets.get(peer) or self._parting.pop(peer, None)
+        if target is None or not target.is_up:
             return False
         target.is_up = target.is_choked = False
         target.forget()
@@ -249,7 +267,9 @@ class PeerLinks:
         return True
 
     def on_choked(self, peer: int, is_choked: bool) -> None:
-        target = self._targets[peer]
+        target = self._targets.get(peer)
+        if target is None:
+            return
         target.is_choked = is_choked
         if target.output:
             self.dirty[peer] = target

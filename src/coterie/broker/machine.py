@@ -11,6 +11,7 @@ from typing import Any
 
 from coterie.broker.access import Access
 from coterie.broker.admitting import Admitting
+from coterie.broker.adopting import ADOPT_TIMER, Adopting
 from coterie.broker.arrivals import ComingSessions
 from coterie.broker.asking import Asking
 from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Identifiers, origin_of
@@ -19,10 +20,12 @@ from coterie.broker.clients import PROOF_TIMER, Clients
 from coterie.broker.commands import (
     Block,
     Command,
+    Drain,
     DropPlan,
     LoadPlan,
     Place,
     Reload,
+    Remove,
     Setup,
     Show,
     StartPlan,
@@ -32,6 +35,7 @@ from coterie.broker.copies import HeldCopies
 from coterie.broker.counts import Counts
 from coterie.broker.delivering import Delivering, RecentEvents
 from coterie.broker.detours import DETOUR_TIMER, OVERLAP_TIMER, Detours
+from coterie.broker.draining import DRAIN_TIMER, Draining
 from coterie.broker.facts import (
     Booted,
     Bytes,
@@ -41,6 +45,7 @@ from coterie.broker.facts import (
     DialFailed,
     Drained,
     Fact,
+    Knocked,
     Opened,
     PeerChoked,
     PeerDrained,
@@ -52,6 +57,7 @@ from coterie.broker.facts import (
     StoreFailed,
 )
 from coterie.broker.following import Following
+from coterie.broker.hosting import Hosting
 from coterie.broker.housekeeping import ALIVE_TIMER, TRIM_TIMER, Housekeeping
 from coterie.broker.interest import InterestBook, LocalInterest
 from coterie.broker.journal import Journal
@@ -59,11 +65,14 @@ from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.keeping import KEEP_TIMER, RIDE_TIMER, Keeping, rendezvous
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
+from coterie.broker.leafbook import LeafBook
 from coterie.broker.limits import Gate
 from coterie.broker.links import BEAT_TIMER, RETRY_TIMER, PeerLinks
 from coterie.broker.marks import Marks
+from coterie.broker.membership import MEMBER_TIMER, Membership
 from coterie.broker.moving import Moving
 from coterie.broker.neighbourhood import DIAL_TIMER, LINKS_TIMER, SHED_TIMER, Neighbourhood
+from coterie.broker.newcomers import MemberParts
 from coterie.broker.ordering import HELD_TIMER, Ordering
 from coterie.broker.orders import Fail, Note, Order, Persist
 from coterie.broker.placement import Placing
@@ -93,7 +102,7 @@ class Broker:
     def __init__(self, setup: Setup, shelf: Shelf) -> None:
         self.setup, self.life = setup, 0
         node, peers = setup.node, [peer.id for peer in setup.network.peers if peer.id != setup.node]
-        self.is_alone = is_alone = not peers
+        self.is_alone = is_alone = not peers and not setup.may_grow
         self.turn = turn = Turn()
         self.counts = counts = Counts()
         self.links = PeerLinks(node, peers, setup.links, turn)
@@ -112,7 +121,7 @@ class Broker:
             self.sessions, self.book, self.ordering, self.words, recent, self.detours, self.asking, self.arrivals,
             counts, is_alone, turn,
         )  # fmt: skip
-        self.planes = ControlPlanes(setup, self.links, self.cascades, self.detours, self.delivering, counts, turn)
+        self._make_planes()
         self.interest = LocalInterest(self.book, self.marks, is_alone, self.planes, self.talk, turn)
         self.recovery = Recovery(
             node, peers, setup.recovery, self.identifiers, self.links, self.talk, self.asking, self.copies,
@@ -125,7 +134,7 @@ class Broker:
             self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent,
             self.detours, self.links, self.talk, self.last, self.identifiers, self.journal, counts, is_alone, turn,
         )  # fmt: skip
-        servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
+        self.servers = servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
         self.placing = Placing(node, servers, turn)
         self.admitting = self._made_admitting(servers)
         self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
@@ -135,13 +144,15 @@ class Broker:
             self.moving, self.placing, self.admitting, self.detours, self.pressure, self.keeping, self.takeover, counts,
             is_alone, setup.mqtt.connections_max, turn,
         )  # fmt: skip
+        self._make_members()
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
             self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last,
-            self.keeping, self.copies, self.lists, self.takeover, turn,
+            self.keeping, self.copies, self.lists, self.takeover, self.hosting, self.membership, self.adopting, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
-            node, peers, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf, turn
+            node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf,
+            turn,
         )  # fmt: skip
         self._shelf = shelf
         self._batch = self._persisted = 0
@@ -168,6 +179,28 @@ class Broker:
         self.asking = Asking(node, self.links, self.talk, self.copies, self.lists)
         self.keeping = self._made_keeping(shelf)
 
+    def _make_planes(self) -> None:
+        leaves, detours, delivering = LeafBook(self.links), self.detours, self.delivering
+        self.planes = ControlPlanes(
+            self.setup, self.links, self.cascades, detours, delivering, leaves, self.counts, self.turn
+        )  # fmt: skip
+        self.hosting = Hosting(self.planes, leaves, delivering, self.cascades, detours, self.talk, self.turn)
+
+    def _make_members(self) -> None:
+        """Who belongs to the network, and what is to be done when that changes."""
+        node, turn = self.setup.node, self.turn
+        parts = MemberParts(
+            node, self.servers, self.links, self.hosting, self.planes, self.cascades, self.keeping, self.lists,
+            self.recovery, self.takeover, self.detours, self.book, self.admitting,
+        )  # fmt: skip
+        self.membership: Membership = Membership(self.setup, self.talk, self.planes, parts, self.clients, turn)
+        self.adopting: Adopting = Adopting(node, self.sessions, self.takeover, self.copies, self.lists, turn)
+        self.draining = Draining(
+            node, self.membership, self.clients, self.sessions, self.keeping, self.hosting, self.servers, self.links,
+            self.talk, turn,
+        )  # fmt: skip
+        self._epoch = -1
+
     def _made_takeover(self, shelf: Shelf) -> Takeover:
         setup = self.setup
         return Takeover(
@@ -178,7 +211,7 @@ class Broker:
 
     def _made_keeping(self, shelf: Shelf) -> Keeping | None:
         setup = self.setup
-        if self.is_alone or setup.durability.copies < 2:
+        if self.is_alone:
             return None
         zones = {peer.id: peer.zone for peer in setup.network.peers} | {setup.node: setup.network.zone}
         order = rendezvous(setup.node, zones)
@@ -205,6 +238,7 @@ class Broker:
             PeerUp: lambda fact: around.on_up(fact.peer),
             PeerSaid: lambda fact: around.on_frames(fact.peer, fact.frames),
             PeerGone: lambda fact: around.on_gone(fact.peer, fact.reason),
+            Knocked: lambda fact: self.membership.knocked(fact.door, fact.node, fact.frames),
             DialFailed: lambda fact: around.on_dial_failed(fact.peer, fact.reason),
             PeerChoked: lambda fact: self.links.on_choked(fact.peer, True),
             PeerDrained: lambda fact: self.links.on_choked(fact.peer, False),
@@ -240,6 +274,9 @@ class Broker:
             ASK_TIMER: lambda: recovery.on_timer(ASK_TIMER),
             ALIVE_TIMER: lambda: self.housekeeping.on_alive(around.heard_count + self.counts.events_out),
             TRIM_TIMER: self.housekeeping.on_trim,
+            MEMBER_TIMER: self.membership.on_time,
+            ADOPT_TIMER: self.adopting.look,
+            DRAIN_TIMER: self.draining.look,
         }
 
     # --- the two calls ---
@@ -263,6 +300,8 @@ class Broker:
             self.clients.send_on()
         if self.links.shed:
             self.neighbourhood.note_shed()
+        if self.membership.members.epoch != self._epoch:
+            self._follow_members()
         if self.clients.kept:
             self.clients.let_go(self._persisted)
         if sessions.answers.owing and not self._is_answering:
@@ -300,7 +339,7 @@ class Broker:
         if self.stored.entries or self.stored.later:
             self.stored.end_turn()
         writes, batch, links = turn.writes, self._batch + 1, self.links
-        if self.keeping is not None and writes:
+        if self.keeping is not None and writes and not self.keeping.is_idle:
             self.keeping.take(writes)
         orders: list[Order] = []
         then: list[Order] = []  # waits for what is written in this turn, or was before
@@ -344,6 +383,7 @@ class Broker:
         self.words.load(saved)
         self.placing.load(saved)
         self.planes.load_saved(saved)
+        self.membership.load(saved)
         self._start_network()
         if self.admitting is not None:
             self.admitting.start(fact.life)
@@ -368,6 +408,14 @@ class Broker:
         if self.keeping is not None:
             self.keeping.start(self.life)
         self.takeover.start(is_first=self.life == 1)
+        if not self.is_alone:
+            self.membership.start()
+
+    def _follow_members(self) -> None:
+        members = self.membership.members
+        self._epoch = members.epoch
+        self.adopting.set_members(members)
+        self.draining.set_members(members)
 
     def _on_persisted(self, fact: Persisted) -> None:
         self._persisted = max(self._persisted, fact.batch)
@@ -446,6 +494,10 @@ class Broker:
                 self._reload(command)
             case Block():
                 self.links.block(command.peers)
+            case Drain():
+                self.draining.begin()
+            case Remove():
+                self.membership.remove(command.node, command.is_forced)
             case Show():
                 for topic, text in command.figures.items():
                     self.publishing.show(topic, text)

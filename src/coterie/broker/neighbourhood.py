@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.broker.admitting import Admitting
+from coterie.broker.adopting import Adopting
 from coterie.broker.cascades import Cascades
 from coterie.broker.copies import HeldCopies
 from coterie.broker.delivering import Delivering
@@ -53,6 +54,7 @@ from coterie.broker.frames import (
     decode_control,
     numbered,
 )
+from coterie.broker.hosting import Hosting
 from coterie.broker.interest import LocalInterest
 from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.keeping import Keeping
@@ -60,10 +62,21 @@ from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
 from coterie.broker.links import PeerLinks
 from coterie.broker.marks import Marks
+from coterie.broker.membership import Membership
 from coterie.broker.moving import Moving
 from coterie.broker.orders import HangUp
 from coterie.broker.planes import ControlPlanes
 from coterie.broker.recovery import Recovery
+from coterie.broker.said import (
+    HangOn,
+    Hosted,
+    LeafDrops,
+    LeafEvent,
+    LeafPlanned,
+    LeafServed,
+    LeafWants,
+    TakeSessions,
+)
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -83,13 +96,14 @@ class Neighbourhood:
         interest: LocalInterest, words: LastWords, recovery: Recovery, moving: Moving,
         admitting: Admitting | None, detours: Detours, delivering: Delivering,
         marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists,
-        takeover: Takeover, turn: Turn,
+        takeover: Takeover, hosting: Hosting, membership: Membership, adopting: Adopting, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
         self._interest, self._words, self._recovery, self._moving = interest, words, recovery, moving
         self._detours, self._delivering, self._marks, self._last = detours, delivering, marks, last
-        self._admitting, self._turn = admitting, turn
+        self._admitting, self._hosting, self._turn = admitting, hosting, turn
+        self._membership, self._adopting = membership, adopting
         self._keeping, self._copies, self._lists, self._takeover = keeping, copies, lists, takeover
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
@@ -102,22 +116,31 @@ class Neighbourhood:
         self._cascades.expire(self._turn.now_s)
         self._turn.set_timer((LINKS_TIMER,), LINK_CHECK_S)
 
+    def _planned(self) -> set[int]:
+        named = {one.node for one in self._planes.in_use.slice.neighbours}
+        return self._planes.links() or named.intersection(self._links.peers)
+
     def want_links(self) -> set[int]:
-        wanted = self._planes.links() or {one.node for one in self._planes.in_use.slice.neighbours}
+        wanted = self._planned()
         # Mostly the lower address dials, so that a pair does not connect twice at once.
         self._links.want(sorted(peer for peer in wanted if peer > self._node))
         if self._keeping is not None:
             wanted |= self._keeping.keepers.keys()
+        wanted |= set(self._hosting.leaves)
         if any(peer < self._node and not self._links.is_connected(peer) for peer in wanted):
             self._turn.set_timer((DIAL_TIMER,), DIAL_LATER_S)
         return wanted
 
     def dial_lower(self) -> None:
-        wanted = self._planes.links() or {one.node for one in self._planes.in_use.slice.neighbours}
-        self._links.want(sorted(peer for peer in wanted if peer < self._node))
+        self._links.want(sorted(peer for peer in self._planned() if peer < self._node))
 
     def on_up(self, peer: int) -> None:
+        if not self._links.knows(peer):  # it was removed while it connected
+            self._turn.orders.append(HangUp(peer, "it is no member"))
+            return
         self._links.on_up(peer)
+        self._membership.greet(peer)
+        self._hosting.reached(peer)
         if self._planes.generation:
             self._talk.tell(peer, PlanInForce(self._planes.generation))
         self._interest.tell_all(peer)
@@ -139,10 +162,13 @@ class Neighbourhood:
         is_loss = self._links.on_gone(peer, reason)
         if self._keeping is not None:
             self._keeping.lost(peer)
+        self._hosting.lost(peer)
         if is_loss:
             self._lose(peer)
 
     def on_dial_failed(self, peer: int, reason: str) -> None:
+        if not self._links.knows(peer):
+            return
         if self._links.on_dial_failed(peer, reason):
             if self._keeping is not None:
                 self._keeping.unreachable(peer)
@@ -171,6 +197,8 @@ class Neighbourhood:
     # --- what they say ---
 
     def on_frames(self, peer: int, frames: list[tuple[int, bytes]]) -> None:
+        if not self._links.knows(peer):
+            return
         said = self._links.heard(peer, frames)
         self.heard_count += len(said)
         if self._keeping is not None:
@@ -213,6 +241,7 @@ class Neighbourhood:
             case OpenDetours():
                 self._detours.hear(peer, said)
             case Detoured():
+                self._hosting.detoured(said)
                 self._delivering.take_detoured(said.body)
             case AskKept() | Keep() | KeepAll() | KeepLog() | Kept() | KeptBy():
                 self._on_copies(peer, said)
@@ -244,6 +273,12 @@ class Neighbourhood:
                 self._words.on_ask(peer)
             case Retained():
                 self._words.on_retained(said)
+            case HangOn() | Hosted() | LeafWants() | LeafServed() | LeafDrops() | LeafPlanned() | LeafEvent():
+                self._hosting.hear(peer, said)
+            case TakeSessions():
+                self._adopting.hear(peer, said)
+            case _:
+                self._membership.hear(peer, said)
 
     def _on_copies(self, peer: int, said: AboutCopies) -> None:
         match said:

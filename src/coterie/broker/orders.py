@@ -57,9 +57,30 @@ class Tell(msgspec.Struct, frozen=True, gc=False):
 
 
 class Dial(msgspec.Struct, frozen=True, gc=False):
-    """Connect to a peer where the configuration says it is; `PeerUp` or `DialFailed` answers."""
+    """Connect to a peer where the configuration, or `Meet`, says it is; `PeerUp` or `DialFailed` answers."""
 
     peer: int
+
+
+class Meet(msgspec.Struct, frozen=True, gc=False):
+    """This peer is a member from now on, and can be dialled there."""
+
+    peer: int
+    host: str
+    port: int
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """Tell whoever knocked at this door, then close it."""
+
+    door: int
+    data: bytes
+
+
+class Leave(msgspec.Struct, frozen=True, gc=False):
+    """The node has left the network: stop it in good order. What is left of it on disk is of no use to anybody."""
+
+    reason: str
 
 
 class HangUp(msgspec.Struct, frozen=True, gc=False):
@@ -103,4 +124,5 @@ class Fail(msgspec.Struct, frozen=True, gc=False):
 
 Order = (
     Write | Close | Pause | Resume | Prove | Tell | Dial | HangUp | Persist | SetTimer | CancelTimer | Note | Say | Fail
+    | Meet | Answer | Leave
 )  # fmt: skip

@@ -30,7 +30,7 @@ class Placing:
         self.version = 0
         self.of: dict[str, int] = {}
         self.moved_count = 0
-        self._servers = dict(servers)
+        self._servers = servers
         self._turn = turn
         self._followers: dict[str, None] = {}
         self._sent_s: dict[str, float] = {}

@@ -98,6 +98,11 @@ class Plane:
         self._is_stopped = False
 
     @property
+    def is_attached(self) -> bool:
+        """Whether it is part of the network; a leaf is when it has a host."""
+        return True
+
+    @property
     def address(self) -> int:
         return self.slice.node
 

@@ -23,6 +23,8 @@ from coterie.broker.cascades import Cascades
 from coterie.broker.commands import Setup
 from coterie.broker.counts import Counts
 from coterie.broker.detours import Detours
+from coterie.broker.leaf import LEAF, LeafPlane
+from coterie.broker.leafbook import LeafBook, PassingOn
 from coterie.broker.links import PeerLinks
 from coterie.broker.plane import LocalReceiver, Plane
 from coterie.broker.turn import Turn
@@ -51,9 +53,9 @@ class ControlPlanes:
 
     def __init__(
         self, setup: Setup, links: PeerLinks, cascades: Cascades, detours: Detours, receiver: LocalReceiver,
-        counts: Counts, turn: Turn,
+        leaves: LeafBook, counts: Counts, turn: Turn,
     ) -> None:  # fmt: skip
-        self._counts = counts
+        self._counts, self._leaves = counts, leaves
         self._setup, self._links, self._cascades, self._detours = setup, links, cascades, detours
         self._receiver, self._turn = receiver, turn
         self.part = PlanPart(generation=0, slice=setup.slice, settings=setup.network.settings)
@@ -79,18 +81,26 @@ class ControlPlanes:
                 self.part, self.next_part = kept.in_use, kept.next
                 self.in_use = self._make(self.part)
                 self.next = None if self.next_part is None else self._make(self.next_part)
+                if self.next_part is not None and isinstance(self.in_use, LeafPlane):
+                    self.in_use.planned(self.next_part.generation)
 
     def _make(self, part: PlanPart) -> Plane:
         slice_, network = part.slice, self._setup.network
         if slice_.node != self._setup.node:
             raise ConfigError("plan", f"node {slice_.node}", f"the part of node {self._setup.node}")
+        receiver = PassingOn(part.generation, self._receiver, self._leaves)
+        if slice_.system == LEAF.name:
+            self._detours.is_leaf = True
+            return LeafPlane(
+                slice_, part.generation, self._links, self._cascades, self._detours, receiver, self._turn
+            )  # fmt: skip
         system = self._setup.system_named(slice_.system)
         # What the operator has set for this network (heartbeats, say) holds for every system that has such a setting.
         names = system.parameters.__struct_fields__
         chosen = part.settings | {key: value for key, value in network.settings.items() if key in names}
         return Plane(
             system, system.configure(chosen), slice_, network.seed, part.generation, self._links, self._cascades,
-            self._detours, self._receiver, self._turn,
+            self._detours, receiver, self._turn,
         )  # fmt: skip
 
     @property
@@ -110,10 +120,21 @@ class ControlPlanes:
     # --- facts for all of them ---
 
     def subscribe(self, topic: Topic) -> None:
+        self._leaves.local[topic] = None
+        self.hold(topic)
+
+    def unsubscribe(self, topic: Topic) -> None:
+        self._leaves.local.pop(topic, None)
+        if topic not in self._leaves.leaves_of:
+            self.release(topic)
+
+    def hold(self, topic: Topic) -> None:
+        """Somebody wants it, here or at a leaf."""
         for plane in self.running():
             plane.subscribe(topic)
 
-    def unsubscribe(self, topic: Topic) -> None:
+    def release(self, topic: Topic) -> None:
+        """Nobody does any more."""
         for plane in self.running():
             plane.unsubscribe(topic)
 
@@ -141,7 +162,7 @@ class ControlPlanes:
         found: set[int] = set()
         for plane in self.running():
             found |= set(plane.state().links)
-        return found
+        return found.intersection(self._links.peers) if found else found  # a plan may name who is no member any more
 
     # --- changing over ---
 
@@ -151,6 +172,8 @@ class ControlPlanes:
         plane = self._make(part)  # what does not fit is told before anything is given up
         self.drop()
         self.next_part, self.next = part, plane
+        if isinstance(self.in_use, LeafPlane):
+            self.in_use.planned(part.generation)
         self._keep()
 
     def start(self, generation: int) -> None:
@@ -213,6 +236,10 @@ class ControlPlanes:
             return False
         if self.next_part is not None and self.next_part.generation == generation:
             return self.switch(generation)
+        if isinstance(self.in_use, LeafPlane):  # it does not name this node either
+            self.part = msgspec.structs.replace(self.part, generation=generation)
+            self._keep()
+            return True
         self.outdated_by = generation
         return False
 

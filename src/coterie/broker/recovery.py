@@ -11,7 +11,7 @@ who was down when.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -89,6 +89,19 @@ class Recovery:
             self.disturb(since_us)
         self._audited_us = self.now_us
         self._turn.set_timer((AUDIT_TIMER,), self._settings.audit_s)
+
+    def set_others(self, others: Iterable[int], is_kept: Callable[[int], bool]) -> None:
+        """Members come and go. What a node published that is gone has its keepers, if somebody keeps for it."""
+        had_none = not self.others
+        self.others = sorted(set(others) - {self.node})
+        if had_none and self.others:
+            self._audited_us = self.now_us
+            self._turn.set_timer((AUDIT_TIMER,), self._settings.audit_s)
+        lost = [origin for origin in self.behind if origin not in self.others and not is_kept(origin)]
+        for origin in lost:
+            del self.behind[origin]
+        if lost:
+            self._keep_behind()
 
     def on_timer(self, name: str) -> None:
         if name == ROUND_TIMER:

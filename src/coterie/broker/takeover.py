@@ -19,7 +19,7 @@ from typing import Literal
 
 import msgspec
 
-from coterie.broker.arrivals import ComingSession, ComingSessions, guest_of
+from coterie.broker.arrivals import ComingSession, ComingSessions, guest_of, state_parts
 from coterie.broker.carried import TIME_BITS, TIME_MASK, Identifiers, decode_carried
 from coterie.broker.cascades import Cascades
 from coterie.broker.copies import HeldCopies, session_row
@@ -54,7 +54,7 @@ from coterie.broker.writes import (
 )
 from coterie.mqtt.packets import Connect
 from coterie.mqtt.reasons import Reason
-from coterie.mqtt.session import Delivery, Session, SessionState
+from coterie.mqtt.session import Session, SessionState
 from coterie.mqtt.sessions import Sessions
 from coterie.mqtt.topics import split_shared
 
@@ -64,7 +64,6 @@ GIVE_UP_S = 5.0
 EFFECT_S = 1.5  # a node that is silent holds up no session: what it missed of the wishes is found by logs
 LOOK_S = 4.0  # how long logs are compared for what a node that is away took with it
 FRESH_S = 10.0  # after a start: somebody may have taken what was here meanwhile
-PART_BYTES = 1 << 20
 MOVED_PER_FRAME = 500
 FORGET_S = 60.0
 TAKE_TIMER, FORGET_TIMER = "take", "forget"
@@ -80,8 +79,10 @@ _state = msgspec.msgpack.Decoder(SessionState).decode
 class _Quest:
     """A client that waits here for its session."""
 
-    def __init__(self, user: str | None, asked: list[int], now_s: float, done: Callable[[Outcome], None]) -> None:
-        self.user, self.done = user, done
+    def __init__(
+        self, user: str | None, asked: list[int], now_s: float, done: Callable[[Outcome], None], of: int
+    ) -> None:  # fmt: skip
+        self.user, self.done, self.of = user, done, of
         self.since_s = self.entered_s = now_s
         self.asked = dict.fromkeys(asked)
         self.answers: dict[int, FoundSession] = {}
@@ -111,6 +112,7 @@ class Takeover:
         self._shelf, self._turn = shelf, turn
         self._quests: dict[str, _Quest] = {}
         self._leaving: dict[str, int] = {}  # client -> where it goes
+        self._came: dict[str, ComingSession] = {}  # sessions that came lately, and what they had had then
         self._fresh_until_s = 0.0
 
     def start(self, is_first: bool) -> None:
@@ -126,13 +128,26 @@ class Takeover:
         self._leaving.pop(packet.client_id, None) if is_known else None
         return not is_known
 
-    def seek(self, client: str, user: str | None, done: Callable[[Outcome], None]) -> None:
-        """Find it and bring it here; the newest who asks gets the answer."""
+    def is_seeking(self, client: str) -> bool:
+        return client in self._quests
+
+    def set_members(self) -> None:
+        """Others are to be asked from now on, by those who are asking, too."""
+        peers = dict.fromkeys(self._links.peers)
+        for client, quest in list(self._quests.items()):
+            new = [peer for peer in peers if peer not in quest.asked]
+            quest.asked = peers.copy()
+            quest.answers = {peer: said for peer, said in quest.answers.items() if peer in peers}
+            for peer in new:
+                self._talk.tell(peer, SeekSession(client, quest.user))
+
+    def seek(self, client: str, user: str | None, done: Callable[[Outcome], None], of: int = -1) -> None:
+        """Find it and bring it here; the newest who asks gets the answer. With `of`, only if it is that node's."""
         before = self._quests.pop(client, None)
         if before is not None:
             self._abandon(client)
             before.done("away")
-        quest = self._quests[client] = _Quest(user, self._links.peers, self._turn.now_s, done)
+        quest = self._quests[client] = _Quest(user, self._links.peers, self._turn.now_s, done, of)
         for peer in quest.asked:
             self._talk.tell(peer, SeekSession(client, user))
         self._turn.set_timer((TAKE_TIMER, client), AGAIN_S)
@@ -186,6 +201,9 @@ class Takeover:
             self._end(client, "here")
             return
         quest.peer, quest.there = best[-1], quest.answers.get(best[-1], at_home)
+        if quest.of not in (-1, quest.there.of):
+            self._end(client, "here")  # it is somebody else's by now
+            return
         if quest.there.is_others:
             self._end(client, "other")
             return
@@ -255,7 +273,7 @@ class Takeover:
         if not said.is_last:
             return
         arrival.taken = {(origin, topic): last for origin, topic, last in said.marks}
-        arrival.floor = said.floor
+        arrival.floor, arrival.floors = said.floor, dict(said.floors)
         self._fill_own(arrival)
         is_late = self._turn.now_s - quest.since_s > GIVE_UP_S / 2
         others = [place for place in arrival.gaps() if place[0] != self._node]
@@ -297,6 +315,7 @@ class Takeover:
         for shared, qos, retain, identifiers in rest:
             session.deliver(shared, qos, retain, identifiers, now_s)
         self._seed_marks(arrival)
+        self._came[client] = arrival
         session.is_had = lambda message: arrival.has(message.topic, message.id)  # it may still be on its way here
         session.update_plain_version()
         self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
@@ -326,6 +345,7 @@ class Takeover:
     def forget(self, client: str) -> None:
         """By now nothing comes any more that the session had at its last node."""
         session = self._sessions.of.get(client)
+        self._came.pop(client, None)
         if session is not None:
             session.is_had = None
             session.update_plain_version()
@@ -416,11 +436,15 @@ class Takeover:
     def _given(self, peer: int, said: AskSession) -> Iterator[GivenSession]:
         """All of it, in parts."""
         copy, session = self._copies.of.get(said.of), self._sessions.of.get(said.client)
+        floors: tuple[tuple[int, int], ...] = ()
         if said.of == self._node:
             is_there = session is not None and not session.is_online and self._leaving.get(said.client) == peer
             state = session.state() if session is not None and is_there else None
             marks = self._marks.all() + [((self._node, topic), last) for topic, last in self._last.all()]
             floor, ago_us = (self._node, self._identifiers.last), 0
+            if (came := self._came.get(said.client)) is not None:
+                marks += (came.taken or {}).items()
+                floors = came.all_floors()
         else:
             state = None if copy is None else self._copies.session(copy, said.client)
             marks = [] if copy is None else copy.marks()
@@ -430,11 +454,16 @@ class Takeover:
             yield GivenSession(said.client, b"", (), (0, 0), 0, True, True)
             return
         wanted = ComingSession(guest_of(said.client, None, state.subscriptions, self._sessions.options))
-        told = tuple((origin, topic, last) for (origin, topic), last in marks if wanted.wants(topic))
-        parts = list(_parts(state))
+        highest: dict[tuple[int, str], int] = {}
+        for place, last in marks:
+            highest[place] = max(last, highest.get(place, 0))
+        told = tuple((origin, topic, last) for (origin, topic), last in highest.items() if wanted.wants(topic))
+        parts = list(state_parts(state))
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
-            yield GivenSession(said.client, _pack(part), told if is_last else (), floor, ago_us, is_last)
+            yield GivenSession(
+                said.client, _pack(part), told if is_last else (), floor, ago_us, is_last, floors=floors
+            )  # fmt: skip
 
     def _drop(self, session: Session) -> None:
         """It lives elsewhere, or its client began afresh there."""
@@ -452,19 +481,13 @@ class Takeover:
         self._talk.flood(EndSession(client, user))
 
     def tell_all(self, peer: int) -> None:
-        """To a new neighbour: the sessions that came here; it may have had one of them before it fell."""
+        """To a new neighbour: the sessions that came here; it may have had one of them before it fell.
+
+        Whoever waits here for a session asks it, too: it may not have heard the question.
+        """
+        for client, quest in self._quests.items():
+            if quest.there is None and peer not in quest.answers:
+                self._talk.tell(peer, SeekSession(client, quest.user))
         moved = [(one.client_id, one.epoch, one.owner) for one in self._sessions.of.values() if one.epoch > 1]
         for start in range(0, len(moved), MOVED_PER_FRAME):
             self._talk.tell(peer, MovedSessions(tuple(moved[start : start + MOVED_PER_FRAME])))
-
-
-def _parts(state: SessionState) -> Iterator[SessionState]:
-    chunk: list[Delivery] = []
-    size = 0
-    for delivery in state.deliveries:
-        chunk.append(delivery)
-        size += 200 + len(delivery.message.payload)
-        if size > PART_BYTES:
-            yield msgspec.structs.replace(state, deliveries=tuple(chunk))
-            chunk, size = [], 0
-    yield msgspec.structs.replace(state, deliveries=tuple(chunk))

@@ -76,11 +76,45 @@ def publications(broker: Broker) -> int:
     return broker.counts.messages_in - broker.planes.before.messages_in
 
 
+def is_ready(broker: Broker) -> bool:
+    """Whether clients should come: a node that should have peers has them, and is neither joining nor leaving."""
+    if broker.is_alone:
+        return True
+    if broker.draining.phase or not broker.membership.is_settled:
+        return False
+    connected, peers = broker.links.connected, broker.links.peers
+    return not peers or (bool(connected) and broker.planes.links() <= set(connected))
+
+
+def members(broker: Broker) -> dict[str, Any]:
+    """The list in force, what this node wants changed in it, and how far it is with leaving."""
+    membership, draining = broker.membership, broker.draining
+    return {
+        "epoch": membership.members.epoch,
+        "members": [msgspec.structs.asdict(one) | {"token": ""} for one in membership.members.entries],
+        "changes": {str(number): text for number, text in membership.outcomes.items()},
+        "drain": {
+            "phase": draining.phase,
+            "clients": len(broker.sessions.of) - sum(not one.is_online for one in broker.sessions.of.values()),
+            "sessions": sum(bool(one.expiry_s) for one in broker.sessions.of.values()),
+            "sent_away": draining.sent_away,
+            "handed_over": draining.handed_over,
+        },
+    }
+
+
+def cost_of_removing(broker: Broker, node: int) -> dict[str, Any]:
+    """Who keeps copies for a node, as far as is known here: what nobody has goes with it."""
+    keepers = list(broker.lists.keepers(node))
+    there = [one for one in keepers if one == broker.setup.node or broker.links.is_connected(one)]
+    return {"node": node, "keepers": keepers, "keepers_in_reach": there}
+
+
 def health(broker: Broker) -> dict[str, Any]:
     planes, connected, keeping = broker.planes, broker.links.connected, broker.keeping
     return {
         "status": "outdated" if planes.outdated_by else "ok",
-        "ready": broker.is_alone or (bool(connected) and planes.links() <= set(connected)),
+        "ready": is_ready(broker),
         "node": broker.setup.node,
         "name": broker.setup.name,
         "system": planes.in_use.system.name,

@@ -55,6 +55,18 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings: dict[str, float | int | str | bool] = {}
 
 
+def renumbered(part: Slice, numbers: Sequence[int]) -> Slice:
+    """A slice whose design counts nodes from 0, in the words of a network: node -> its number there."""
+    settings = dict(part.settings)
+    if "coordinator" in settings:  # a node of the plan, too
+        settings["coordinator"] = numbers[int(settings["coordinator"])]
+    neighbours = tuple(msgspec.structs.replace(one, node=numbers[one.node]) for one in part.neighbours)
+    homes = tuple(HomePart(numbers[one.node], one.topics) for one in part.homes)
+    return msgspec.structs.replace(
+        part, node=numbers[part.node], neighbours=neighbours, homes=homes, settings=settings
+    )  # fmt: skip
+
+
 def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0) -> list[Slice]:
     """The slices of these nodes (of all, by default): whom they know, and the channels of several topics they join."""
     overlay = design.overlay

@@ -108,6 +108,10 @@ class Sessions:
             ended = self.disconnect(connection, Reason.SESSION_TAKEN_OVER, now_s, with_will=False)
             self.closing.append((connection, ended))
 
+    def rest(self, session: Session, now_s: float) -> None:
+        """A session that came here without its client waits for it, as if it had just gone."""
+        self._detach(session, False, now_s)
+
     # -- connecting -------------------------------------------------------------------------------------------------
 
     def connect(self, connection: Connection, packet: Connect, ruling: Ruling, now_s: float) -> Ended | None:

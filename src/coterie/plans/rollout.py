@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from coterie.errors import ConfigError, CoterieError, RunError
-from coterie.model.plan import HomePart, Slice
+from coterie.model.plan import HomePart, Slice, renumbered
 from coterie.plans.admin import LiveNetwork, ask
 from coterie.plans.orders import PlanPart
 from coterie.plans.plan import Plan
@@ -66,21 +66,15 @@ def _node_numbers(plan: Plan, healths: list[dict[str, Any]]) -> list[int]:
 
 
 def _renamed(part: Slice, numbers: list[int], topics: list[str]) -> Slice:
+    part = renumbered(part, numbers)
     channels = tuple(
         msgspec.structs.replace(one, topics=tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
         for one in part.channels
     )
-    neighbours = tuple(msgspec.structs.replace(one, node=numbers[one.node]) for one in part.neighbours)
     homes = tuple(
-        HomePart(numbers[one.node], tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
-        for one in part.homes
+        HomePart(one.node, tuple(topics[topic] for topic in one.topics if isinstance(topic, int))) for one in part.homes
     )
-    settings = dict(part.settings)
-    if "coordinator" in settings:  # a node of the plan, too
-        settings["coordinator"] = numbers[int(settings["coordinator"])]
-    return msgspec.structs.replace(
-        part, node=numbers[part.node], neighbours=neighbours, channels=channels, homes=homes, settings=settings
-    )
+    return msgspec.structs.replace(part, channels=channels, homes=homes)
 
 
 def changes(network: LiveNetwork, rollout: Rollout) -> dict[str, Any]:

@@ -30,11 +30,12 @@ from coterie.sim.world.scenario import (
     Unlisten,
     Utter,
 )
+from coterie.sim.world.turnover import TURNOVER, with_turnover
 
 STORM_S = 20.0
 ALONE = ("kill", "power", "slow", "full", "tear", "leave", "doze", "clocks", "rights")
 TOGETHER = ("sever", "one way", "snap", "replan", "roam")
-FAULTS = (*ALONE, *TOGETHER, "gone")
+FAULTS = (*ALONE, *TOGETHER, "gone", *TURNOVER)
 # Names and patterns that have been used against brokers before.
 ACCOUNTS = (
     Tenant("alice", ("t/#",), ("t/#", "dev/%c/#")),
@@ -62,7 +63,7 @@ class Swarm(msgspec.Struct, frozen=True):
 def draw_scenario(seed: int, system: str = "flooding", limits: Swarm = Swarm()) -> Scenario:  # noqa: B008
     draw = Random(seed)
     nodes = draw.randint(2, limits.nodes) if limits.nodes > 1 else 1
-    faults = tuple(one for one in limits.faults if draw.random() < 0.35)
+    faults = tuple(one for one in limits.faults if one not in TURNOVER and draw.random() < 0.35)
     has_rights = "rights" in faults
     residents = _residents(draw, nodes, limits.residents, has_rights, "roam" in faults)
     actions = [*_lives(draw, residents, has_rights), *_words(draw, residents, limits.messages, has_rights)]
@@ -78,7 +79,7 @@ def draw_scenario(seed: int, system: str = "flooding", limits: Swarm = Swarm()) 
         linger_s=draw.choice((0.0, 0.001, 0.01)), inflight_max=draw.choice((1, 3, 20)), has_calm=seed % 10 == 0,
         copies=min(nodes, Random(f"copies {seed}").choice((1, 2, 2, 3))),
     )  # fmt: skip
-    return with_company(drawn)
+    return with_turnover(with_company(drawn), limits.faults)
 
 
 def _residents(draw: Random, nodes: int, most: int, has_rights: bool, may_roam: bool) -> tuple[Resident, ...]:

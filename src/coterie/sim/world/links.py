@@ -12,6 +12,7 @@ from coterie.broker.facts import (
     DialFailed,
     Drained,
     Fact,
+    Knocked,
     Opened,
     PeerChoked,
     PeerDrained,
@@ -30,6 +31,7 @@ from coterie.sim.world.streams import Stream
 
 LINE_BYTES = 32 << 10  # unread bytes that choke a client's connection
 LINK_BYTES = 1 << 20
+DOORS = 1 << 20  # numbers of those who are no members and connect as if they were
 DIAL_US = 3_000_000
 SILENCE_US = 25_000_000  # a system notices that the other machine is not there any more
 
@@ -160,6 +162,7 @@ class End:
         self.site, self.peer, self.life = site, peer, site.life
         self.is_up = False
         self.is_choked = False
+        self.is_door = False
         self.reader = FrameReader()
 
     @property
@@ -193,7 +196,9 @@ class Link:
                 except RemoteProtocolError as error:
                     self._world.record.violate("protocol", f"node {end.site.node} was told nonsense: {error}")
                     return
-                if frames:
+                if frames and end.is_door:
+                    end.site.step(Knocked(DOORS + end.peer, end.peer, frames))
+                elif frames:
                     end.site.step(PeerSaid(end.peer, frames))
             if other.is_choked and self.streams[1 - index].unread_bytes < LINK_BYTES // 2:
                 other.is_choked = False
@@ -209,7 +214,9 @@ class Link:
         for end in self.ends:
             end.life = end.site.life
             end.is_up = True
-            self._later(end, PeerUp(end.peer))
+            broker = end.site.broker
+            end.is_door = broker is not None and not broker.may_link(end.peer)  # it is no member there
+            self._later(end, Knocked(DOORS + end.peer, end.peer, []) if end.is_door else PeerUp(end.peer))
 
     def failed(self, dialled: tuple[int, ...]) -> None:
         self.is_dialling = False
@@ -236,7 +243,8 @@ class Link:
         if end.is_alive:
             end.is_up = False
             self.streams[index].kill()
-            end.site.step(PeerGone(end.peer, reason))
+            if not end.is_door:
+                end.site.step(PeerGone(end.peer, reason))
 
     def hang_up(self, node: int, is_abrupt: bool) -> None:
         index = 0 if self.ends[0].site.node == node else 1

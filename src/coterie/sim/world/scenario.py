@@ -133,9 +133,29 @@ class Regrant(Deed, frozen=True, omit_defaults=True, tag="regrant"):
     users: tuple[Tenant, ...]
 
 
+class Enlist(Deed, frozen=True, omit_defaults=True, tag="enlist"):
+    """A node that was not there yet joins, by asking that one first; a newcomer asks until somebody answers."""
+
+    node: int
+    via: int = 0
+
+
+class Retire(Deed, frozen=True, omit_defaults=True, tag="retire"):
+    """An operator has a node leave."""
+
+    node: int
+
+
+class Dismiss(Deed, frozen=True, omit_defaults=True, tag="dismiss"):
+    """An operator has a node removed that is dead for good."""
+
+    node: int
+
+
 Action = (
     Arrive | Depart | Listen | Unlisten | Utter | Doze | Tear | Fell | Raise | Spoil | Sever | Snap | Replan | Regrant
-)
+    | Enlist | Retire | Dismiss
+)  # fmt: skip
 
 
 class Clockwork(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -162,6 +182,7 @@ class Scenario(msgspec.Struct, frozen=True, omit_defaults=True):
     inflight_max: int = 20
     has_calm: bool = False  # whether the long calm after the storm is waited for
     copies: int = 1  # disks that must have what is acknowledged
+    late: int = 0  # of the nodes, so many of the last are not there at first
 
 
 _encode = msgspec.json.Encoder().encode

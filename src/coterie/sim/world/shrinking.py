@@ -83,6 +83,8 @@ def _moved(action: Action, who: int) -> Action:
 
 
 def _with_fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
+    if scenario.late:  # the last ones are those that come later
+        return
     for nodes in range(1, scenario.nodes):
         residents = tuple(replace(one, home=one.home % nodes) for one in scenario.residents)
         actions = tuple(one for one in scenario.actions if _fits(one, nodes))
@@ -90,7 +92,12 @@ def _with_fewer_nodes(scenario: Scenario) -> Iterator[Scenario]:
 
 
 def _fits(action: Action, nodes: int) -> bool:
-    named = [getattr(action, "node", 0), getattr(action, "peer", 0), *getattr(action, "nodes", ())]
+    named = [
+        getattr(action, "node", 0),
+        getattr(action, "peer", 0),
+        getattr(action, "via", 0),
+        *getattr(action, "nodes", ()),
+    ]
     return all(node < nodes for node in named) and (nodes > 1 or not hasattr(action, "nodes"))
 
 

@@ -11,10 +11,13 @@ from typing import Protocol
 
 from coterie.broker.facts import Booted, Fact, Persisted, Proven, StoreFailed
 from coterie.broker.orders import (
+    Answer,
     Close,
     Dial,
     Fail,
     HangUp,
+    Leave,
+    Meet,
     Note,
     Order,
     Pause,
@@ -43,6 +46,7 @@ class Machine(Protocol):
 
     def step(self, fact: Fact, now_s: float) -> list[Order]: ...
     def end_turn(self, now_s: float) -> list[Order]: ...
+    def may_link(self, peer: int) -> bool: ...
 
 
 class Outside(Protocol):
@@ -60,6 +64,8 @@ class Outside(Protocol):
     def dial(self, node: int, peer: int) -> None: ...
     def hang_up(self, node: int, peer: int, is_abrupt: bool) -> None: ...
     def failed(self, node: int, reason: str) -> None: ...
+    def answer(self, node: int, door: int, data: bytes) -> None: ...
+    def left(self, node: int) -> None: ...
 
 
 class Site:
@@ -154,7 +160,11 @@ class Site:
                 case Fail():
                     world.failed(node, order.reason)
                     return
-                case Note():
+                case Answer():
+                    world.answer(node, order.door, order.data)
+                case Leave():
+                    world.left(node)
+                case Note() | Meet():
                     pass
             if self.broker is None:
                 return

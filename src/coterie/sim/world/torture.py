@@ -10,6 +10,7 @@ import numpy as np
 
 from coterie.broker.commands import Reload, Setup
 from coterie.broker.credentials import NO_ONE
+from coterie.broker.leaf import leaf_slice
 from coterie.broker.machine import Broker
 from coterie.broker.settings import (
     AccessSection,
@@ -21,7 +22,7 @@ from coterie.broker.settings import (
     User,
 )
 from coterie.broker.writes import Shelf
-from coterie.model.plan import slices
+from coterie.model.plan import renumbered, slices
 from coterie.model.relation import Relation
 from coterie.model.workload import Publications, Workload
 from coterie.mqtt.options import ServerOptions
@@ -65,24 +66,27 @@ class Ordeal(msgspec.Struct):
 def setups(scenario: Scenario, system_named: Callable[[str], System]) -> list[Setup]:
     """What the brokers of a scenario are told: as `coterie up` would, and with its users."""
     system = system_named(scenario.system)
+    founders = scenario.nodes - scenario.late
     peers = [
-        PeerEntry(id=node, host="node", port=node + 1, server=f"node:{node}") for node in range(scenario.nodes)
-    ] if scenario.nodes > 1 else []  # fmt: skip
-    design = system.plan(nobody(scenario.nodes), system.parameters(), 0)
+        PeerEntry(id=node, host="node", port=node + 1, server=f"node:{node}") for node in range(founders)
+    ] if founders > 1 else []  # fmt: skip
+    design = system.plan(nobody(founders), system.parameters(), 0)
+    late = [leaf_slice(node) for node in range(founders, scenario.nodes)]
     return [
         Setup(
             node=part.node,
             name=f"node-{part.node}",
             system_named=system_named,
             slice=part,
-            network=NetworkSection(system=scenario.system, peers=peers),
+            network=NetworkSection(system=scenario.system, peers=peers if part.node < founders else []),
+            may_grow=scenario.late > 0,
             access=_access(scenario.users),
             store=StoreSection(sync="full" if scenario.sync == "full" else "normal"),
             durability=DurabilitySection(copies=scenario.copies),
             journal=JournalSection(enabled=False),
             options=ServerOptions(inflight_count_max=scenario.inflight_max),
         )
-        for part in slices(design, version=1)
+        for part in (*slices(design, version=1), *late)
     ]
 
 
@@ -122,11 +126,11 @@ def brokers_of(scenario: Scenario, system_named: Callable[[str], System]) -> Mak
 
 
 def plans_of(scenario: Scenario, system_named: Callable[[str], System]) -> Plans:
-    def plans(system: str, generation: int) -> list[PlanPart]:
+    def plans(system: str, generation: int, nodes: list[int]) -> list[PlanPart]:
         chosen = system_named(system)
-        design = chosen.plan(nobody(scenario.nodes), chosen.parameters(), generation)
+        design = chosen.plan(nobody(len(nodes)), chosen.parameters(), generation)
         parts = slices(design, version=generation + 1)
-        return [PlanPart(generation=generation, slice=part) for part in parts]
+        return [PlanPart(generation=generation, slice=renumbered(part, nodes)) for part in parts]
 
     return plans
 
@@ -144,6 +148,7 @@ def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str],
             break
     world.run_until(world.now_us / 1e6 + CALM_S)
     judge.judge()
+    world.roster.judge()
     _look_at_retained(world, judge)
     if scenario.has_calm:
         check_calm(world)
@@ -171,7 +176,7 @@ def _look_at_retained(world: World, judge: Judge) -> None:
         world.run_until(world.now_us / 1e6 + wait_s)
         lookers = []
         for site in world.sites:
-            if site.broker is not None:
+            if site.broker is not None and world.roster.is_served(site.node):
                 looker = world.add_person(Resident(f"looker {number} {site.node}", site.node, is_lasting=False))
                 looker.arrive(-1)
                 looker.wish("#", 0)

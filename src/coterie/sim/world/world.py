@@ -15,22 +15,26 @@ from coterie.errors import ConfigError, CoterieError
 from coterie.plans.orders import PlanPart
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
-from coterie.sim.world.links import DIAL_US, ClientCall, Link
+from coterie.sim.world.links import DIAL_US, DOORS, ClientCall, Link
 from coterie.sim.world.outages import Outages
 from coterie.sim.world.people import ClientEnd, Person
 from coterie.sim.world.record import Chronicle, Diary
+from coterie.sim.world.roster import Roster
 from coterie.sim.world.scenario import (
     Action,
     Arrive,
     Clockwork,
     Depart,
+    Dismiss,
     Doze,
+    Enlist,
     Fell,
     Listen,
     Raise,
     Regrant,
     Replan,
     Resident,
+    Retire,
     Scenario,
     Sever,
     Snap,
@@ -42,7 +46,7 @@ from coterie.sim.world.scenario import (
 )
 from coterie.sim.world.site import SLOW, Machine, Site
 
-Plans = Callable[[str, int], list[PlanPart]]  # the parts of a plan of this system and generation, one for each node
+Plans = Callable[[str, int, list[int]], list[PlanPart]]  # the parts of a plan of this system, generation and nodes
 Rights = Callable[[int, tuple[Tenant, ...]], Command | None]  # what tells a node who may what from now on
 START_US, SWITCH_US = 500_000, 4_000_000  # after a plan was handed out
 RESET_US = 500_000  # between two tries to say that a connection is not known
@@ -85,6 +89,7 @@ class World:
         self.told = [0] * scenario.nodes  # chunks that nodes sent to peers
         self.gone: set[int] = set()  # nodes that never come back
         self.outages = Outages()
+        self.roster = Roster(self, scenario.nodes, scenario.late)
         self.lines: dict[tuple[int, int], ClientCall] = {}  # (node, number)
         self.links: dict[tuple[int, int], Link] = {}
         self._dialled: dict[tuple[int, int], list[int]] = {}
@@ -119,7 +124,8 @@ class World:
 
     def start(self) -> None:
         for site in self.sites:
-            site.start()
+            if site.node not in self.roster.unborn:
+                site.start()
 
     def _doer(self, action: Action) -> Callable[[], None]:
         return lambda: self._do(action)
@@ -136,6 +142,8 @@ class World:
                 self.people[action.who].unwish(action.filter)
             case Utter():
                 self.people[action.who].utter(action)
+            case Enlist():
+                self.roster.enlist(action.node, action.via)
             case _:
                 self._harm(action)
 
@@ -165,6 +173,10 @@ class World:
                 self.at(self.now_us + round(action.for_s * 1e6), lambda: self._mend(name))
             case Replan():
                 self._replan(action.system)
+            case Retire():
+                self.roster.retire(action.node)
+            case Dismiss():
+                self.roster.dismiss(action.node)
             case Regrant():
                 self.eras.append((self.now_us, action.users))
                 for site in self.sites:
@@ -193,20 +205,20 @@ class World:
         """As `coterie apply` does it: hand out the parts, start them everywhere, then one node spreads the switch."""
         self._generation += 1
         generation = self._generation
-        for part in self._plans(system, generation):
-            self._command(part.slice.node, LoadPlan(part))
+        for part in self._plans(system, generation, self.roster.present):
+            self.command(part.slice.node, LoadPlan(part))
         for site in self.sites:
             self.at(self.now_us + START_US, self._commander(site.node, StartPlan(generation)))
-        self.at(self.now_us + SWITCH_US, self._commander(0, SwitchPlan(generation)))
+        self.at(self.now_us + SWITCH_US, self._commander(self.roster.present[0], SwitchPlan(generation)))
 
     def _grant(self, node: int) -> None:
         if len(self.eras) > 1 and (command := self._rights(node, self.eras[-1][1])) is not None:
-            self._command(node, command)
+            self.command(node, command)
 
     def _commander(self, node: int, command: Command) -> Callable[[], None]:
-        return lambda: self._command(node, command)
+        return lambda: self.command(node, command)
 
-    def _command(self, node: int, command: Command) -> None:
+    def command(self, node: int, command: Command) -> None:
         with suppress(ConfigError):  # it was down when the plan was handed out, or has a newer one: an operator is told
             self.sites[node].step(Commanded(command))
 
@@ -234,7 +246,7 @@ class World:
 
     def raise_node(self, node: int) -> None:
         """Whoever still believes in a connection with its last life learns better."""
-        if self.sites[node].broker is not None:
+        if self.sites[node].broker is not None or node in self.roster.unborn | self.roster.left:
             return
         old = [link for ends, link in self.links.items() if node in ends and not link.is_dialling]
         self.sites[node].start()
@@ -275,6 +287,7 @@ class World:
     # --- clients ---
 
     def connect(self, person: Person, node: int, attempt: int) -> ClientEnd:
+        person.node = node = self.roster.near(node)
         number = next(self._line_numbers)
         name = f"line {person.resident.name} {attempt}"
         line = ClientCall(self, self.sites[node], person, number, name, self._delay_us)
@@ -283,7 +296,7 @@ class World:
 
     def copies_of(self, node: int, payload: bytes) -> tuple[int, int]:
         """(disks that have it, disks that must): what an acknowledgement that arrives from that node now says."""
-        others = (site.node for site in self.sites if site.node != node)
+        others = (one for one in self.roster.present if one != node and one not in self.roster.leaving)
         there = 1 + sum(not self.outages.excuse(node, peer, self.now_us) for peer in others)
         return sum(site.disk.has_had(payload) for site in self.sites), min(self.scenario.copies, there)
 
@@ -341,6 +354,23 @@ class World:
         if link is not None and not link.is_dialling:
             link.hang_up(node, is_abrupt)
 
+    def answer(self, node: int, door: int, data: bytes) -> None:
+        """To somebody who is no member: behind a link that is none, or not there yet."""
+        if door < DOORS:
+            self.roster.answer(node, door, data)
+            return
+        link = self.links.get(pair(node, door - DOORS))
+        if link is not None and not link.is_dialling:
+            link.tell(node, data)
+            link.hang_up(node, False)
+
+    def left(self, node: int) -> None:
+        self.roster.has_left(node)
+
+    def is_between(self, node: int, peer: int) -> bool:
+        """Whether something is between the two."""
+        return self._is_cut(node, peer) or self._is_cut(peer, node) or self.sites[peer].broker is None
+
     # --- partitions ---
 
     def _sever(self, name: str, nodes: frozenset[int], is_one_way: bool) -> None:
@@ -381,13 +411,15 @@ class World:
             site.disk.slowness, site.disk.is_full = 1.0, False
             if site.node not in self.gone and site.broker is None:
                 self.raise_node(site.node)
+        self.roster.heal()
         for person in self.people:
             person.doze(False)
             if person.node in self.gone or (person.resident.home in self.gone and not person.resident.roams):
                 if self.scenario.copies == 1:
                     continue
                 person.depart("torn")  # wherever its node has gone, what it had there is elsewhere too
-                person.settle_at(next(site.node for site in self.sites if site.node not in self.gone))
+                served = [site.node for site in self.sites if self.roster.is_served(site.node)]
+                person.settle_at(next(node for node in served if node not in self.gone))
             person.arrive(-1)
 
     def add_person(self, resident: Resident) -> Person:

@@ -1,0 +1,136 @@
+"""A node leaves in good order: its clients are sent away, its sessions and its log handed over, then it is removed.
+
+asked     the list of members says that it is leaving (a decree); from then on a restart goes on with it
+clients   nobody is let in; who is connected is sent to another member, a few at a time
+sessions  lasting ones are taken by other members, each by the take-over that a client's return would cause
+log       keepers have all of it: they speak for this node from now on
+removal   a decree; then the node ends
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from coterie.broker.clients import Clients
+from coterie.broker.hosting import Hosting
+from coterie.broker.keeping import Keeping
+from coterie.broker.links import PeerLinks
+from coterie.broker.members import Change, Members
+from coterie.broker.membership import Membership
+from coterie.broker.said import TakeSessions
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.errors import ConfigError
+from coterie.mqtt.connection import Stage
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.ruling import Ruling
+from coterie.mqtt.session import Session
+from coterie.mqtt.sessions import Sessions
+
+Phase = Literal["", "asked", "clients", "sessions", "log", "removal"]
+DRAIN_TIMER = "drain"
+LOOK_S = 0.2
+AWAY_PER_LOOK = 50
+ASKED_PER_LOOK = 10
+ASK_AGAIN_S = 2.0
+
+
+class Draining:
+    """See the module. `phase` is empty while nothing of it happens."""
+
+    def __init__(
+        self, node: int, membership: Membership, clients: Clients, sessions: Sessions, keeping: Keeping | None,
+        hosting: Hosting, servers: dict[int, str], links: PeerLinks, talk: Talk, turn: Turn,
+    ) -> None:  # fmt: skip
+        self.phase: Phase = ""
+        self.sent_away = self.handed_over = 0
+        self._node, self._membership, self._clients, self._sessions = node, membership, clients, sessions
+        self._keeping, self._hosting, self._servers = keeping, hosting, servers
+        self._links, self._talk, self._turn = links, talk, turn
+        self._asked_s: dict[str, float] = {}
+        self._turns = 0
+        self._change = 0
+
+    def begin(self) -> None:
+        """An operator's word."""
+        if self.phase:
+            return
+        members = self._membership.members
+        if len(members.present) < 2 or self._keeping is None:
+            raise ConfigError("drain", self._node, "a node with others to hand over to", do="stop it instead")
+        self.phase = "asked"
+        self._turn.say("this node is to leave the network")
+        self._membership.want(Change("leave", (self._node,)))
+        self.look_later()
+
+    def set_members(self, members: Members) -> None:
+        """The list says that this node is leaving: now, or since before a restart."""
+        own = members.get(self._node)
+        if own is not None and own.state == "leaving" and self.phase in ("", "asked"):
+            self.phase = "clients"
+            self._hosting.close()
+            self.look_later()
+
+    def look_later(self) -> None:
+        self._turn.set_timer((DRAIN_TIMER,), LOOK_S)
+
+    def look(self) -> None:
+        match self.phase:
+            case "clients":
+                self._send_away()
+            case "sessions":
+                self._hand_over()
+            case "log":
+                self._await_log()
+            case _:
+                pass
+        if self.phase and self._membership.members.has(self._node):
+            self.look_later()
+
+    def _next_server(self) -> str:
+        """Each client another one, in turn."""
+        found = [self._servers[node] for node in sorted(self._servers) if node != self._node]
+        self._turns += 1
+        return found[self._turns % len(found)] if found else ""
+
+    def _send_away(self) -> None:
+        server = self._next_server()
+        reason = Reason.USE_ANOTHER_SERVER if server else Reason.SERVER_UNAVAILABLE
+        self._clients.turned_away = Ruling(reason, server, "this node is leaving the network")
+        here = [one.connection for one in self._clients.lines.values() if one.connection.stage is Stage.OPEN]
+        for connection in here[:AWAY_PER_LOOK]:
+            server = self._next_server()
+            reason = Reason.SERVER_MOVED if server else Reason.SERVER_SHUTTING_DOWN
+            self._clients.throw_out(connection, reason, server, with_will=False)
+            self.sent_away += 1
+        if not here:
+            self.phase = "sessions"
+
+    def _lasting(self) -> list[Session]:
+        return [one for one in self._sessions.of.values() if one.expiry_s]
+
+    def _hand_over(self) -> None:
+        now_s, left = self._turn.now_s, self._lasting()
+        self.handed_over += sum(client not in self._sessions.of for client in self._asked_s)
+        self._asked_s = {client: when_s for client, when_s in self._asked_s.items() if client in self._sessions.of}
+        members = self._membership.members
+        there = [one for one in self._links.connected if (m := members.get(one)) is not None and m.state == "in"]
+        if not left:
+            self.phase = "log"
+        elif there:
+            due = [one for one in left if now_s - self._asked_s.get(one.client_id, -ASK_AGAIN_S) >= ASK_AGAIN_S]
+            for session in due[:ASKED_PER_LOOK]:
+                self._turns += 1
+                self._asked_s[session.client_id] = now_s
+                target = there[self._turns % len(there)]
+                self._talk.tell(target, TakeSessions(((session.client_id, session.owner),)))
+        else:
+            self._links.want(self._links.peers)
+
+    def _await_log(self) -> None:
+        """Keepers have everything, and nothing more comes: nobody can publish here any more."""
+        assert self._keeping is not None
+        self._keeping.flush()
+        if self._keeping.is_whole and not self._lasting():
+            self.phase = "removal"
+            self._membership.want(Change("remove", (self._node,)))

@@ -1,0 +1,148 @@
+"""The list of members: who belongs to the network, by an epoch that rises with every change (decision 20)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from coterie.broker.commands import Setup
+from coterie.errors import ConfigError, RemoteProtocolError
+
+NUMBER_MAX = 4095  # identifiers of events hold the node in 12 bits
+
+
+class Member(msgspec.Struct, frozen=True, array_like=True):
+    """One entry. `token` tells a node that has this number from others that would like it; founders have none."""
+
+    id: int
+    name: str = ""
+    host: str = ""
+    port: int = 0
+    server: str = ""
+    zone: str = ""
+    token: str = ""
+    state: Literal["in", "leaving", "removed"] = "in"
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What shall become of the list. `door` is who waits for the answer, if it came by one."""
+
+    kind: Literal["join", "leave", "remove"]
+    nodes: tuple[int, ...]
+    member: Member | None = None
+    is_forced: bool = False
+    door: int = -1
+
+
+class Members(msgspec.Struct, frozen=True, array_like=True):
+    """See the module. `entries` are sorted by number; those that were removed stay."""
+
+    epoch: int
+    entries: tuple[Member, ...]
+
+    def get(self, node: int) -> Member | None:
+        return next((one for one in self.entries if one.id == node), None)
+
+    @property
+    def present(self) -> list[int]:
+        return [one.id for one in self.entries if one.state != "removed"]
+
+    def has(self, node: int) -> bool:
+        found = self.get(node)
+        return found is not None and found.state != "removed"
+
+    def was_removed(self, node: int) -> bool:
+        found = self.get(node)
+        return found is not None and found.state == "removed"
+
+    def next_number(self) -> int:
+        return max((one.id for one in self.entries), default=-1) + 1
+
+    def objection(self, change: Change) -> str:
+        """Why this cannot be, whatever others say; empty if it can."""
+        if change.kind != "join":
+            unknown = [node for node in change.nodes if self.get(node) is None]
+            return f"there is no node {unknown[0]}" if unknown else ""
+        member = change.member
+        assert member is not None
+        found = self.get(member.id)
+        if found is None:
+            return "" if member.id <= NUMBER_MAX else f"node.id {member.id} is above {NUMBER_MAX}"
+        if found.state == "removed":
+            told = f"node {member.id} was removed, and no number is used twice"
+            return f"{told}; set node.id = {self.next_number()} and use an empty data folder"
+        if found.token != member.token:
+            told = f"node {member.id} is a member already, with another data folder"
+            return f"{told}; set node.id = {self.next_number()}, or `coterie remove {member.id}` if that one is dead"
+        return ""
+
+    def has_done(self, change: Change) -> bool:
+        if change.kind == "join":
+            assert change.member is not None
+            found = self.get(change.member.id)
+            return found is not None and msgspec.structs.replace(found, state="in") == change.member
+        states = ("removed",) if change.kind == "remove" else ("leaving", "removed")
+        return all(one.state in states for one in self.entries if one.id in change.nodes)
+
+    def after(self, change: Change) -> Members:
+        """The next list."""
+        entries = {one.id: one for one in self.entries}
+        if change.kind == "join":
+            assert change.member is not None
+            known = entries.get(change.member.id)
+            state = "in" if known is None else known.state
+            entries[change.member.id] = msgspec.structs.replace(change.member, state=state)
+        else:
+            state = "removed" if change.kind == "remove" else "leaving"
+            for node in change.nodes:
+                if entries[node].state != "removed":
+                    entries[node] = msgspec.structs.replace(entries[node], state=state)
+        return Members(self.epoch + 1, tuple(entries[node] for node in sorted(entries)))
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Members).decode
+_decode_member = msgspec.msgpack.Decoder(Member).decode
+
+
+def pack_members(members: Members | Member) -> bytes:
+    return _encode(members)
+
+
+def unpack_members(data: bytes) -> Members:
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"malformed list of members: {error}") from None
+
+
+def unpack_member(data: bytes) -> Member:
+    try:
+        return _decode_member(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise RemoteProtocolError(f"malformed member: {error}") from None
+
+
+def founding(setup: Setup) -> Members:
+    """Epoch 0: what the configuration says."""
+    found = {
+        peer.id: Member(peer.id, f"node-{peer.id}", peer.host, peer.port, peer.server, peer.zone)
+        for peer in setup.network.peers
+    }
+    own = found.get(setup.node) or Member(setup.node, "", setup.links.host, setup.links.port, "", setup.network.zone)
+    found[setup.node] = msgspec.structs.replace(own, name=setup.name)
+    return Members(0, tuple(found[node] for node in sorted(found)))
+
+
+def check_removal(members: Members, node: int, connected: list[int], is_forced: bool, own: int) -> None:
+    """What an operator is told who wants to remove a node; ConfigError if it cannot be."""
+    if node == own:
+        raise ConfigError("node", node, "another node than the one that is asked", do=f"`coterie drain {node}`")
+    found = members.get(node)
+    if found is None or found.state == "removed":
+        there = ", ".join(map(str, members.present))
+        raise ConfigError("node", node, f"a member: {there}" + ("" if found is None else " (it was removed before)"))
+    if node in connected and not is_forced:
+        told = "a node that is dead: this one is connected"
+        raise ConfigError("node", node, told, do=f"`coterie drain {node}`; or --force, if it must go as it is")

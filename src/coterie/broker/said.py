@@ -1,0 +1,129 @@
+"""What brokers say to each other about members, and the base of all that they say beside the systems' messages."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Said(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Base of the control messages."""
+
+
+# --- the list of members ---
+
+
+class ListOfMembers(Said, frozen=True):
+    """This list was chosen (`members.Members`). Flooded, and told first thing on a new link."""
+
+    members: bytes
+
+
+class KnowsMembers(Said, frozen=True):
+    """I know the list of this epoch."""
+
+    epoch: int
+
+
+class PrepareMembers(Said, frozen=True):
+    """I want to propose the list of this epoch, because these are dead; a ballot is a round and a node."""
+
+    epoch: int
+    ballot: tuple[int, int]
+    dead: tuple[int, ...] = ()
+
+
+class PromiseMembers(Said, frozen=True):
+    """I take nothing below this ballot any more; `value` I had accepted with ballot `accepted`."""
+
+    epoch: int
+    ballot: tuple[int, int]
+    accepted: tuple[int, int]
+    value: bytes
+
+
+class ProposeMembers(Said, frozen=True):
+    epoch: int
+    ballot: tuple[int, int]
+    value: bytes
+
+
+class AcceptMembers(Said, frozen=True):
+    epoch: int
+    ballot: tuple[int, int]
+
+
+class RefuseMembers(Said, frozen=True):
+    """Not with this ballot: I promised a greater one; or not at all, for this reason."""
+
+    epoch: int
+    ballot: tuple[int, int]
+    promised: tuple[int, int]
+    reason: str = ""
+
+
+class AskJoin(Said, frozen=True):
+    """Make me a member (`members.Member`)."""
+
+    member: bytes
+
+
+class AnswerJoin(Said, frozen=True):
+    """You are one of these; or not, and why."""
+
+    members: bytes
+    reason: str = ""
+
+
+class TakeSessions(Said, frozen=True):
+    """I am leaving: take these sessions (client and user) from me."""
+
+    sessions: tuple[tuple[str, str | None], ...]
+
+
+# --- leaves and hosts ---
+
+
+class HangOn(Said, frozen=True):
+    """I am in no plan: be my host, and forget what I wanted before."""
+
+
+class Hosted(Said, frozen=True):
+    """I am. Or not: I hang on somebody myself, or am leaving."""
+
+    is_host: bool
+
+
+class LeafWants(Said, frozen=True):
+    topics: tuple[str, ...]
+
+
+class LeafServed(Said, frozen=True):
+    """From now on whatever anybody publishes on these reaches me, and so you."""
+
+    topics: tuple[str, ...]
+
+
+class LeafDrops(Said, frozen=True):
+    topics: tuple[str, ...]
+
+
+class LeafPlanned(Said, frozen=True):
+    """The plan of this generation names me: pass on nothing that comes by it."""
+
+    generation: int
+
+
+class LeafEvent(Said, frozen=True):
+    """An event of a leaf, for everybody; or one for it."""
+
+    id: int
+    topic: str
+    payload: bytes
+    hops: int
+
+
+AboutMembers = (
+    ListOfMembers | KnowsMembers | PrepareMembers | PromiseMembers | ProposeMembers | AcceptMembers | RefuseMembers
+    | AskJoin | AnswerJoin | TakeSessions
+)  # fmt: skip
+AboutLeaves = HangOn | Hosted | LeafWants | LeafServed | LeafDrops | LeafPlanned | LeafEvent
