@@ -15,7 +15,7 @@ from coterie.broker.clients import Clients
 from coterie.broker.hosting import Hosting
 from coterie.broker.keeping import Keeping
 from coterie.broker.links import PeerLinks
-from coterie.broker.members import Change, Members
+from coterie.broker.members import ListChange, Members
 from coterie.broker.membership import Membership
 from coterie.broker.said import TakeSessions
 from coterie.broker.talk import Talk
@@ -60,7 +60,7 @@ class Draining:
             raise ConfigError("drain", self._node, "a node with others to hand over to", do="stop it instead")
         self.phase = "asked"
         self._turn.say("this node is to leave the network")
-        self._membership.want(Change("leave", (self._node,)))
+        self._membership.want(ListChange("leave", (self._node,)))
         self.look_later()
 
     def set_members(self, members: Members) -> None:
@@ -133,4 +133,4 @@ class Draining:
         self._keeping.flush()
         if self._keeping.is_whole and not self._lasting():
             self.phase = "removal"
-            self._membership.want(Change("remove", (self._node,)))
+            self._membership.want(ListChange("remove", (self._node,)))

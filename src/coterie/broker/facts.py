@@ -108,7 +108,7 @@ class PeerGone(msgspec.Struct, frozen=True, gc=False):
 class Knocked(msgspec.Struct, frozen=True, gc=False):
     """Somebody who has the network's key, and is no member here, connected as that node and said this.
 
-    A door is a number that the driver gives; `Answer` closes it, and so may the driver, without a word.
+    A door is a number that the driver gives; `AnswerDoor` closes it, and so may the driver, without a word.
     """
 
     door: int

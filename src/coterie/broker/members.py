@@ -12,7 +12,7 @@ from coterie.errors import ConfigError, RemoteProtocolError
 NUMBER_MAX = 4095  # identifiers of events hold the node in 12 bits
 
 
-class Member(msgspec.Struct, frozen=True, array_like=True):
+class MemberEntry(msgspec.Struct, frozen=True, array_like=True):
     """One entry. `token` tells a node that has this number from others that would like it; founders have none."""
 
     id: int
@@ -25,12 +25,12 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     state: Literal["in", "leaving", "removed"] = "in"
 
 
-class Change(msgspec.Struct, frozen=True):
+class ListChange(msgspec.Struct, frozen=True):
     """What shall become of the list. `door` is who waits for the answer, if it came by one."""
 
     kind: Literal["join", "leave", "remove"]
     nodes: tuple[int, ...]
-    member: Member | None = None
+    member: MemberEntry | None = None
     is_forced: bool = False
     door: int = -1
 
@@ -39,9 +39,9 @@ class Members(msgspec.Struct, frozen=True, array_like=True):
     """See the module. `entries` are sorted by number; those that were removed stay."""
 
     epoch: int
-    entries: tuple[Member, ...]
+    entries: tuple[MemberEntry, ...]
 
-    def get(self, node: int) -> Member | None:
+    def get(self, node: int) -> MemberEntry | None:
         return next((one for one in self.entries if one.id == node), None)
 
     @property
@@ -59,7 +59,7 @@ class Members(msgspec.Struct, frozen=True, array_like=True):
     def next_number(self) -> int:
         return max((one.id for one in self.entries), default=-1) + 1
 
-    def objection(self, change: Change) -> str:
+    def objection(self, change: ListChange) -> str:
         """Why this cannot be, whatever others say; empty if it can."""
         if change.kind != "join":
             unknown = [node for node in change.nodes if self.get(node) is None]
@@ -77,7 +77,7 @@ class Members(msgspec.Struct, frozen=True, array_like=True):
             return f"{told}; set node.id = {self.next_number()}, or `coterie remove {member.id}` if that one is dead"
         return ""
 
-    def has_done(self, change: Change) -> bool:
+    def has_done(self, change: ListChange) -> bool:
         if change.kind == "join":
             assert change.member is not None
             found = self.get(change.member.id)
@@ -85,7 +85,7 @@ class Members(msgspec.Struct, frozen=True, array_like=True):
         states = ("removed",) if change.kind == "remove" else ("leaving", "removed")
         return all(one.state in states for one in self.entries if one.id in change.nodes)
 
-    def after(self, change: Change) -> Members:
+    def after(self, change: ListChange) -> Members:
         """The next list."""
         entries = {one.id: one for one in self.entries}
         if change.kind == "join":
@@ -103,10 +103,10 @@ class Members(msgspec.Struct, frozen=True, array_like=True):
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Members).decode
-_decode_member = msgspec.msgpack.Decoder(Member).decode
+_decode_member = msgspec.msgpack.Decoder(MemberEntry).decode
 
 
-def pack_members(members: Members | Member) -> bytes:
+def pack_members(members: Members | MemberEntry) -> bytes:
     return _encode(members)
 
 
@@ -117,7 +117,7 @@ def unpack_members(data: bytes) -> Members:
         raise RemoteProtocolError(f"malformed list of members: {error}") from None
 
 
-def unpack_member(data: bytes) -> Member:
+def unpack_member(data: bytes) -> MemberEntry:
     try:
         return _decode_member(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -127,10 +127,12 @@ def unpack_member(data: bytes) -> Member:
 def founding(setup: Setup) -> Members:
     """Epoch 0: what the configuration says."""
     found = {
-        peer.id: Member(peer.id, f"node-{peer.id}", peer.host, peer.port, peer.server, peer.zone)
+        peer.id: MemberEntry(peer.id, f"node-{peer.id}", peer.host, peer.port, peer.server, peer.zone)
         for peer in setup.network.peers
     }
-    own = found.get(setup.node) or Member(setup.node, "", setup.links.host, setup.links.port, "", setup.network.zone)
+    own = found.get(setup.node) or MemberEntry(
+        setup.node, "", setup.links.host, setup.links.port, "", setup.network.zone
+    )
     found[setup.node] = msgspec.structs.replace(own, name=setup.name)
     return Members(0, tuple(found[node] for node in sorted(found)))
 

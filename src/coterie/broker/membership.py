@@ -15,8 +15,8 @@ from coterie.broker.commands import Setup
 from coterie.broker.decrees import Decrees
 from coterie.broker.frames import CONTROL, TRACKED_CONTROL, decode_control, encode_control, frame, numbered
 from coterie.broker.members import (
-    Change,
-    Member,
+    ListChange,
+    MemberEntry,
     Members,
     check_removal,
     founding,
@@ -25,7 +25,7 @@ from coterie.broker.members import (
     unpack_members,
 )
 from coterie.broker.newcomers import MemberParts
-from coterie.broker.orders import Answer, Fail, Leave
+from coterie.broker.orders import AnswerDoor, Fail, LeaveNetwork
 from coterie.broker.planes import ControlPlanes
 from coterie.broker.said import (
     AboutMembers,
@@ -64,7 +64,7 @@ class Membership:
         self._node, self._links = setup.node, parts.links
         self._talk, self._planes, self._parts, self._clients, self._turn = talk, planes, parts, clients, turn
         self._decrees = Decrees(setup.node, talk, turn)
-        self._changes: dict[int, Change] = {}
+        self._changes: dict[int, ListChange] = {}
         self._numbers = count(1)
         self._tried_s = self._began_s = -TRY_S
         self._known: dict[int, int] = {}  # peer -> the epoch it knows
@@ -94,7 +94,7 @@ class Membership:
         self._look_later()
 
     @property
-    def own(self) -> Member:
+    def own(self) -> MemberEntry:
         found = self.members.get(self._node)
         assert found is not None
         return found
@@ -106,7 +106,7 @@ class Membership:
 
     # --- changes ---
 
-    def want(self, change: Change) -> int:
+    def want(self, change: ListChange) -> int:
         """Have the list changed; returns a number by which `outcomes` tells what became of it."""
         number = next(self._numbers)
         self._changes[number] = change
@@ -120,7 +120,7 @@ class Membership:
     def remove(self, node: int, is_forced: bool) -> int:
         """An operator's word; ConfigError if it cannot be."""
         check_removal(self.members, node, self._links.connected, is_forced, self._node)
-        return self.want(Change("remove", (node,), is_forced=is_forced))
+        return self.want(ListChange("remove", (node,), is_forced=is_forced))
 
     def _review(self) -> None:
         """What is done, and what can never be."""
@@ -129,7 +129,7 @@ class Membership:
             if objection or self.members.has_done(change):
                 self._finish(number, change, objection)
 
-    def _finish(self, number: int, change: Change, objection: str) -> None:
+    def _finish(self, number: int, change: ListChange, objection: str) -> None:
         del self._changes[number]
         self.outcomes[number] = f"refused: {objection}" if objection else "done"
         if change.door >= 0:
@@ -210,7 +210,7 @@ class Membership:
     def _end(self, before: Members | None = None) -> None:
         was_leaving = before is None or (own := before.get(self._node)) is None or own.state == "leaving"
         if was_leaving:
-            self._turn.orders.append(Leave(f"node {self._node} has left the network"))
+            self._turn.orders.append(LeaveNetwork(f"node {self._node} has left the network"))
         else:
             told = f"node {self._node} was removed from the network by an operator, and no number is used twice"
             self._turn.orders.append(Fail(f"{told}: to come back, give it another node.id and an empty data folder"))
@@ -260,10 +260,10 @@ class Membership:
     def _on_knock(self, door: int, said: object) -> None:
         if isinstance(said, AskJoin):
             member = msgspec.structs.replace(unpack_member(said.member), state="in")
-            self.want(Change("join", (member.id,), member, door=door))
+            self.want(ListChange("join", (member.id,), member, door=door))
         elif isinstance(said, ListOfMembers):
             self._learn(unpack_members(said.members))
             self._answer(door, KnowsMembers(self.members.epoch))  # it dials again, and is known then
 
     def _answer(self, door: int, said: AboutMembers) -> None:
-        self._turn.orders.append(Answer(door, frame(CONTROL, encode_control(said))))
+        self._turn.orders.append(AnswerDoor(door, frame(CONTROL, encode_control(said))))

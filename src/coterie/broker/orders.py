@@ -70,14 +70,14 @@ class Meet(msgspec.Struct, frozen=True, gc=False):
     port: int
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class AnswerDoor(msgspec.Struct, frozen=True, gc=False):
     """Tell whoever knocked at this door, then close it."""
 
     door: int
     data: bytes
 
 
-class Leave(msgspec.Struct, frozen=True, gc=False):
+class LeaveNetwork(msgspec.Struct, frozen=True, gc=False):
     """The node has left the network: stop it in good order. What is left of it on disk is of no use to anybody."""
 
     reason: str
@@ -124,5 +124,5 @@ class Fail(msgspec.Struct, frozen=True, gc=False):
 
 Order = (
     Write | Close | Pause | Resume | Prove | Tell | Dial | HangUp | Persist | SetTimer | CancelTimer | Note | Say | Fail
-    | Meet | Answer | Leave
+    | Meet | AnswerDoor | LeaveNetwork
 )  # fmt: skip

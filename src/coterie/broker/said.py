@@ -62,7 +62,7 @@ class RefuseMembers(Said, frozen=True):
 
 
 class AskJoin(Said, frozen=True):
-    """Make me a member (`members.Member`)."""
+    """Make me a member (`members.MemberEntry`)."""
 
     member: bytes
 

@@ -34,6 +34,9 @@ class Saboteur:
     def end_turn(self, now_s: float) -> list[Order]:
         return self._on_orders(self._broker.end_turn(now_s))
 
+    def may_link(self, peer: int) -> bool:
+        return self._broker.may_link(peer)
+
 
 def _rewritten(orders: list[Order], change: Callable[[Persist], list[Order]]) -> list[Order]:
     found: list[Order] = []

@@ -11,12 +11,12 @@ from typing import Protocol
 
 from coterie.broker.facts import Booted, Fact, Persisted, Proven, StoreFailed
 from coterie.broker.orders import (
-    Answer,
+    AnswerDoor,
     Close,
     Dial,
     Fail,
     HangUp,
-    Leave,
+    LeaveNetwork,
     Meet,
     Note,
     Order,
@@ -160,9 +160,9 @@ class Site:
                 case Fail():
                     world.failed(node, order.reason)
                     return
-                case Answer():
+                case AnswerDoor():
                     world.answer(node, order.door, order.data)
-                case Leave():
+                case LeaveNetwork():
                     world.left(node)
                 case Note() | Meet():
                     pass

@@ -13,13 +13,13 @@ from coterie.broker.facts import Commanded
 from coterie.broker.writes import Shelf
 from coterie.errors import ConfigError, CoterieError
 from coterie.plans.orders import PlanPart
+from coterie.sim.world.attendance import Attendance
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
 from coterie.sim.world.links import DIAL_US, DOORS, ClientCall, Link
 from coterie.sim.world.outages import Outages
 from coterie.sim.world.people import ClientEnd, Person
 from coterie.sim.world.record import Chronicle, Diary
-from coterie.sim.world.roster import Roster
 from coterie.sim.world.scenario import (
     Action,
     Arrive,
@@ -89,7 +89,7 @@ class World:
         self.told = [0] * scenario.nodes  # chunks that nodes sent to peers
         self.gone: set[int] = set()  # nodes that never come back
         self.outages = Outages()
-        self.roster = Roster(self, scenario.nodes, scenario.late)
+        self.roster = Attendance(self, scenario.nodes, scenario.late)
         self.lines: dict[tuple[int, int], ClientCall] = {}  # (node, number)
         self.links: dict[tuple[int, int], Link] = {}
         self._dialled: dict[tuple[int, int], list[int]] = {}

@@ -8,7 +8,7 @@ from typing import Protocol
 from coterie.broker.commands import Command, Drain, Remove
 from coterie.broker.facts import Knocked
 from coterie.broker.frames import CONTROL, FrameReader, decode_control, encode_control
-from coterie.broker.members import Member, pack_members, unpack_members
+from coterie.broker.members import MemberEntry, pack_members, unpack_members
 from coterie.broker.membership import MEMBERS
 from coterie.broker.said import AnswerJoin, AskJoin
 from coterie.broker.writes import META
@@ -34,7 +34,7 @@ class Grounds(Protocol):
     def is_between(self, node: int, peer: int) -> bool: ...
 
 
-class Roster:
+class Attendance:
     """See the module. `unborn` have not joined yet, `leaving` were told to leave, `left` have."""
 
     def __init__(self, world: Grounds, nodes: int, late: int) -> None:
@@ -71,7 +71,7 @@ class Roster:
         if tries < TRIES_MAX:
             world.at(world.now_us + AGAIN_US, lambda: self.enlist(node, via))
         if asked >= 0 and not world.is_between(node, asked):
-            member = Member(node, f"node-{node}", "node", node + 1, f"node:{node}", "", f"token {node}")
+            member = MemberEntry(node, f"node-{node}", "node", node + 1, f"node:{node}", "", f"token {node}")
             frames = [(CONTROL, encode_control(AskJoin(pack_members(member))))]
             world.sites[asked].step(Knocked(node, node, frames))
 
