@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,12 @@ def test_every_decision_and_paper_is_indexed() -> None:
     architecture = (ROOT / "docs" / "ARCHITECTURE.md").read_text()
     for page in sorted((ROOT / "docs" / "decisions").glob("*.md")) + sorted((ROOT / "docs" / "papers").glob("*.md")):
         assert page.name in architecture, f"{page.name} is not linked from docs/ARCHITECTURE.md"
+
+
+def test_every_mutant_has_its_place() -> None:
+    """A text that is not in its file any more plants nothing."""
+    for mutant in tomllib.loads((ROOT / "scripts" / "mutants.toml").read_text())["mutant"]:
+        count = (ROOT / mutant["file"]).read_text().count(mutant["old"])
+        assert count == 1, f"{mutant['name']}: {mutant['file']} has its text {count} times"
+        for test in mutant["tests"]:
+            assert (ROOT / test.partition("::")[0]).exists(), f"{mutant['name']}: there is no {test}"

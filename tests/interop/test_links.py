@@ -16,7 +16,7 @@ from coterie.broker.settings import LinkSection, PeerEntry
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.config import load_config
 from coterie.live.node import LiveNode
-from coterie.live.peers import PeerSockets
+from coterie.live.peers import PeerSocket, PeerSockets
 from coterie.systems import system_named
 from tests.interop.fleet import Network, run, until, write_configs
 
@@ -64,6 +64,7 @@ class End:
     def __init__(self, node: int, keys: tuple[bytes, ...], other: PeerEntry) -> None:
         settings = LinkSection(heartbeat_s=5.0, silence_s=20.0)
         self.broker = self
+        self.peer_lines: dict[int, PeerSocket] = {}
         self.is_up = False
         self.lost_count = 0
         self.got: list[bytes] = []
@@ -109,7 +110,7 @@ class Pair:
 
     async def say(self, text: bytes) -> None:
         await until(lambda: self.here.is_up or self.here.lost_count > 0)
-        self.here.sockets.tell(1, [frame(MESSAGE, text)])
+        self.here.peer_lines[1].write([frame(MESSAGE, text)])
         await asyncio.sleep(0)
 
     async def __aexit__(self, *error: object) -> None:

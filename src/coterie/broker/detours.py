@@ -123,6 +123,11 @@ class Detours:
 
     # --- to others ---
 
+    @property
+    def has_any(self) -> bool:
+        """Whether anybody wants copies of anything."""
+        return bool(self._to)
+
     def to(self, channel: str) -> tuple[int, ...]:
         """The nodes that want a copy of what is published on a channel."""
         return self._to.get(channel, ())

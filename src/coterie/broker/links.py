@@ -45,9 +45,6 @@ class _Target:
         self.heard_s = self.sent_s = self.used_s = 0.0
         self.held_batch = 0  # the last batch that something for this peer waits for
 
-    def forget(self) -> None:
-        self.output, self.output_bytes = [], 0
-
 
 class PeerLinks:
     """All links of one node. `shed` names peers that an event could not be handed to, until somebody takes them."""
@@ -124,24 +121,28 @@ class PeerLinks:
         if target is None:
             return False
         if target.is_up:
-            if is_event and target.is_choked:
-                if target.output_bytes > self.settings.queue_bytes_max:
-                    self._give_up(target)
-                    return False
-                if target.output_bytes * 2 > self.settings.queue_bytes_max:
-                    self.is_pressed = True
+            if is_event and target.is_choked and not self._has_room(target):
+                return False
             if is_use:
                 target.used_s = self._turn.now_s
-            self._put(target, data)
-            return True
-        return self._send_later(target, data)
-
-    def _put(self, target: _Target, data: bytes) -> None:
+            self.dirty[peer] = target
+        elif not self._may_wait(target, len(data)):
+            return False
         target.output.append(data)
         target.output_bytes += len(data)
-        self.dirty[target.peer] = target
+        return True
 
-    def _send_later(self, target: _Target, data: bytes) -> bool:
+    def _has_room(self, target: _Target) -> bool:
+        """For one more event, though the peer does not keep up."""
+        if target.output_bytes > self.settings.queue_bytes_max:
+            self._give_up(target)
+            return False
+        if target.output_bytes * 2 > self.settings.queue_bytes_max:
+            self.is_pressed = True
+        return True
+
+    def _may_wait(self, target: _Target, size: int) -> bool:
+        """Whether something may wait until the peer is there; it is dialled if that makes sense."""
         if not target.is_dialling:
             if self._is_closing:
                 return False
@@ -149,11 +150,9 @@ class PeerLinks:
                 self._dial(target)
             elif not self._is_awaited(target):
                 return False
-        if target.output_bytes + len(data) > PENDING_BYTES_MAX:
+        if target.output_bytes + size > PENDING_BYTES_MAX:
             self._give_up(target)
             return False
-        target.output.append(data)
-        target.output_bytes += len(data)
         return True
 
     def _give_up(self, target: _Target) -> None:
@@ -173,7 +172,7 @@ class PeerLinks:
             if self._is_open(target):
                 target.sent_s = self._turn.now_s
                 order = Tell(target.peer, target.output)
-                target.forget()
+                target.output, target.output_bytes = [], 0
                 if has_writes or target.held_batch > persisted:
                     target.held_batch = batch
                     held.append(order)
@@ -226,7 +225,7 @@ class PeerLinks:
             return False
         if target.output:
             self.shed[peer] = None
-        target.forget()
+        target.output, target.output_bytes = [], 0
         return not self._is_closing
 
     def _is_awaited(self, target: _Target) -> bool:
@@ -257,7 +256,7 @@ class PeerLinks:
         if target is None or not target.is_up:
             return False
         target.is_up = target.is_choked = False
-        target.forget()
+        target.output, target.output_bytes = [], 0
         self.dirty.pop(peer, None)
         if target.is_leaving or self._is_closing:
             return False
@@ -274,20 +273,15 @@ class PeerLinks:
         if target.output:
             self.dirty[peer] = target
 
-    def heard(self, peer: int, frames: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        """Note that the peer is there; returns the frames that mean something to others."""
+    def heard(self, peer: int, kinds: Iterable[int]) -> None:
+        """The peer is there; these kinds of frames came from it."""
         target = self._targets[peer]
         target.heard_s = self._turn.now_s
-        said = []
-        for one in frames:
-            kind = one[0]
+        for kind in kinds:
             if kind == BYE:
                 target.is_leaving = True
-            elif kind != BEAT:
-                said.append(one)
-                if kind not in (CONTROL, TRACKED_CONTROL):
-                    target.used_s = self._turn.now_s
-        return said
+            elif kind not in (BEAT, CONTROL, TRACKED_CONTROL):
+                target.used_s = self._turn.now_s
 
     # --- time ---
 
@@ -304,7 +298,7 @@ class PeerLinks:
             if now_s - target.heard_s > settings.silence_s and not was_late:
                 self._abort(target, f"nothing heard for {settings.silence_s:g} s")
             elif now_s - target.sent_s >= settings.heartbeat_s * 0.9:
-                self._put(target, BEAT_FRAME)
+                self.send(target.peer, BEAT_FRAME, is_use=False)
         self._turn.set_timer((BEAT_TIMER,), settings.heartbeat_s)
 
     def _abort(self, target: _Target, reason: str) -> None:
@@ -317,7 +311,7 @@ class PeerLinks:
             is_idle = target.is_up and not target.is_leaving and self._turn.now_s - target.used_s > idle_s
             if is_idle and peer not in wanted:
                 target.is_leaving = True
-                self._put(target, BYE_FRAME)
+                self.send(peer, BYE_FRAME, is_use=False)
                 self.ending.append(HangUp(peer, "nobody uses it"))
 
     def block(self, peers: Iterable[int]) -> None:

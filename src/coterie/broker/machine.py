@@ -236,7 +236,7 @@ class Broker:
             Closed: lambda fact: clients.on_closed(fact.line),
             Proven: lambda fact: clients.on_proven(fact.line, fact.ruling),
             PeerUp: lambda fact: around.on_up(fact.peer),
-            PeerSaid: lambda fact: around.on_frames(fact.peer, fact.frames),
+            PeerSaid: around.on_said,
             PeerGone: lambda fact: around.on_gone(fact.peer, fact.reason),
             Knocked: lambda fact: self.membership.knocked(fact.door, fact.node, fact.frames),
             DialFailed: lambda fact: around.on_dial_failed(fact.peer, fact.reason),

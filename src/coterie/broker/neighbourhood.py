@@ -8,7 +8,10 @@ from coterie.broker.cascades import Cascades
 from coterie.broker.copies import HeldCopies
 from coterie.broker.delivering import Delivering
 from coterie.broker.detours import Detours
+from coterie.broker.facts import PeerSaid
 from coterie.broker.frames import (
+    BEAT,
+    BYE,
     CONTROL,
     DONE,
     MESSAGE,
@@ -196,23 +199,27 @@ class Neighbourhood:
 
     # --- what they say ---
 
-    def on_frames(self, peer: int, frames: list[tuple[int, bytes]]) -> None:
+    def on_said(self, fact: PeerSaid) -> None:
+        peer = fact.peer
         if not self._links.knows(peer):
             return
-        said = self._links.heard(peer, frames)
-        self.heard_count += len(said)
+        self._links.heard(peer, [kind for kind, _ in fact.frames])
         if self._keeping is not None:
             self._keeping.heard(peer)
         try:
-            for kind, body in said:
-                self._on_frame(peer, kind, body)
+            for kind, body in fact.frames:
+                if kind in (BEAT, BYE):
+                    continue
+                self.heard_count += 1
+                if kind != MESSAGE:
+                    self._on_other(peer, kind, body)
+                elif (plane := self._planes.tagged(body[:1])) is not None:
+                    plane.receive(peer, body)
         except RemoteProtocolError as error:
             self._turn.orders.append(HangUp(peer, str(error), abrupt=True))
 
-    def _on_frame(self, peer: int, kind: int, body: bytes) -> None:
-        if kind == MESSAGE:
-            self._planes.receive(peer, body)
-        elif kind == CONTROL:
+    def _on_other(self, peer: int, kind: int, body: bytes) -> None:
+        if kind == CONTROL:
             self._on_control(peer, decode_control(body))
         elif kind == DONE:
             self._cascades.done(peer, numbered(body)[0])
@@ -224,10 +231,10 @@ class Neighbourhood:
     def _on_tracked(self, peer: int, kind: int, number: int, body: bytes) -> None:
         cascade = self._cascades.begin(lambda: self._talk.say_done(peer, number), self._turn.now_s)
         try:
-            if kind == TRACKED_MESSAGE:
-                self._planes.receive(peer, body)
-            else:
+            if kind != TRACKED_MESSAGE:
                 self._on_control(peer, decode_control(body))
+            elif (plane := self._planes.tagged(body[:1])) is not None:
+                plane.receive(peer, body)
         finally:
             self._cascades.end(cascade)
 

@@ -61,7 +61,7 @@ class Ordering:
             return []
         if self.is_had(topic, identifier):
             return []
-        if self._waits(origin, carried):
+        if self._waits(origin, topic, identifier, carried.before):
             return self._hold(origin, carried)
         if line is not None and min(line.events) < identifier:  # older ones wait still
             line.events[identifier] = carried
@@ -69,12 +69,11 @@ class Ordering:
         self._marks.pass_by(origin, topic, identifier, carried.before)
         return [carried] if line is None else [carried, *self._release(origin, topic)]
 
-    def _waits(self, origin: int, carried: Carried) -> bool:
-        before = carried.before
-        if self._marks.has(origin, carried.topic, before):
+    def _waits(self, origin: int, topic: str, identifier: int, before: int) -> bool:
+        if self._marks.has(origin, topic, before):
             return False
-        when_us = self._turn.now_us - (carried.id - before)  # this one was published just now, that one so much earlier
-        return self._book.is_owed(carried.topic, before, when_us)
+        when_us = self._turn.now_us - (identifier - before)  # this one was published just now, that one so much earlier
+        return self._book.is_owed(topic, before, when_us)
 
     def _hold(self, origin: int, carried: Carried) -> list[Carried]:
         key = (origin, carried.topic)
@@ -96,7 +95,7 @@ class Ordering:
         for identifier in sorted(line.events):
             carried = line.events[identifier]
             is_kept = bool(carried.qos or carried.retain)
-            if is_kept and self._waits(origin, carried):
+            if is_kept and self._waits(origin, topic, identifier, carried.before):
                 break
             del line.events[identifier]
             if is_kept:

@@ -16,16 +16,15 @@ from coterie.broker.links import PeerLinks
 from coterie.broker.turn import Turn
 from coterie.model.plan import Slice, Topic
 from coterie.protocol.events import (
+    CancelTimer,
     Deliver,
     Discard,
-    Effect,
     Effective,
     Event,
     EventMessage,
     Input,
     PeerLost,
     Pending,
-    Published,
     Received,
     Send,
     SetTimer,
@@ -43,7 +42,7 @@ from coterie.trace import Traffic
 
 HAD_CAPACITY = 65_536
 TAGS = 256
-FRAME_BYTES = 6  # a frame's length and kind, and the tag of the plan
+FRAME_BYTES = 5  # a frame's length and kind
 BUILDING = frozenset((Traffic.SUBSCRIPTION, Traffic.OVERLAY, Traffic.CLUSTERING, Traffic.RECONFIGURATION))
 
 
@@ -127,15 +126,12 @@ class Plane:
             self.step(Unsubscribed(topic))
             self._settle(topic)
 
-    def publish(self, event: Event) -> None:
-        self.step(Published(event))
-
     def lose(self, peer: int) -> None:
         self.step(PeerLost(peer))
 
     def receive(self, source: int, body: bytes) -> None:
-        """A frame with one of the system's messages; RemoteProtocolError if it is none."""
-        message = self._codec.decode(body, f"node {source}")
+        """A frame with one of the system's messages behind the tag; RemoteProtocolError if it is none."""
+        message = self._codec.decode(body[1:], f"node {source}")
         received = Received(source, message)
         if not isinstance(message, EventMessage):
             self.step(received)
@@ -157,7 +153,20 @@ class Plane:
         if self._is_stopped:
             return
         for effect in self._node.step(event, self._turn.now_s - self._origin_s):
-            self._apply(effect)
+            if isinstance(effect, Send):
+                self._send(effect.to, effect.message)
+            elif isinstance(effect, Deliver):
+                self._had.add(effect.event.id)
+                self._receiver.take_event(effect.event, effect.hops, self.tally)
+            elif isinstance(effect, Discard):
+                self._had.add(effect.event.id)
+            elif isinstance(effect, SetTimer):
+                self._timers[effect.timer] = None
+                self._turn.set_timer(self._named(effect.timer), effect.delay_s)
+            elif isinstance(effect, CancelTimer):
+                self._cancel(effect.timer)
+            else:
+                self._note_progress(effect)
 
     def enter_use(self) -> None:
         """Events are published by this plane from now on; what is not effective in it needs a detour."""
@@ -171,25 +180,13 @@ class Plane:
 
     # --- orders ---
 
-    def _apply(self, effect: Effect) -> None:
-        if isinstance(effect, Send):
-            self._send(effect.to, effect.message)
-        elif isinstance(effect, Deliver):
-            self._had.add(effect.event.id)
-            self._receiver.take_event(effect.event, effect.hops, self.tally)
-        elif isinstance(effect, Discard):
-            self._had.add(effect.event.id)
-        elif isinstance(effect, Pending):
-            self.pending[effect.topic] = None
-            if self.is_in_use:
-                self._detours.pend(str(effect.topic))
-        elif isinstance(effect, Effective):
+    def _note_progress(self, effect: Pending | Effective) -> None:
+        if isinstance(effect, Effective):
             self._settle(effect.topic)
-        elif isinstance(effect, SetTimer):
-            self._timers[effect.timer] = None
-            self._turn.set_timer(self._named(effect.timer), effect.delay_s)
-        else:
-            self._cancel(effect.timer)
+            return
+        self.pending[effect.topic] = None
+        if self.is_in_use:
+            self._detours.pend(str(effect.topic))
 
     def _send(self, targets: tuple[int, ...], message: SystemMessage) -> None:
         body = self.tag + self._codec.encode(message)
@@ -198,7 +195,7 @@ class Plane:
             self.built_s = self._turn.now_s
         is_event = isinstance(message, EventMessage)
         self.sent[traffic] += len(targets)
-        self.sent_bytes[traffic] += len(targets) * (len(body) + FRAME_BYTES - 1)
+        self.sent_bytes[traffic] += len(targets) * (len(body) + FRAME_BYTES)
         if is_event or self._cascades.current is None:
             data = frame(MESSAGE, body)
             for target in targets:

@@ -142,21 +142,21 @@ class ControlPlanes:
         for plane in list(self.running()):
             plane.lose(peer)
 
-    def receive(self, peer: int, body: bytes) -> None:
-        """A message by its tag. A plan that a peer has started already is started here too."""
-        tag = body[:1]
+    def tagged(self, tag: bytes) -> Plane | None:
+        """Whose message begins with this; it is counted if nobody's does.
+
+        A plan that a peer has started already is started here too.
+        """
         if tag == self.in_use.tag:
-            self.in_use.receive(peer, body[1:])
-            return
+            return self.in_use
         if self.next is not None and tag == self.next.tag:
             self._begin()
-            self.next.receive(peer, body[1:])
-            return
+            return self.next
         for plane in self._old:
             if tag == plane.tag:
-                plane.receive(peer, body[1:])
-                return
+                return plane
         self.dropped_count += 1
+        return None
 
     def links(self) -> set[int]:
         found: set[int] = set()

@@ -29,7 +29,7 @@ from coterie.mqtt.publish import Message, PublishRun, message_of
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
-from coterie.protocol.events import Event
+from coterie.protocol.events import Event, Published
 
 ROUTES_MAX = 1024
 
@@ -86,11 +86,8 @@ class Publishing:
         if self._is_alone:
             return
         for publish in run.publishes():
-            message = self._named(publish, session)
-            if match.groups:  # each message has its turn
-                self._spread(message, session, match)
-            else:
-                self._send(message)
+            message = message_of(publish, now_s, session.client_id, *self._name(run.topic, False))
+            self._spread(message, session, match if match.groups else None)  # in a group each message has its turn
 
     def take(self, connection: Connection, packet: Publish) -> bool:
         """Any other; False if there is no room and no way to say so: 3.1.1 knows no answer but the acknowledgement."""
@@ -106,7 +103,9 @@ class Publishing:
         ):
             reason = self._room(packet, session, route.match)
         if reason is Reason.SUCCESS:
-            self._spread(self._named(packet, session), session, route.match)
+            name = self._name(packet.topic, bool(packet.qos or packet.retain))
+            message = message_of(packet, self._turn.now_s, session.client_id, *name)
+            self._spread(message, session, route.match)
             if self._journal is not None:
                 self._journal.published(route.tally, self._turn.now_s, len(packet.payload))
         else:
@@ -123,8 +122,7 @@ class Publishing:
         while sessions.wills:
             wills, sessions.wills = sessions.wills, []
             for will in wills:
-                identifier = self._identifiers.next(self._turn.now_us)
-                before = self._before(will.topic, identifier) if will.qos or will.retain else 0
+                identifier, before = self._name(will.topic, bool(will.qos or will.retain))
                 message = Message(
                     will.topic, will.payload, will.qos, will.retain, will.properties, will.expires_at_s,
                     will.publisher, identifier, before,
@@ -138,15 +136,12 @@ class Publishing:
         match = self._index.matches(topic)
         fan_out(message, match, None, self._sessions.dirty, self._turn.now_s)
 
-    def _named(self, packet: Publish, session: Session) -> Message:
+    def _name(self, topic: str, is_kept: bool) -> tuple[int, int]:
+        """The identifier of a message, and of the one before it: what goes into the log names that."""
         identifier = self._identifiers.next(self._turn.now_us)
-        is_logged = not self._is_alone and (packet.qos or packet.retain)
-        before = self._before(packet.topic, identifier) if is_logged else 0
-        return message_of(packet, self._turn.now_s, session.client_id, identifier, before)
-
-    def _before(self, topic: str, identifier: int) -> int:
-        """What goes into the log names the one before it there."""
-        return 0 if self._is_alone or is_local(topic) else self._last.follow(topic, identifier)
+        if self._is_alone or not is_kept or is_local(topic):
+            return identifier, 0
+        return identifier, self._last.follow(topic, identifier)
 
     def _room(self, packet: Publish, session: Session, match: Match[Session]) -> Reason:
         """Whether what a message asks to be kept can be kept; who cannot be acknowledged is told so."""
@@ -163,20 +158,20 @@ class Publishing:
             return Reason.QUOTA_EXCEEDED
         return Reason.SUCCESS
 
-    def _spread(self, message: Message, origin: Session | None, match: Match[Session]) -> None:
-        """To the local receivers, then to the network."""
-        stamp = self._words.speak(message) if message.retain else 0
-        if match.groups:
-            match = self._delivering.in_turn(match, message.id)
-        if match.receivers or match.groups:
-            self._counts.messages_out += fan_out(message, match, origin, self._sessions.dirty, self._turn.now_s)
-        if not self._is_alone:
-            if message.qos:
-                self._recent.note(message.id, self._turn.now_s)
-            self._send(message, stamp)
+    def _spread(self, message: Message, origin: Session | None, match: Match[Session] | None) -> None:
+        """To the local receivers (None: they have it), then to the network.
 
-    def _send(self, message: Message, stamp: int = 0) -> None:
-        """At QoS 1 and 2 it is in the log with this turn's batch, before anything of it leaves."""
+        At QoS 1 and 2 it is in the log with this turn's batch, before anything of it leaves.
+        """
+        stamp = self._words.speak(message) if message.retain else 0
+        if match is not None and match.groups:
+            match = self._delivering.in_turn(match, message.id)
+        if match is not None and (match.receivers or match.groups):
+            self._counts.messages_out += fan_out(message, match, origin, self._sessions.dirty, self._turn.now_s)
+        if self._is_alone:
+            return
+        if message.qos:
+            self._recent.note(message.id, self._turn.now_s)
         if is_local(message.topic):
             return
         self._counts.events_out += 1
@@ -186,13 +181,14 @@ class Publishing:
             topic = logged_name(message.topic, stamp) if message.retain else message.topic
             self._turn.writes.append((LOG, message.id, topic.encode()))
             self._turn.writes.append((MESSAGES, message.id, body))
-        self._send_detoured((*channels, RETAINED_CHANNEL) if message.retain else channels, body)
-        publish = self._planes.in_use.publish
-        publish(Event(message.id, channels[0], body))
-        for channel in channels[1:]:
-            publish(Event(self._identifiers.next(self._turn.now_us), channel, body))
         if message.retain:
-            publish(Event(self._identifiers.next(self._turn.now_us), RETAINED_CHANNEL, body))
+            channels = (*channels, RETAINED_CHANNEL)
+        if self._detours.has_any:
+            self._send_detoured(channels, body)
+        plane = self._planes.in_use
+        plane.step(Published(Event(message.id, channels[0], body)))
+        for channel in channels[1:]:
+            plane.step(Published(Event(self._identifiers.next(self._turn.now_us), channel, body)))
 
     def _send_detoured(self, channels: tuple[str, ...], body: bytes) -> None:
         """One copy to each node that has no tree yet."""

@@ -52,10 +52,15 @@ class Line(Protocol):
     def release(self, reason: str) -> None: ...
 
 
-class PeerSide(Protocol):
-    """The sockets of links."""
+class PeerLine(Protocol):
+    """A link's socket."""
 
-    def tell(self, peer: int, chunks: list[bytes]) -> None: ...
+    def write(self, chunks: list[bytes]) -> None: ...
+
+
+class PeerSide(Protocol):
+    """Makes and ends the sockets of links; who is there stands among the driver's `peer_lines`."""
+
     def dial(self, peer: int) -> None: ...
     def hang_up(self, peer: int, reason: str, abrupt: bool) -> None: ...
 
@@ -83,6 +88,7 @@ class Driver:
         self.broker, self._base_s = broker, base_s
         self.commits = 0
         self.lines: dict[int, Line] = {}
+        self.peer_lines: dict[int, PeerLine] = {}
         self.peers: PeerSide | None = None  # a node without peers has none
         self._store, self._logins, self._journal, self._log, self._on_failure = store, logins, journal, log, on_failure
         self._loop = asyncio.get_running_loop()
@@ -94,7 +100,6 @@ class Driver:
         self._is_scheduled = self._is_gathering = self._is_turning = self._is_over = False
         self._turned_s = 0.0  # when the last turn began
         self._hands: dict[type, Callable[[Any], None]] = {
-            Tell: self._tell,
             Persist: self._persist,
             Close: self._close,
             SetTimer: self._set_timer,
@@ -176,10 +181,14 @@ class Driver:
     def _carry_out(self, orders: list[Order]) -> None:
         hands, lines, at_once = self._hands, self.lines, len(orders) <= FEW
         for order in orders:
-            if type(order) is not Write:
+            if type(order) is Write:
+                if order.line in lines:
+                    lines[order.line].write(order.chunks, at_once)
+            elif type(order) is Tell:
+                if order.peer in self.peer_lines:
+                    self.peer_lines[order.peer].write(order.chunks)
+            else:
                 hands[type(order)](order)
-            elif order.line in lines:
-                lines[order.line].write(order.chunks, at_once)
 
     def _close(self, order: Close) -> None:
         line = self.lines.get(order.line)
@@ -190,10 +199,6 @@ class Driver:
         line = self.lines.get(number)
         if line is not None:
             getattr(line, what)("broker")
-
-    def _tell(self, order: Tell) -> None:
-        assert self.peers is not None
-        self.peers.tell(order.peer, order.chunks)
 
     def _dial(self, order: Dial) -> None:
         assert self.peers is not None
@@ -215,12 +220,11 @@ class Driver:
             self._unsynced.append(order)
             self._sync()
         else:
-            self._persisted([order])
-
-    def _persisted(self, safe: list[Persist]) -> None:
-        for order in safe:
             self._carry_out(order.then)
-        self._carry_out(self.broker.step(Persisted(safe[-1].batch), self.now_s()))
+            self._persisted(order.batch)
+
+    def _persisted(self, batch: int) -> None:
+        self._carry_out(self.broker.step(Persisted(batch), self.now_s()))
 
     def _fail_store(self, error: BaseException) -> None:
         self._carry_out(self.broker.step(StoreFailed(str(error)), self.now_s()))
@@ -239,7 +243,9 @@ class Driver:
             self._fail_store(error)
             return
         self._store.note_synced(done.result())
-        self._persisted(safe)
+        for order in safe:
+            self._carry_out(order.then)
+        self._persisted(safe[-1].batch)
         self._sync()
         if self.broker.has_turn:
             self.turn()

@@ -81,7 +81,7 @@ class PeerSocket(asyncio.Protocol):
             if frames and not self.is_open:
                 self._take_proof(*frames.pop(0))
             if frames:
-                self._owner.received(self, frames)
+                self._owner.driver.take(PeerSaid(self.peer, frames))
         except RemoteProtocolError as error:
             self.abort(str(error))
 
@@ -166,7 +166,7 @@ class PeerSockets:
         self.choke_bytes = settings.queue_bytes_max >> 3
         self.refused = 0  # connections dropped for breaking the protocol or not proving who they are
         self.bytes_in = self.bytes_out = 0
-        self._driver = driver
+        self.driver = driver
         self._loop = asyncio.get_running_loop()
         self._addresses = {peer.id: (peer.host, peer.port) for peer in peers if peer.id != node}
         self._open: dict[int, list[PeerSocket]] = {}
@@ -202,14 +202,9 @@ class PeerSockets:
             one.abort("did not greet in time")
 
     def may_link(self, peer: int) -> bool:
-        return self._driver.broker.may_link(peer)
+        return self.driver.broker.may_link(peer)
 
     # --- orders ---
-
-    def tell(self, peer: int, chunks: list[bytes]) -> None:
-        found = self._open.get(peer)
-        if found:
-            found[0].write(chunks)
 
     def dial(self, peer: int) -> None:
         if peer not in self._dialling:
@@ -232,7 +227,7 @@ class PeerSockets:
         finally:
             del self._dialling[peer]
         if not self._open.get(peer):
-            self._driver.take(DialFailed(peer, reason))
+            self.driver.take(DialFailed(peer, reason))
 
     def hang_up(self, peer: int, reason: str, abrupt: bool) -> None:
         for one in list(self._open.get(peer, ())):
@@ -250,30 +245,30 @@ class PeerSockets:
         found = self._open.setdefault(one.peer, [])
         found.append(one)
         if len(found) == 1:
-            self._driver.take(PeerUp(one.peer))
+            self.driver.peer_lines[one.peer] = one
+            self.driver.take(PeerUp(one.peer))
 
     def closed(self, one: PeerSocket, reason: str) -> None:
         one.settled.set()
         if one in self._strangers:
             self._strangers.discard(one)
             self.refused += 1
-            self._driver.say(f"a connection with node {one.peer} did not come about: {reason}")
+            self.driver.say(f"a connection with node {one.peer} did not come about: {reason}")
             return
         found = self._open[one.peer]
         was_first = found[0] is one
         found.remove(one)
         if was_first:  # what was under way on it may be lost; another connection does not make up for that
-            self._driver.take(PeerGone(one.peer, reason))
+            del self.driver.peer_lines[one.peer]
+            self.driver.take(PeerGone(one.peer, reason))
             if found:
-                self._driver.take(PeerUp(one.peer))
-
-    def received(self, one: PeerSocket, frames: list[tuple[int, bytes]]) -> None:
-        self._driver.take(PeerSaid(one.peer, frames))
+                self.driver.peer_lines[one.peer] = found[0]
+                self.driver.take(PeerUp(one.peer))
 
     def choked(self, one: PeerSocket, is_choked: bool) -> None:
         found = self._open.get(one.peer)
         if found and found[0] is one:
-            self._driver.take(PeerChoked(one.peer) if is_choked else PeerDrained(one.peer))
+            self.driver.take(PeerChoked(one.peer) if is_choked else PeerDrained(one.peer))
 
     async def close(self) -> None:
         if self._server is not None:

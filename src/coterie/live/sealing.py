@@ -83,22 +83,28 @@ class Sealing:
                 raise RemoteProtocolError(BROKEN if self._opened else WRONG_KEY)
             if size - pos - 4 < length:
                 break
-            body = pos + 4
-            found.append(self._open_one(bytes(self._buffer[pos:body]), bytes(self._buffer[body : body + length])))
-            pos = body + length
+            head, body = bytes(self._buffer[pos : pos + 4]), bytes(self._buffer[pos + 4 : pos + 4 + length])
+            if not self._opened:
+                self._choose_key(body, head)
+            try:
+                found.append(self._receivers[0].decrypt(_NONCE(self._opened), body, head))
+            except InvalidTag:
+                raise RemoteProtocolError(BROKEN) from None
+            self._opened += 1
+            pos += 4 + length
         del self._buffer[:pos]
         return b"".join(found)
 
-    def _open_one(self, head: bytes, sealed: bytes) -> bytes:
+    def _choose_key(self, body: bytes, head: bytes) -> None:
+        """Stay with the key that opens the first record."""
         for cipher in self._receivers:
             try:
-                plain = cipher.decrypt(_NONCE(self._opened), sealed, head)
+                cipher.decrypt(_NONCE(0), body, head)
             except InvalidTag:
                 continue
             self._receivers = [cipher]
-            self._opened += 1
-            return plain
-        raise RemoteProtocolError(BROKEN if self._opened else WRONG_KEY)
+            return
+        raise RemoteProtocolError(WRONG_KEY)
 
 
 def _cipher(key: bytes, shared: bytes, salt: bytes, direction: bytes) -> ChaCha20Poly1305:

@@ -114,7 +114,8 @@ class Store:
         self._young, self._old = Unfolded(), Unfolded()
         self._is_folding = False  # `_old` is under way to SQLite
         for batch in self._batches.unread:
-            self._take((table, _plain(table, key), value) for table, key, value in _unpack_batch(batch.body))
+            rows = ((table, _plain(table, key), value) for table, key, value in _unpack_batch(batch.body))
+            self._young.add(rows, self._folded_keys)
         self._batches.unread.clear()
         self._fold_until = folded
 
@@ -153,7 +154,7 @@ class Store:
         With `is_full` it is safe when `syncing` has returned.
         """
         number = self._batches.append(_pack(writes))
-        self._take(writes)
+        self._young.add(writes, self._folded_keys, self._old if self._is_folding else None)
         return number
 
     def keep(self, writes: list[StoreWrite]) -> None:
@@ -161,9 +162,6 @@ class Store:
         self.append(writes)
         if self.is_full:
             self.note_synced(self.syncing()())
-
-    def _take(self, writes: Iterable[StoreWrite]) -> None:
-        self._young.add(writes, self._folded_keys, self._old if self._is_folding else None)
 
     def syncing(self) -> Callable[[], int]:
         return self._batches.syncing()

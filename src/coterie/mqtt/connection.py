@@ -109,11 +109,13 @@ class Connection:
         """Take a chunk; return what it asks for, in order. An error ends the connection and is the last fact."""
         self._last_received_s = now_s
         if self._head and data.startswith(self._head) and len(data) == self._size and self.stage is Stage.OPEN:
+            at = len(self._head)
             if data[0] == 0x30:
-                return [PublishRun(self._topic, data, 1, self._size - len(self._head), self.version)]
-            fact = self._again(data)
-            if fact is not None:
-                return [fact]
+                return [PublishRun(self._topic, data, 1, self._size - at, self.version)]
+            packet_id, is_5 = data[at] << 8 | data[at + 1], self.version >= MQTT_5
+            if packet_id and self._quota > 0 and not (is_5 and data[at + 2]):
+                self._quota -= 1
+                return [Publish(self._topic, data[at + 2 + is_5 :], 1, False, False, packet_id)]
         facts: list[Fact] = []
         if self._is_between and self.stage is Stage.OPEN and data:
             pos = self._scan(data, 0, facts, now_s)
@@ -127,17 +129,11 @@ class Connection:
         self._receive_rest(data, facts, now_s)
         return facts
 
-    def _again(self, data: bytes) -> Publish | None:
-        """A chunk that is one PUBLISH at QoS 1, like the one before it up to the packet identifier."""
-        at = len(self._head)
-        packet_id = data[at] << 8 | data[at + 1]
-        if packet_id == 0 or self._quota <= 0 or (self.version >= MQTT_5 and data[at + 2]):
-            return None
-        self._quota -= 1
-        return Publish(self._topic, data[at + (3 if self.version >= MQTT_5 else 2) :], 1, False, False, packet_id)
-
     def _remember(self, data: bytes, facts: list[Fact]) -> None:
-        """Clients that publish one message at a time mostly send the next one in the same shape."""
+        """Clients that publish one message at a time mostly send the next one in the same shape.
+
+        It is alike up to the payload at QoS 0, up to the packet identifier at QoS 1.
+        """
         self._head = b""
         if len(facts) == 1:
             fact = facts[0]

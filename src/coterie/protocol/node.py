@@ -65,8 +65,6 @@ class OverlayNode:
         self.now_s = 0.0
         self._effects: list[Effect] = []
         self._hooks: dict[type, Callable[[Any], None]] = {
-            Received: self._received,
-            Published: lambda event: self.on_publish(event.event),
             Subscribed: lambda event: self.on_subscribe(event.topic),
             Unsubscribed: lambda event: self.on_unsubscribe(event.topic),
             TimerFired: lambda event: self.on_timer(event.timer),
@@ -78,13 +76,15 @@ class OverlayNode:
 
     def step(self, event: Input, now_s: float) -> list[Effect]:
         self.now_s = now_s
-        self._hooks[type(event)](event)
+        if type(event) is Received:
+            self.on_receive(event.source, event.message)
+        elif type(event) is Published:
+            self.on_publish(event.event)
+        else:
+            self._hooks[type(event)](event)
         effects = self._effects
         self._effects = []
         return effects
-
-    def _received(self, event: Received) -> None:
-        self.on_receive(event.source, event.message)
 
     # --- verbs ---
 

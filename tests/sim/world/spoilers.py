@@ -35,7 +35,7 @@ def takes_twice(broker: Any) -> None:
 
 
 def never_waits(broker: Any) -> None:
-    broker.ordering._waits = lambda origin, carried: False
+    broker.ordering._waits = lambda *about: False
     broker.delivering._is_late = lambda carried: False
 
 
@@ -68,8 +68,10 @@ def tells_no_wills(broker: Any) -> None:
 
 
 def keeps_for_ever(broker: Any) -> None:
-    named = broker.publishing._named
-    broker.publishing._named = lambda *packet: msgspec.structs.replace(named(*packet), expires_at_s=None)
+    spread = broker.publishing._spread
+    broker.publishing._spread = lambda message, *rest: spread(
+        msgspec.structs.replace(message, expires_at_s=None), *rest
+    )
 
 
 def never_rests(broker: Any) -> None:
