@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import socket
 import sys
 from typing import Any
 
 import mosquitto_star
 import nats_mesh
+from brokers import free_base
 from coterie.accounting.bounds import lower_bounds
 from coterie.accounting.price import price
 from coterie.model.wires import MQTT, NATS, Wire
@@ -27,19 +27,6 @@ SHOWN = (
     *("fleet", "nodes", "interest", "placement", "delivered", "lost", "copies", "priced", "bound", "bytes", "priced"),
     *("ratio", "bytes/dlv", "subscribing", "priced"),
 )
-
-
-def free_base(nodes: int) -> int:
-    """Client ports, and what lies above them in nats_mesh and mosquitto_star."""
-    for base in range(20_000, 29_000, 53):
-        try:
-            for port in (base + offset + node for offset in (0, 1000, 2000) for node in range(nodes)):
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
-    raise SystemExit("no free ports")
 
 
 def priced(name: str, settings: dict[str, object], load: FleetLoad, wire: Wire) -> dict[str, float]:

@@ -16,7 +16,6 @@ import argparse
 import asyncio
 import json
 import random
-import socket
 import sys
 import tempfile
 import time
@@ -31,7 +30,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import nats_mesh
-from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET, NodeProcesses, arrange
+from brokers import free_base
+from coterie.api.running import ADMIN_OFFSET, NodeProcesses, arrange
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.tokens import TOKEN_FILE
 from coterie.model import Publications, Relation, Workload
@@ -96,19 +96,6 @@ class Load:
             deliveries += len(audience)
             copies += len({self.home[client] for client in audience} - {self.home[author]})
         return deliveries, copies
-
-
-def free_base(nodes: int) -> int:
-    for base in range(20_000, 55_000, 37):
-        ports = [base + offset + node for offset in (0, ADMIN_OFFSET, LINK_OFFSET) for node in (0, nodes - 1)]
-        try:
-            for port in ports:
-                with socket.socket() as probe:
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return base
-    raise SystemExit("no free ports")
 
 
 def books(base: int, nodes: int) -> list[dict[str, Any]]:

@@ -18,6 +18,19 @@ BrokerAt = tuple[int, int]
 LIMITS = "[mqtt.limits]\nqueue_count_max = 1000000\ninflight_count_max = 65535\n"
 
 
+def free_base(nodes: int) -> int:
+    """Client ports, and what lies above them in a network, nats_mesh and mosquitto_star."""
+    for base in range(20_000, 29_000, 53):
+        try:
+            for port in (base + offset + node for offset in (0, 1000, 2000) for node in range(nodes)):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return base
+    raise SystemExit("no free ports")
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

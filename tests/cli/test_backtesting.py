@@ -5,32 +5,22 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
 
-from coterie.cli import main
 from coterie.pipeline import latesession
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "howto" / "backtest.md"
 
 
 @pytest.fixture
-def coterie(monkeypatch, capsys):
+def coterie(monkeypatch, typed):
     def refuse(master: str) -> object:
         raise AssertionError("Spark was started for a small log")
 
     monkeypatch.setattr(latesession, "_open", refuse)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["coterie", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return call
+    return typed
 
 
 def test_the_page_word_for_word(coterie, tmp_path, monkeypatch) -> None:

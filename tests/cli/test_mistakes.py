@@ -25,16 +25,12 @@ PYTHON = [sys.executable, "-m", "coterie"]
 
 
 @pytest.fixture
-def coterie(monkeypatch, capsys):
-    """The command in this process: (exit code, standard output, standard error)."""
+def coterie(typed):
+    """The command in this process: (exit code, standard output, standard error in one line)."""
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["coterie", *arguments])
-        monkeypatch.delenv("COTERIE_DEBUG", raising=False)
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, " ".join(said.err.split())
+        code, out, err = typed(*arguments)
+        return code, out, " ".join(err.split())
 
     return call
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
 
-from coterie.cli import main, watching
+from coterie.cli import watching
 from coterie.errors import ConfigError
 from coterie.pipeline import latesession
 
@@ -31,7 +30,7 @@ def session(tmp_path_factory):
 
 
 @pytest.fixture
-def coterie(session, monkeypatch, capsys):
+def coterie(session, monkeypatch, typed):
     class Kept:
         """The session without its end."""
 
@@ -40,15 +39,7 @@ def coterie(session, monkeypatch, capsys):
 
     monkeypatch.setattr(latesession, "_open", lambda master: Kept())
     monkeypatch.setattr(watching, "open_session", lambda master: Kept())
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["coterie", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.run()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return call
+    return typed
 
 
 def write_files(folder: Path, bad: dict[int, bytes]) -> tuple[str, str]:

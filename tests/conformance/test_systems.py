@@ -22,7 +22,7 @@ from coterie.protocol.events import EventMessage
 from coterie.protocol.system import System
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
-from coterie.sim.run import SPAN_S, STORM_S, simulate
+from coterie.sim.run import SPAN_S, STORM_S, simulate, subscribe_all
 from coterie.systems import SYSTEMS
 from coterie.trace import TraceEvent
 from tests.bills import differing
@@ -44,9 +44,7 @@ def running(system: System, workload: Workload, seed: int = 1, through_wire: boo
     design = system.plan(workload, seed=seed)
     simulation = Simulation(system, system.parameters(), slices(design), seed, through_wire=through_wire)
     simulation.start()
-    for subscriber, node in enumerate(design.placement.node_of.tolist()):
-        for topic in workload.interests.row(subscriber).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, design.placement.node_of, workload.interests)
     simulation.settle(5.0, 10_000.0)
     return simulation
 
@@ -162,7 +160,7 @@ def test_same_seed_same_trace(system: System) -> None:
 TRACE_DIGEST = """
 import hashlib, sys
 from coterie.sim.faults import FaultPlan
-from coterie.sim.run import SPAN_S, STORM_S, simulate
+from coterie.sim.run import SPAN_S, STORM_S, simulate, subscribe_all
 from tests.conformance.deviations import CHECKED, DEVIATIONS, instance_for
 digest = hashlib.sha256()
 for system in CHECKED:

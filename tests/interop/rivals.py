@@ -51,9 +51,16 @@ async def broker_with(kind: str, folder: Path, users: Users) -> AsyncIterator[in
         pytest.skip("mosquitto is not installed")
     (port,) = free_ports(1)
     process = subprocess.Popen([MOSQUITTO, "-c", str(_configured(folder, port, users))], stderr=subprocess.DEVNULL)
+    async with _listening(process, port):
+        yield port
+
+
+@asynccontextmanager
+async def _listening(process: subprocess.Popen[bytes], port: int) -> AsyncIterator[None]:
+    """While it does; it is ended afterwards."""
     try:
         await listens(port)
-        yield port
+        yield
     finally:
         process.terminate()
         process.wait()
@@ -67,12 +74,8 @@ async def _other_version(folder: Path, access: dict[str, Any]) -> AsyncIterator[
     )
     command = [sys.executable, "-m", "coterie", "node", "--config", str(folder / "node.toml")]
     process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": f"{OLD}/src"}, stderr=subprocess.DEVNULL)
-    try:
-        await listens(port)
+    async with _listening(process, port):
         yield port
-    finally:
-        process.terminate()
-        process.wait()
 
 
 @contextmanager

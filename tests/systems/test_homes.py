@@ -16,6 +16,7 @@ from coterie.model.plan import slices
 from coterie.model.store import load_design, save_design
 from coterie.model.workload import Wishes
 from coterie.sim.engine import Simulation
+from coterie.sim.run import subscribe_all
 from coterie.substrate.identifiers import topic_keys
 from coterie.systems import mesh
 from coterie.systems.homes import SYSTEM, HomesNode, HomesParameters, hashed_home, hashed_homes, homes_of
@@ -30,9 +31,7 @@ def running(workload: Workload, parameters: HomesParameters | None = None) -> Si
     design = SYSTEM.plan(workload, chosen)
     simulation = Simulation(SYSTEM, chosen, slices(design), seed=1, through_wire=True)
     simulation.start()
-    for client, node in enumerate(workload.attachment.tolist()):
-        for topic in workload.interests.row(client).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, workload.attachment, workload.interests)
     simulation.settle(5.0, 100.0)
     return simulation
 

@@ -12,6 +12,7 @@ from coterie.protocol.node import OverlayNode
 from coterie.protocol.wire import SystemMessage
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Weather
+from coterie.sim.run import subscribe_all
 from coterie.systems.dynatops import SYSTEM
 from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.systems.reliable_events import ACKNOWLEDGE, RETRY, Keeper, Offer, Replay, Status
@@ -153,9 +154,7 @@ def network(reliable: bool, seed: int = 3) -> Simulation:
     design = SYSTEM.plan(workload, parameters, seed)
     simulation = Simulation(SYSTEM, parameters, slices(design), seed, through_wire=True)
     simulation.start()
-    for subscriber, node in enumerate(design.placement.node_of.tolist()):
-        for topic in workload.interests.row(subscriber).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, design.placement.node_of, workload.interests)
     simulation.settle(5.0, 1000.0)
     return simulation
 

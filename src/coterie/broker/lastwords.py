@@ -8,11 +8,13 @@ a while as one without a message, so that an older message does not come back fr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from coterie.broker.carried import RETAINED_CHANNEL, TIME_BITS, TIME_MASK, decode_carried, encode_carried
 from coterie.broker.frames import AskRetained, Retained
-from coterie.broker.talk import Talk
+from coterie.broker.talk import Talk, in_parts
 from coterie.broker.turn import Turn
 from coterie.broker.writes import RETAINED, Saved
 from coterie.mqtt.publish import Message
@@ -20,7 +22,7 @@ from coterie.mqtt.retained import RetainedStore
 
 RETAINED_LOG = RETAINED_CHANNEL + "/"  # in front of the topic of a retained message in the log: every node wants it
 STAMPED_LOG = "$coterie/stamped/"  # likewise, if its stamp is not its identifier: the stamp follows, and a slash
-CHUNK_BYTES = 256 << 10
+PART_BYTES = 256 << 10
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[int, bytes | None]).decode
 
@@ -98,20 +100,14 @@ class LastWords:
             self._talk.tell(peer, AskRetained())
 
     def on_ask(self, peer: int) -> None:
-        chunk: list[tuple[int, bytes]] = []
-        size = 0
+        for part in in_parts(self._rows(), PART_BYTES):
+            self._talk.tell(peer, Retained(part))
+
+    def _rows(self) -> Iterator[tuple[int, bytes]]:
         for message in self._retained:
-            if message.topic.startswith("$"):
-                continue
-            stamp = self._stamps.get(message.topic, 1)
-            body = encode_carried(stamp, message, 1)
-            chunk.append((stamp, body))
-            size += len(body)
-            if size > CHUNK_BYTES:
-                self._talk.tell(peer, Retained(tuple(chunk)))
-                chunk, size = [], 0
-        if chunk:
-            self._talk.tell(peer, Retained(tuple(chunk)))
+            if not message.topic.startswith("$"):
+                stamp = self._stamps.get(message.topic, 1)
+                yield stamp, encode_carried(stamp, message, 1)
 
     def on_retained(self, said: Retained) -> None:
         for stamp, body in said.messages:

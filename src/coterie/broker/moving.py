@@ -14,7 +14,7 @@ from coterie.broker.delivering import Delivering, RecentEvents
 from coterie.broker.frames import ClaimSession, Handed, Moves, SentOff, Taken
 from coterie.broker.interest import InterestBook
 from coterie.broker.recovery import Recovery
-from coterie.broker.talk import Talk
+from coterie.broker.talk import Talk, in_parts
 from coterie.broker.turn import Turn
 from coterie.mqtt.packets import Subscribe
 from coterie.mqtt.publish import Message, SharedPublish
@@ -91,19 +91,14 @@ class Moving:
         session = self._sessions.of.get(said.client)
         if session is not None and session.owner != said.owner:
             return
-        messages: list[tuple[int, bytes]] = []
-        size = 0
-        if session is not None and not session.is_online:
-            for qos, message in session.undelivered():
-                body = encode_carried(message.id, message, 1)
-                messages.append((qos, body))
-                size += len(body)
-                if size > HANDED_BYTES:
-                    self._talk.tell(source, Handed(said.client, tuple(messages), False))
-                    messages, size = [], 0
+        waiting = [] if session is None or session.is_online else session.undelivered()
+        rows = ((qos, encode_carried(message.id, message, 1)) for qos, message in waiting)
+        *parts, last = [*in_parts(rows, HANDED_BYTES)] or [()]
+        for part in parts:
+            self._talk.tell(source, Handed(said.client, part, False))
         # While logs are being compared more may come for it: here asks again.
         is_last = not self._recovery.is_catching_up or said.client not in self.leaving
-        self._talk.tell(source, Handed(said.client, tuple(messages), is_last))
+        self._talk.tell(source, Handed(said.client, last, is_last))
 
     def on_taken(self, said: Taken) -> None:
         session = self._sessions.of.get(said.client)

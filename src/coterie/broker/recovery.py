@@ -22,7 +22,7 @@ from coterie.broker.copies import Copy, HeldCopies
 from coterie.broker.frames import AskDigest, Digest, Disturbed, LogCopies, LogGone, Want
 from coterie.broker.links import PeerLinks
 from coterie.broker.settings import RecoverySection
-from coterie.broker.talk import Talk
+from coterie.broker.talk import Talk, in_parts
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LOG, MESSAGES, META, Saved, Shelf
 from coterie.protocol.seen import Seen
@@ -322,23 +322,17 @@ class Recovery:
     # --- events that were missed ---
 
     def on_want(self, source: int, said: Want) -> None:
-        chunk: list[tuple[int, bytes]] = []
+        found: list[tuple[int, bytes]] = []
         gone: list[int] = []
-        size = 0
         for identifier in said.events:
             is_own = identifier >> TIME_BITS == self.node
             body = self._shelf.get(MESSAGES, identifier) if is_own else self._copies.body(identifier)
-            if body is None:
-                if is_own or self._copies.is_sure(identifier):
-                    gone.append(identifier)
-                continue
-            chunk.append((identifier, body))
-            size += len(body)
-            if size > COPIES_BYTES:
-                self._talk.tell(source, LogCopies(tuple(chunk)))
-                chunk, size = [], 0
-        if chunk:
-            self._talk.tell(source, LogCopies(tuple(chunk)))
+            if body is not None:
+                found.append((identifier, body))
+            elif is_own or self._copies.is_sure(identifier):
+                gone.append(identifier)
+        for part in in_parts(found, COPIES_BYTES):
+            self._talk.tell(source, LogCopies(part))
         if gone:
             self._talk.tell(source, LogGone(tuple(gone)))
 

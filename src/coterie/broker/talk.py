@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from coterie.broker.cascades import Cascades
 from coterie.broker.frames import CONTROL, DONE, TRACKED_CONTROL, ControlMessage, encode_control, frame
 from coterie.broker.links import PeerLinks
+
+Row = tuple[int, bytes]
+
+
+def in_parts(rows: Iterable[Row], bytes_max: int) -> Iterator[tuple[Row, ...]]:
+    """Rows in parts of not much more than so many bytes, each for a message of its own."""
+    part: list[Row] = []
+    size = 0
+    for row in rows:
+        part.append(row)
+        size += len(row[1])
+        if size > bytes_max:
+            yield tuple(part)
+            part, size = [], 0
+    if part:
+        yield tuple(part)
 
 
 class Talk:

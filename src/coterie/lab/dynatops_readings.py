@@ -48,9 +48,7 @@ def run_patterns(point: Point, seed: int) -> Values:
     plane = np.zeros((timeline.start.node_count, 2))
     for hour in hours(duration_h, 1.0):
         for network in made.values():
-            network.advance(hour * HOUR_S)
-            if hour % free_h == 0:
-                network.reconfigure(free_h)
+            network.go_on(hour, free_h)
         if hour % float(point.get("tco_h", 1)) == 0:
             rivals.follow()
         if hour % float(point.get("sample_h", 10)) == 0:

@@ -105,6 +105,12 @@ class FollowedSystem:
             self.slots.parent, self.slots.depth, self.counts, roots, self.slot_of, step.broker, step.topic, step.sign
         )
 
+    def go_on(self, hour: float, free_h: float) -> None:
+        """To this hour, with a reconfiguration where one is due."""
+        self.advance(hour * HOUR_S)
+        if hour % free_h == 0:
+            self.reconfigure(free_h)
+
     def reconfigure(self, free_h: float, beta: float = 0.1) -> None:
         if self.method == "hash":
             return
@@ -201,9 +207,7 @@ def run_poisson(point: Point, seed: int) -> Values:
         network.reconfigure(free_h)
     for hour in hours(duration_h, 1.0):
         for network in made.values():
-            network.advance(hour * HOUR_S)
-            if hour % free_h == 0:
-                network.reconfigure(free_h)
+            network.go_on(hour, free_h)
             if hour % float(point.get("sample_h", 10)) == 0:
                 network.measure(plane)
         if tco is not None and hour % float(point.get("tco_h", 1)) == 0:

@@ -93,13 +93,7 @@ class Talker:
         self.push()
 
     def push(self) -> None:
-        try:
-            while self._pending:
-                self._pending = self._pending[self.socket.send(self._pending) :]
-        except BlockingIOError:
-            pass
-        except ConnectionError:
-            raise RunError(GONE) from None
+        self._pending = unsent(self.socket, self._pending)
 
     def pull(self) -> None:
         """PUBACKs are four bytes each; nothing else comes."""
@@ -137,13 +131,19 @@ class Listener:
         return count
 
     def push(self) -> None:
-        try:
-            while self._answers:
-                self._answers = self._answers[self.socket.send(self._answers) :]
-        except BlockingIOError:
-            pass
-        except ConnectionError:
-            raise RunError(GONE) from None
+        self._answers = bytes(unsent(self.socket, memoryview(self._answers)))
+
+
+def unsent(connection: socket.socket, data: memoryview) -> memoryview:
+    """Send what the socket takes now; returns the rest."""
+    try:
+        while data:
+            data = data[connection.send(data) :]
+    except BlockingIOError:
+        pass
+    except ConnectionError:
+        raise RunError(GONE) from None
+    return data
 
 
 def dial(host: str, port: int, name: str) -> socket.socket:

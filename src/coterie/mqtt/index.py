@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.topics import has_wildcard, split_shared
+from coterie.mqtt.trie import TopicBranch
 from coterie.mqtt.wire import encode_text
 
 R = TypeVar("R", bound=Hashable)
@@ -84,14 +85,6 @@ class _Leaf(Generic[R]):
         self.groups: dict[str, SharedGroup[R]] = {}
 
 
-class _Branch(Generic[R]):
-    __slots__ = ("children", "leaf")
-
-    def __init__(self) -> None:
-        self.children: dict[str, _Branch[R]] = {}
-        self.leaf: _Leaf[R] | None = None
-
-
 class SubscriptionIndex(Generic[R]):
     """Filters to receivers. `matches` costs one dictionary lookup for a topic asked before."""
 
@@ -100,7 +93,7 @@ class SubscriptionIndex(Generic[R]):
         self.version = 0  # rises whenever an answer may be another one; whoever keeps answers compares it
         self._topic_count_max = topic_count_max
         self._exact: dict[str, _Leaf[R]] = {}
-        self._root: _Branch[R] = _Branch()
+        self._root: TopicBranch[_Leaf[R]] = TopicBranch()
         self._wildcard_filters: dict[str, _Leaf[R]] = {}
 
     def matches(self, topic: str) -> Match[R]:
@@ -168,25 +161,14 @@ class SubscriptionIndex(Generic[R]):
             self._exact[topic_filter] = leaf
             return leaf
         self._wildcard_filters[topic_filter] = leaf
-        branch = self._root
-        for level in topic_filter.split("/"):
-            branch = branch.children.setdefault(level, _Branch())
-        branch.leaf = leaf
+        self._root.hang(topic_filter, leaf)
         return leaf
 
     def _prune(self, topic_filter: str) -> None:
         if self._exact.pop(topic_filter, None) is not None:
             return
         del self._wildcard_filters[topic_filter]
-        path = [self._root]
-        levels = topic_filter.split("/")
-        for level in levels:
-            path.append(path[-1].children[level])
-        path[-1].leaf = None
-        for parent, level, branch in zip(reversed(path[:-1]), reversed(levels), reversed(path), strict=False):
-            if branch.children or branch.leaf is not None:
-                break
-            del parent.children[level]
+        self._root.take_off(topic_filter)
 
     def _forget(self, topic_filter: str) -> None:
         self.version += 1
@@ -215,7 +197,7 @@ class SubscriptionIndex(Generic[R]):
         branches = [self._root]
         wildcards_apply = not topic.startswith("$")  # section 4.7.2: not at the first level of a $-topic
         for level in topic.split("/"):
-            below: list[_Branch[R]] = []
+            below: list[TopicBranch[_Leaf[R]]] = []
             for branch in branches:
                 children = branch.children
                 if wildcards_apply:
@@ -295,6 +277,6 @@ class WatchedIndex(SubscriptionIndex[R]):
             self.changes.append(IndexChange("groups", None, ""))
 
 
-def _collect(branch: _Branch[R], leaves: list[_Leaf[R]]) -> None:
-    if branch.leaf is not None:
-        leaves.append(branch.leaf)
+def _collect(branch: TopicBranch[_Leaf[R]], leaves: list[_Leaf[R]]) -> None:
+    if branch.held is not None:
+        leaves.append(branch.held)

@@ -11,14 +11,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from coterie.mqtt.publish import Message
-
-
-class _RetainedBranch:
-    __slots__ = ("children", "message")
-
-    def __init__(self) -> None:
-        self.children: dict[str, _RetainedBranch] = {}
-        self.message: Message | None = None
+from coterie.mqtt.trie import TopicBranch
 
 
 class RetainedStore:
@@ -31,7 +24,7 @@ class RetainedStore:
         self._of_client: Counter[str] = Counter()  # publisher -> topics
         self.limit(topic_count_max, bytes_max, client_max)
         self._messages: dict[str, Message] = {}
-        self._root = _RetainedBranch()
+        self._root: TopicBranch[Message] = TopicBranch()
         self._deadlines: list[tuple[float, str]] = []
 
     def limit(self, topic_count_max: int, bytes_max: int, client_max: int) -> None:
@@ -57,7 +50,7 @@ class RetainedStore:
             return False
         self._count(before, message)
         self._messages[topic] = message
-        self._branch(topic).message = message
+        self._root.hang(topic, message)
         self._record(topic, message)
         if message.expires_at_s is not None:
             self._schedule(message.expires_at_s, topic)
@@ -119,30 +112,13 @@ class RetainedStore:
             ]
             heapq.heapify(self._deadlines)
 
-    def _branch(self, topic: str) -> _RetainedBranch:
-        branch = self._root
-        for level in topic.split("/"):
-            child = branch.children.get(level)
-            if child is None:
-                child = branch.children[level] = _RetainedBranch()
-            branch = child
-        return branch
-
     def _remove(self, topic: str) -> None:
         message = self._messages.pop(topic, None)
         if message is None:
             return
         self._count(message, None)
         self._record(topic, None)
-        levels = topic.split("/")
-        path = [self._root]
-        for level in levels:
-            path.append(path[-1].children[level])
-        path[-1].message = None
-        for parent, level, branch in zip(reversed(path[:-1]), reversed(levels), reversed(path), strict=False):
-            if branch.children or branch.message is not None:
-                break
-            del parent.children[level]
+        self._root.take_off(topic)
 
 
 def _size(message: Message) -> int:
@@ -158,7 +134,7 @@ class _Step:
 
     __slots__ = ("at", "branch", "depth", "is_behind", "names")
 
-    def __init__(self, branch: _RetainedBranch, at: int, depth: int, names: list[str], is_behind: bool) -> None:
+    def __init__(self, branch: TopicBranch[Message], at: int, depth: int, names: list[str], is_behind: bool) -> None:
         self.branch, self.at, self.depth, self.names = branch, at, depth, names
         self.is_behind = is_behind  # all of it comes behind where the walk was to begin
 
@@ -166,7 +142,7 @@ class _Step:
 class RetainedWalk:
     """See the module."""
 
-    def __init__(self, root: _RetainedBranch, topic_filter: str, after: str) -> None:
+    def __init__(self, root: TopicBranch[Message], topic_filter: str, after: str) -> None:
         self._levels = topic_filter.split("/")
         self._after = after.split("/") if after else []
         self._root = root
@@ -195,7 +171,7 @@ class RetainedWalk:
             at = step.at if levels[step.at] == "#" else step.at + 1
             if at < len(levels):
                 self._open(branch, at, step.depth + 1, is_behind)
-            message = branch.message
+            message = branch.held
             if (
                 message is not None
                 and is_behind
@@ -206,7 +182,7 @@ class RetainedWalk:
                 return message
         return None
 
-    def _open(self, branch: _RetainedBranch, at: int, depth: int, is_behind: bool) -> None:
+    def _open(self, branch: TopicBranch[Message], at: int, depth: int, is_behind: bool) -> None:
         level = self._levels[at]
         if level not in ("+", "#"):
             names = [level] if level in branch.children else []

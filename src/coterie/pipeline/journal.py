@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from coterie.errors import InputError
+from coterie.pipeline.logfiles import last_line_end
 from coterie.pipeline.readlimits import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from coterie.pipeline.schemas import TIME
 
@@ -282,7 +283,7 @@ def _end(folder: Path, names: list[str], place: JournalPlace, share: int | None)
         path = folder / f"{name}{SUFFIX}"
         size = path.stat().st_size
         begin = place.byte if name == place.segment else 0
-        stop = size if name != names[-1] else _last_line_end(path, begin, size)
+        stop = size if name != names[-1] else last_line_end(path, begin, size)
         if left is not None and stop - begin > left:
             return JournalPlace(name, _after_line(path, begin + left, stop))
         place = JournalPlace(name, stop)
@@ -290,19 +291,6 @@ def _end(folder: Path, names: list[str], place: JournalPlace, share: int | None)
         if left == 0:
             break
     return place
-
-
-def _last_line_end(path: Path, begin: int, size: int) -> int:
-    """The position after the last newline between begin and size."""
-    with open(path, "rb") as file:
-        while size > begin:
-            start = max(begin, size - LOOK_BYTES)
-            file.seek(start)
-            found = file.read(size - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            size = start
-    return begin
 
 
 def _after_line(path: Path, position: int, stop: int) -> int:

@@ -140,10 +140,10 @@ def cut(piece: LogPiece, piece_bytes: int) -> list[LogPiece]:
     return pieces
 
 
-def last_line_end(path: str, start: int) -> int:
-    """The position behind the last whole line from `start` on."""
+def last_line_end(path: str | Path, start: int, end: int | None = None) -> int:
+    """The position behind the last whole line from `start` on (up to `end`)."""
     with open(path, "rb") as file:
-        end = file.seek(0, os.SEEK_END)
+        end = file.seek(0, os.SEEK_END) if end is None else end
         while end > start:
             begin = max(start, end - BLOCK_BYTES)
             file.seek(begin)

@@ -68,7 +68,7 @@ def simulate(
     )
     progress("start", 0.0)
     simulation.start()
-    _subscribe_all(simulation, design, workload)
+    subscribe_all(simulation, design.placement.node_of, workload.interests)
     progress("settle", 0.2)
     simulation.settle(QUIET_S, SETTLE_LIMIT_S)
     run = _Run(simulation, design, workload, wire, simulation.book.sent.copy())
@@ -85,10 +85,10 @@ def _link_costs(workload: Workload) -> dict[tuple[int, int], float]:
     return dict(zip(pairs, graph.neighbour_costs.tolist(), strict=True))
 
 
-def _subscribe_all(simulation: Simulation, design: Design, workload: Workload) -> None:
-    interests = workload.interests
-    for subscriber, node in enumerate(design.placement.node_of.tolist()):
-        for topic in interests.row(subscriber).tolist():
+def subscribe_all(simulation: Simulation, node_of: Index, interests: Relation) -> None:
+    """Everybody wants what they want, where they are."""
+    for client, node in enumerate(node_of.tolist()):
+        for topic in interests.row(client).tolist():
             simulation.subscribe(node, topic)
 
 

@@ -20,7 +20,7 @@ from coterie.model.store import load_design, save_design
 from coterie.protocol.events import Received, Send
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash, FaultPlan, Restart
-from coterie.sim.run import simulate
+from coterie.sim.run import simulate, subscribe_all
 from coterie.systems.content import SYSTEM, ContentNode, ContentParameters
 from coterie.systems.content.coordinator import link_costs
 from coterie.systems.content.messages import Amend, BrokerHere, Entry, Install, Ready, UseVersion
@@ -71,9 +71,7 @@ def running(workload: Workload, parameters: ContentParameters, seed: int = 0) ->
     design = SYSTEM.plan(workload, parameters, seed)
     simulation = Simulation(SYSTEM, parameters, slices(design), seed)
     simulation.start()
-    for subscriber, node in enumerate(workload.attachment.tolist()):
-        for topic in workload.interests.row(subscriber).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, workload.attachment, workload.interests)
     simulation.settle(5.0, 600.0)
     return simulation
 

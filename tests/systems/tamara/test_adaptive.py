@@ -13,7 +13,7 @@ from coterie.kernels.clusters import benefit
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
-from coterie.sim.run import simulate
+from coterie.sim.run import simulate, subscribe_all
 from coterie.systems.tamara import decisions
 from coterie.systems.tamara.adaptive import SYSTEM, TamaraNode
 from coterie.systems.tamara.bulk import TopicClusters
@@ -126,9 +126,7 @@ def test_clusters_survive_a_storm(seed: int) -> None:
 def test_control_ends_and_associations_go_on() -> None:
     workload = tasteful_workload(3, 40, 10)
     simulation = started(40, 10, 3)
-    for node in range(40):
-        for topic in workload.interests.row(node).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, np.arange(40, dtype=np.int32), workload.interests)
     simulation.settle(5.0, 10_000.0)
     simulation.run_until(simulation.now_s + 120)
     settled_us, ties = simulation.last_control_us, simulation.book.sent[Traffic.ASSOCIATION]
@@ -141,9 +139,7 @@ def test_control_ends_and_associations_go_on() -> None:
 def test_clusters_are_given_up_when_nobody_wants_them() -> None:
     workload = tasteful_workload(5, 30, 8)
     simulation = started(30, 8, 5)
-    for node in range(30):
-        for topic in workload.interests.row(node).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, np.arange(30, dtype=np.int32), workload.interests)
     simulation.settle(5.0, 10_000.0)
     for node in range(30):
         for topic in list(simulation.book.wanting[node]):

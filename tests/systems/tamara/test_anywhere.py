@@ -18,7 +18,7 @@ from coterie.protocol.events import Event
 from coterie.protocol.system import System, attach_as_given
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import FaultPlan
-from coterie.sim.run import simulate
+from coterie.sim.run import simulate, subscribe_all
 from coterie.systems import SYSTEMS, system_named
 from coterie.systems.scribe import ScribeParameters
 from coterie.systems.tamara.anywhere import over, virtual_workload
@@ -40,9 +40,7 @@ def random_latency(nodes: int, seed: int) -> Latency:
 def running(system: System, design: Design, workload: Workload, seed: int) -> Simulation:
     simulation = Simulation(system, system.parameters(), slices(design), seed, through_wire=True)
     simulation.start()
-    for subscriber, node in enumerate(design.placement.node_of.tolist()):
-        for topic in workload.interests.row(subscriber).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, design.placement.node_of, workload.interests)
     simulation.settle(5.0, 10_000.0)
     return simulation
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.rings.chord import grown
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -48,15 +49,6 @@ class TopicRows(NamedTuple):
 
 
 @kernel
-def room(array: Ints, used: int, wanted: int) -> Ints:
-    if used + wanted <= len(array):
-        return array
-    larger = np.empty(max(2 * len(array), used + wanted), np.int32)
-    larger[:used] = array[:used]
-    return larger
-
-
-@kernel
 def cluster_rates(rate: Floats, topics: TopicRows) -> Floats:
     rates = np.zeros(len(topics.indptr) - 1)
     for cluster in range(len(rates)):
@@ -88,7 +80,7 @@ def cover_users(
         if _cost_of(demand, prices, rates, picked, low, high, cover) >= before - EPSILON:
             cover[low:high] = kept
             picked = old
-        chosen = room(chosen, used, len(picked))
+        chosen = grown(chosen, used, len(picked))
         chosen[used : used + len(picked)] = picked
         used += len(picked)
         ends[user + 1] = used
@@ -131,7 +123,7 @@ def _greedy(
             if not is_new[cluster]:
                 is_new[cluster] = True
                 gain[cluster] = -prices.maintain - prices.disseminate * rates[cluster]
-                seen = room(seen, count, 1)
+                seen = grown(seen, count, 1)
                 seen[count] = cluster
                 count += 1
             gain[cluster] += prices.maintain + prices.disseminate * demand.rate[topic]

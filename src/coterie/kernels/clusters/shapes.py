@@ -14,9 +14,9 @@ from coterie.kernels.clusters.covers import (
     Longs,
     Shorts,
     TopicRows,
-    room,
 )
 from coterie.kernels.jit import kernel
+from coterie.kernels.rings.chord import grown
 
 Marks = NDArray[np.int8]
 
@@ -56,7 +56,7 @@ def adjust_clusters(
         for topic in touched:
             direct[topic] = 0
             sole[topic] = 0
-        lists = room(lists, used, len(chosen))
+        lists = grown(lists, used, len(chosen))
         lists[used : used + len(chosen)] = chosen
         used += len(chosen)
         ends[cluster + 1] = used
@@ -75,7 +75,7 @@ def _count_wishes(demand: ClusterDemand, who: Ints, mark: Marks, cover: Shorts, 
             if cover[pair] > 0 and not is_sole:
                 continue
             if direct[topic] == 0 and sole[topic] == 0:
-                touched = room(touched, count, 1)
+                touched = grown(touched, count, 1)
                 touched[count] = topic
                 count += 1
             if is_sole:
@@ -168,8 +168,8 @@ def grow_clusters(
         chosen, who = _grow(demand, prices, seed, share, cover, direct, gain)
         if len(chosen) == 0:
             continue
-        topics = room(topics, topic_ends[count], len(chosen))
-        users = room(users, user_ends[count], len(who))
+        topics = grown(topics, topic_ends[count], len(chosen))
+        users = grown(users, user_ends[count], len(who))
         topics[topic_ends[count] : topic_ends[count] + len(chosen)] = chosen
         users[user_ends[count] : user_ends[count] + len(who)] = who
         topic_ends[count + 1] = topic_ends[count] + len(chosen)
@@ -227,7 +227,7 @@ def _topics_for(
             if cover[pair] == 0:
                 topic = demand.topic[pair]
                 if direct[topic] == 0:
-                    touched = room(touched, count, 1)
+                    touched = grown(touched, count, 1)
                     touched[count] = topic
                     count += 1
                 direct[topic] += 1
@@ -257,7 +257,7 @@ def _users_for(
             if cover[pair] == 0:
                 user = demand.user[pair]
                 if gain[user] == 0:
-                    touched = room(touched, count, 1)
+                    touched = grown(touched, count, 1)
                     touched[count] = user
                     count += 1
                 gain[user] += prices.maintain + prices.disseminate * demand.rate[topic]

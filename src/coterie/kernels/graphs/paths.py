@@ -100,7 +100,7 @@ def all_routes(links: Adjacency, is_uniform: bool) -> Routes:
 
 
 @kernel
-def find(boss: Int32, node: int) -> int:
+def find(boss: Int32 | Int64, node: int) -> int:
     """Union-find with path halving."""
     while boss[node] != node:
         boss[node] = boss[boss[node]]

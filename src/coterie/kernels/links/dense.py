@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.graphs.paths import find
 from coterie.kernels.interests.shared import shared
 from coterie.kernels.jit import kernel
-from coterie.kernels.links.greedy import Int32, Int64, Needs, Web, Words, add_link, find, met, settle_pair
+from coterie.kernels.links.greedy import Int32, Int64, Needs, Web, Words, add_link, met, settle_pair
 from coterie.kernels.links.maintenance import random_share
 
 LINKED = -(2**30)  # gain of a link that exists: never the best

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.graphs.paths import find
 from coterie.kernels.interests.shared import shared
 from coterie.kernels.jit import kernel
 from coterie.kernels.links.maintenance import random_share
@@ -61,14 +62,6 @@ class Board(NamedTuple):
     touched: Int32
     bound: Int64
     stamp: Int64
-
-
-@kernel
-def find(group: Int64, pair: int) -> int:
-    while group[pair] != pair:
-        group[pair] = group[group[pair]]
-        pair = group[pair]
-    return pair
 
 
 @kernel

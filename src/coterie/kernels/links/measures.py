@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.interests.shared import meet
 from coterie.kernels.jit import kernel
 
 Int32 = NDArray[np.int32]
@@ -152,16 +153,7 @@ def top_intersections(
     top = np.zeros(depth)
     for node in range(count):
         own = interest_indptr[node + 1] - interest_indptr[node]
-        found = 0
-        for at in range(interest_indptr[node], interest_indptr[node + 1]):
-            for entry in range(topic_indptr[interest[at]], topic_indptr[interest[at] + 1]):
-                other = subscriber[entry]
-                if other == node:
-                    continue
-                if shared[other] == 0:
-                    touched[found] = other
-                    found += 1
-                shared[other] += 1
+        found = meet(interest_indptr, interest, topic_indptr, subscriber, node, touched, shared)
         top[:] = 0.0
         for at in range(found):
             other = touched[at]

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
+from coterie.kernels.placement.books import fits, is_over
 from coterie.kernels.rings.chord import Index, Offset
 
 Floats = NDArray[np.float64]
@@ -222,22 +223,6 @@ def add_leaving(clients: ClientRows, room: Room, costs: Costs, tables: Tables, c
         if len(clients.away) > 0 and room.zone_of[broker] != room.zone_of[home]:
             score[broker] += np.float32(scale * clients.away[client])
     score[home] = back
-
-
-@kernel
-def fits(load: Floats, limit: Floats, weight: Floats, client: int, broker: int) -> bool:
-    for dimension in range(load.shape[1]):
-        if load[broker, dimension] + weight[client, dimension] > limit[broker, dimension]:
-            return False
-    return True
-
-
-@kernel
-def is_over(load: Floats, limit: Floats, broker: int) -> bool:
-    found = False
-    for dimension in range(load.shape[1]):
-        found = found or load[broker, dimension] > limit[broker, dimension]
-    return found
 
 
 @kernel

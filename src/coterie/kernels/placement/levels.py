@@ -6,6 +6,7 @@ import numpy as np
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement.books import Crowd, Floats
+from coterie.kernels.placement.swaps import members_of
 from coterie.kernels.rings.chord import Index, Offset
 
 LOOKED_AT = 256  # of the users who share a topic and a broker that one user is compared with
@@ -75,15 +76,7 @@ def match(
 @kernel
 def contract(crowd: Crowd, group: Index, groups: int, topic_count: int) -> Crowd:
     """The groups as a crowd of their own."""
-    starts = np.zeros(groups + 1, np.int64)
-    for one in group:
-        starts[one + 1] += 1
-    starts[:] = np.cumsum(starts)
-    filled = starts[:-1].copy()
-    members = np.empty(len(group), np.int32)
-    for user in range(len(group)):
-        members[filled[group[user]]] = user
-        filled[group[user]] += 1
+    starts, members, _ = members_of(group, groups)
     indptr = np.zeros(groups + 1, np.int64)
     topics = np.empty(len(crowd.topics), np.int32)
     pins = np.zeros(len(crowd.topics), np.int32)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from coterie.kernels.interests.shared import meet
 from coterie.kernels.jit import kernel
 from coterie.kernels.placement.books import Floats
 from coterie.kernels.rings.chord import Index, Offset
@@ -52,16 +53,7 @@ def shared_at_most(
     indptr: Offset, topics: Index, by_topic: Offset, wanting: Index, user: int, others: int, met: Index, times: Index
 ) -> float:
     """How often the `others` clients most like this one want what it wants, in all; `times` is left at nothing."""
-    meetings = 0
-    for i in range(indptr[user], indptr[user + 1]):
-        for j in range(by_topic[topics[i]], by_topic[topics[i] + 1]):
-            other = wanting[j]
-            if other == user:
-                continue
-            if times[other] == 0:
-                met[meetings] = other
-                meetings += 1
-            times[other] += 1
+    meetings = meet(indptr, topics, by_topic, wanting, user, met, times)
     width = indptr[user + 1] - indptr[user]
     alike = np.zeros(width + 1, np.int64)
     for at in range(meetings):

@@ -209,20 +209,16 @@ def swap_delta(instance: Instance, standing: SlotState, one: int, other: int) ->
     """What eq. 5 changes by if two brokers swapped slots; topics both want do not count. Nothing is changed."""
     parent, depth, wants, indptr, topics, roots, rate, weight = instance
     counts = standing.counts
-    here, there = standing.slot_of[one], standing.slot_of[other]
     delta = 0.0
-    for i in range(indptr[one], indptr[one + 1]):
-        topic = topics[i]
-        if not wants[other, topic]:
-            root = roots[topic]
-            relays = _relays_moved(parent, counts, topic, root, here, there)
-            delta += rate[topic] * (relays + weight * (depth[root, there] - depth[root, here]))
-    for i in range(indptr[other], indptr[other + 1]):
-        topic = topics[i]
-        if not wants[one, topic]:
-            root = roots[topic]
-            relays = _relays_moved(parent, counts, topic, root, there, here)
-            delta += rate[topic] * (relays + weight * (depth[root, here] - depth[root, there]))
+    for side in range(2):
+        mover, host = one if side == 0 else other, other if side == 0 else one
+        source, target = standing.slot_of[mover], standing.slot_of[host]
+        for i in range(indptr[mover], indptr[mover + 1]):
+            topic = topics[i]
+            if not wants[host, topic]:
+                root = roots[topic]
+                relays = _relays_moved(parent, counts, topic, root, source, target)
+                delta += rate[topic] * (relays + weight * (depth[root, target] - depth[root, source]))
     return delta
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import Index, Offset, Words, furthest_link, grown
+from coterie.kernels.rings.chord import Index, Offset, Words, furthest_link
+from coterie.kernels.trees.unions import begin_at, gathering, put_edges, reach
 
 
 @kernel
@@ -37,10 +38,7 @@ def interested_trees(
     """
     count = len(positions)
     wanted_in = np.full(count, -1, np.int64)
-    seen_in = np.full(count, -1, np.int64)
-    parent_of = np.empty(count, np.int32)
-    depth = np.zeros(count, np.int64)
-    found = np.empty(count, np.int64)
+    tree = gathering(count)
     ends = np.zeros(len(t_indptr), np.int64)
     nodes = np.empty(1024, np.int32)
     parents = np.empty(1024, np.int32)
@@ -49,27 +47,16 @@ def interested_trees(
         for at in range(t_indptr[topic], t_indptr[topic + 1]):
             wanted_in[members[at]] = topic
         root = roots[topic]
-        seen_in[root] = topic
-        depth[root] = 0
+        begin_at(tree, root, topic)
         fresh = 0
         for at in range(t_indptr[topic], t_indptr[topic + 1]):
             member = members[at]
             node = root
-            while seen_in[member] != topic:
+            while tree.seen_in[member] != topic:
                 hop = interested_hop(positions, indptr, links, node, positions[member], wanted_in, topic)
-                if seen_in[hop] != topic:
-                    seen_in[hop] = topic
-                    parent_of[hop] = node
-                    depth[hop] = depth[node] + 1
-                    found[fresh] = depth[hop] * count + hop
-                    fresh += 1
+                fresh = reach(tree, hop, node, topic, fresh)
                 node = hop
-        edges = np.sort(found[:fresh])
-        nodes = grown(nodes, used, fresh)
-        parents = grown(parents, used, fresh)
-        for i in range(fresh):
-            nodes[used + i] = edges[i] % count
-            parents[used + i] = parent_of[edges[i] % count]
+        nodes, parents = put_edges(tree, fresh, nodes, parents, used)
         used += fresh
         ends[topic + 1] = used
     return ends, nodes[:used].copy(), parents[:used].copy()

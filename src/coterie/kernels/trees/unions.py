@@ -2,10 +2,62 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from coterie.kernels.jit import kernel
 from coterie.kernels.rings.chord import Index, Offset, grown
+
+
+class Gathering(NamedTuple):
+    """A tree that is being made, for all nodes; `seen_in[n]` is the channel that node n was last reached for."""
+
+    seen_in: Offset
+    parent_of: Index
+    depth: Offset
+    found: Offset  # (depth, node) of those reached, as one number each
+
+
+@kernel
+def gathering(node_count: int) -> Gathering:
+    return Gathering(
+        np.full(node_count, -1, np.int64),
+        np.empty(node_count, np.int32),
+        np.zeros(node_count, np.int64),
+        np.empty(node_count, np.int64),
+    )
+
+
+@kernel
+def begin_at(tree: Gathering, root: int, channel: int) -> None:
+    tree.seen_in[root] = channel
+    tree.depth[root] = 0
+
+
+@kernel
+def reach(tree: Gathering, node: int, above: int, channel: int, fresh: int) -> int:
+    """A node is reached from another one; returns how many were reached so far: the first way to a node counts."""
+    if tree.seen_in[node] == channel:
+        return fresh
+    tree.seen_in[node] = channel
+    tree.parent_of[node] = above
+    tree.depth[node] = tree.depth[above] + 1
+    tree.found[fresh] = tree.depth[node] * len(tree.found) + node
+    return fresh + 1
+
+
+@kernel
+def put_edges(tree: Gathering, fresh: int, nodes: Index, parents: Index, used: int) -> tuple[Index, Index]:
+    """Add the edges of what was reached, by (depth, node), behind the `used` ones; both arrays may be longer ones."""
+    edges = np.sort(tree.found[:fresh])
+    nodes = grown(nodes, used, fresh)
+    parents = grown(parents, used, fresh)
+    for i in range(fresh):
+        node = edges[i] % len(tree.found)
+        nodes[used + i] = node
+        parents[used + i] = tree.parent_of[node]
+    return nodes, parents
 
 
 @kernel
@@ -20,10 +72,7 @@ def union_of_paths(
     plus sorting each tree.
     """
     channels = len(channel_starts) - 1
-    seen_in = np.full(node_count, -1, np.int64)
-    parent_of = np.empty(node_count, np.int32)
-    depth = np.zeros(node_count, np.int64)
-    found = np.empty(node_count, np.int64)
+    tree = gathering(node_count)
     ends = np.zeros(channels + 1, np.int64)
     nodes = np.empty(1024, np.int32)
     parents = np.empty(1024, np.int32)
@@ -33,24 +82,12 @@ def union_of_paths(
         for path in range(channel_starts[channel], channel_starts[channel + 1]):
             low, high = indptr[path], indptr[path + 1]
             above = hops[high - 1] if is_upward else hops[low]
-            seen_in[above] = channel
-            depth[above] = 0
+            begin_at(tree, above, channel)
             for i in range(1, high - low):
                 node = hops[high - 1 - i] if is_upward else hops[low + i]
-                if seen_in[node] != channel:
-                    seen_in[node] = channel
-                    parent_of[node] = above
-                    depth[node] = depth[above] + 1
-                    found[fresh] = depth[node] * node_count + node
-                    fresh += 1
+                fresh = reach(tree, node, above, channel, fresh)
                 above = node
-        edges = np.sort(found[:fresh])
-        nodes = grown(nodes, used, fresh)
-        parents = grown(parents, used, fresh)
-        for i in range(fresh):
-            node = edges[i] % node_count
-            nodes[used + i] = node
-            parents[used + i] = parent_of[node]
+        nodes, parents = put_edges(tree, fresh, nodes, parents, used)
         used += fresh
         ends[channel + 1] = used
     return ends, nodes[:used].copy(), parents[:used].copy()
