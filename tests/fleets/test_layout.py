@@ -7,9 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from coterie.errors import ConfigError, InputError
+from coterie.fleets.export.registry import target_named
 from coterie.fleets.fleet import BrokerFleet, fleet_of
 from coterie.fleets.layout import Filters, is_wild, read_layout
 from coterie.plans.store import PlanStore
+from coterie.plans.tables import OUTSIDE
 from tests.fleets.plans import by_hand, publish_plan
 
 WISHES = {"ann": ("a/1", "$share/g/b/+"), "bob": ("a/1", "a/2"), "cyd": ("b/#",)}
@@ -33,6 +35,20 @@ def test_a_published_plan_has_homes_wishes_and_sources(tmp_path, system):
     assert layout.version == 1
     assert layout.hub == "b0" or not system.startswith("star")
     assert (layout.links is None) == (system == "mesh")
+
+
+@pytest.mark.parametrize("target", ["haproxy", "table"])
+def test_whoever_the_log_does_not_name_is_a_source_and_no_client(tmp_path, target):
+    publish_plan(tmp_path, WISHES, {**PUBLISHES, OUTSIDE: ("b/2",)}, ["b0", "b1", "b2"], "coterie:links=lean")
+    balancer = {"socket": str(tmp_path / "socket"), "map": str(tmp_path / "clients.map")}
+    known = fleet(hub="b0", balancer=balancer)
+    layout = read_layout(tmp_path, known)
+    assert OUTSIDE not in layout.home
+    assert OUTSIDE not in layout.publishes
+    assert len(layout.sources["b/2"]) == 1
+    assert layout.moved(layout.home).sources["b/2"] == layout.sources["b/2"]
+    pieces = target_named(target).pieces(known, layout)
+    assert not [piece.name for piece in pieces if "outside" in piece.text]
 
 
 def test_without_a_table_of_publishers_a_channel_per_topic_tells_where_topics_enter(tmp_path):

@@ -157,4 +157,4 @@ def in_short(hops: list[Hop]) -> str:
 if __name__ == "__main__":
     for name in WALKS:
         hops = walk(name)
-        print(f"{name}: {in_short(hops)}", *(f"  {hop.file} {hop.function}" for hop in hops), sep="\n")
+        print(f"{name}: {in_short(hops)}", *(f"  {hop.file} {hop.function}" for hop in hops), sep="\n")  # noqa: T201

@@ -22,11 +22,10 @@ from coterie.model.workload import PAYLOAD_BYTES
 from coterie.pipeline.brokers import attach, in_zones, read_brokers
 from coterie.pipeline.cutting import HOUR_S, WindowChoices, Windows
 from coterie.pipeline.filters import FilterTrie, bodies_of, has_filters, is_shared, taken_rows, without_wildcards
-from coterie.pipeline.publishing import OUTSIDE
 from coterie.pipeline.tasks import part_files, write_part
 from coterie.pipeline.windows import BROKERS_MAX, BROKERS_MIN, CLIENTS_PER_BROKER, spread_over
 from coterie.pipeline.wishing import HELD_OUT, expanded, short_stays
-from coterie.plans.tables import NamedWorkload
+from coterie.plans.tables import OUTSIDE, NamedWorkload
 
 Tables = Mapping[str, pa.Table]
 F64 = NDArray[np.float64]

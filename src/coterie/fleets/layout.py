@@ -6,7 +6,7 @@ This is all that targets see of a plan. `read_layout` takes it from a published 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from coterie.model import Design, Relation
 from coterie.mqtt.topics import filter_matches, has_wildcard, split_shared
 from coterie.plans.plan import Plan
 from coterie.plans.store import PlanStore
-from coterie.plans.tables import PUBLISHES, WISHES, column_of
+from coterie.plans.tables import OUTSIDE, PUBLISHES, WISHES, column_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,7 @@ class FleetLayout:
     links: tuple[tuple[str, str], ...] | None = None  # None: every broker may be linked to every other
     topics: tuple[str, ...] = ()
     published_at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # topic -> brokers, for want of clients
+    outside_at: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the same, of people with no name
     hub: str = ""  # of the plan, where it is a star
     version: int = 0
     system: str = ""
@@ -49,7 +50,9 @@ class FleetLayout:
     @cached_property
     def sources(self) -> dict[str, tuple[str, ...]]:
         """Topic -> the brokers it is published at, sorted."""
-        found: dict[str, dict[str, None]] = {topic: dict.fromkeys(some) for topic, some in self.published_at.items()}
+        found: dict[str, dict[str, None]] = {}
+        for topic, brokers in (*self.published_at.items(), *self.outside_at.items()):
+            found.setdefault(topic, {}).update(dict.fromkeys(brokers))
         for client, topics in self.publishes.items():
             for topic in topics:
                 found.setdefault(topic, {})[self.home[client]] = None
@@ -130,6 +133,7 @@ def layout_of(plan: Plan, fleet: BrokerFleet) -> FleetLayout:
         home=home,
         wishes=_wishes(plan, topics),
         publishes=_publishes(plan, home),
+        outside_at=_outside_at(plan, brokers),
         published_at=_published_at(design, brokers, topics),
         hub=_hub(design, brokers),
         links=_links(design, brokers),
@@ -177,15 +181,24 @@ def _named(value: str | int, names: list[str], source: str) -> str:
 
 def _publishes(plan: Plan, home: Mapping[str, str]) -> dict[str, dict[str, float]]:
     """Who publishes what, where the plan says it."""
-    table = plan.table(PUBLISHES)
-    if table is None:
-        return {}
     found: dict[str, dict[str, float]] = {}
-    columns = (column_of(table, name, plan.source) for name in ("client", "topic", "rate"))
-    for client, topic, rate in zip(*columns, strict=True):
+    for client, topic, rate in _published(plan):
         if client in home:
-            found.setdefault(client, {})[topic] = float(rate)
+            found.setdefault(client, {})[topic] = rate
     return found
+
+
+def _outside_at(plan: Plan, brokers: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Topic -> the broker where those enter whom the log does not name: nobody to be placed, but a source."""
+    node = plan.outside_node
+    return {} if node is None else {topic: (brokers[node],) for who, topic, _ in _published(plan) if who == OUTSIDE}
+
+
+def _published(plan: Plan) -> Iterator[tuple[str, str, float]]:
+    table = plan.table(PUBLISHES)
+    if table is not None:
+        columns = (column_of(table, name, plan.source) for name in ("client", "topic", "rate"))
+        yield from zip(*columns, strict=True)
 
 
 def _published_at(design: Design, brokers: tuple[str, ...], topics: list[str]) -> dict[str, tuple[str, ...]]:

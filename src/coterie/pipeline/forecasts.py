@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 from coterie.model import Publications, Relation, Wishes, Workload
 from coterie.model.workload import PAYLOAD_BYTES
 from coterie.pipeline.filters import FilterTrie, bodies_of, has_filters, is_shared, taken_rows, without_wildcards
-from coterie.pipeline.publishing import OUTSIDE
 from coterie.pipeline.streamstate import StreamState
 from coterie.pipeline.wishing import expanded
-from coterie.plans.tables import NamedWorkload, write_tables
+from coterie.plans.tables import OUTSIDE, NamedWorkload, write_tables
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,11 +18,10 @@ from coterie.pipeline.cutting import HOUR_S, Windows
 from coterie.pipeline.here import is_here
 from coterie.pipeline.storage import read_rows
 from coterie.pipeline.tasks import part_files
+from coterie.plans.tables import OUTSIDE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-
-OUTSIDE = "(outside)"  # who publishes where the log does not say
 
 
 @dataclass(frozen=True, eq=False)

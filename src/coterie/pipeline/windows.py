@@ -30,7 +30,7 @@ from coterie.pipeline.cutting import (
     cut_windows,
 )
 from coterie.pipeline.interests import SUBSCRIBERS, filter_names, subscriber_names, topic_names
-from coterie.pipeline.publishing import OUTSIDE, WindowPublications, count_publications, kinds_of
+from coterie.pipeline.publishing import WindowPublications, count_publications, kinds_of
 from coterie.pipeline.tasks import map_array, part_files
 from coterie.pipeline.wishing import MARKS, Wanted, WishBook, is_held_out, read_wishes, wanted_in
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DEFAULT_WINDOWS",
-    "OUTSIDE",
     "WindowChoices",
     "build_rolling",
     "build_windows",

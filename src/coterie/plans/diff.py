@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from coterie.errors import ConfigError
 from coterie.model import Overlay
+from coterie.plans.tables import OUTSIDE
 
 if TYPE_CHECKING:
     from coterie.plans.plan import Plan
@@ -124,7 +125,8 @@ def _moves(before: Plan, after: Plan, names: tuple[list[str], list[str]]) -> tup
     goes = new[after.design.placement.node_of[known]]
     gone = np.flatnonzero(was != goes)
     moved = clients.take(pa.array(known[gone])).to_pylist()
-    return {one: (str(was[row]), str(goes[row])) for one, row in zip(moved, gone.tolist(), strict=True)}, len(known)
+    changed = zip(moved, gone.tolist(), strict=True)
+    return {one: (str(was[row]), str(goes[row])) for one, row in changed if one != OUTSIDE}, len(known)
 
 
 def _links(overlay: Overlay, names: list[str]) -> set[tuple[str, str]]:

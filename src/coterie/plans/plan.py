@@ -17,7 +17,7 @@ from coterie.errors import InputError
 from coterie.model import Design, Ledger, Slice
 from coterie.model.plan import slices
 from coterie.model.store import load_design, save_design
-from coterie.plans.tables import CLIENTS, NODES, TOPICS, NamedWorkload, column_of, read_table, write_tables
+from coterie.plans.tables import CLIENTS, NODES, OUTSIDE, TOPICS, NamedWorkload, column_of, read_table, write_tables
 
 if TYPE_CHECKING:
     from coterie.model.prices import Prices
@@ -170,7 +170,15 @@ class Plan:
     @property
     def placement(self) -> dict[str, int]:
         """Client -> node."""
-        return dict(zip(self.clients, self.design.placement.node_of.tolist(), strict=True))
+        placed = dict(zip(self.clients, self.design.placement.node_of.tolist(), strict=True))
+        placed.pop(OUTSIDE, None)
+        return placed
+
+    @property
+    def outside_node(self) -> int | None:
+        """Where those enter whom the log does not name, if there are any."""
+        clients = self.clients
+        return int(self.design.placement.node_of[clients.index(OUTSIDE)]) if OUTSIDE in clients else None
 
     @property
     def moves(self) -> list[str]:
@@ -180,7 +188,7 @@ class Plan:
             return []
         gone = np.flatnonzero(listed["attached"].to_numpy() != self.design.placement.node_of)
         names: list[str] = listed["client"].take(pa.array(gone)).to_pylist()
-        return names
+        return [name for name in names if name != OUTSIDE]
 
     # --- what it is for ---
 

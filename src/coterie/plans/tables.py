@@ -21,6 +21,7 @@ from coterie.model import Workload
 
 TOPICS, CLIENTS, NODES, WISHES, PUBLISHES = "topics", "clients", "nodes", "wishes", "publishes"
 TABLE_NAMES = (TOPICS, CLIENTS, NODES, WISHES, PUBLISHES)
+OUTSIDE = "(outside)"  # among the clients: whoever publishes where the log does not say; nobody connects by that name
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,10 @@ import pyarrow as pa
 from coterie.pipeline.crowds.roster import NAMES, SAID, Roster
 from coterie.pipeline.cutting import HOUR_S
 from coterie.pipeline.interests import TOPICS_FILE
-from coterie.pipeline.publishing import OUTSIDE, counted_by_window
+from coterie.pipeline.publishing import counted_by_window
 from coterie.pipeline.storage import Folder, read_rows, remove_all
 from coterie.pipeline.tasks import part_files, run_tasks, write_part
+from coterie.plans.tables import OUTSIDE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
