@@ -79,6 +79,7 @@ def test_what_a_table_shows():
     found = judge(claim(), rows(9.0, 10.0, 11.0))
     assert (found.paper, found.ours) == ("10 ± 1 %", "10 ± 2.5")
     assert judge(claim(), rows(9.0)).ours == "9, one seed"
+    assert judge(claim(), rows(9.0, 9.0, 9.0)).ours == "9, alike in 3 seeds"
     assert judge(claim(Sense.AT_LEAST), rows(9.0)).paper == "at least 10 %"
 
 

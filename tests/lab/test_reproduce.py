@@ -12,7 +12,7 @@ import pytest
 from coterie.errors import RunError
 from coterie.lab.experiment import OURS, Claim, Experiment, Kind, Point, per_seed, yes
 from coterie.lab.judging import Verdict
-from coterie.lab.reproduce import as_document, report, reproduce, shown, totals
+from coterie.lab.reproduce import as_document, report, reproduce, sentences, shown, totals
 from coterie.pipeline.sweep import in_processes
 
 
@@ -64,6 +64,26 @@ def test_totals_do_not_mix_whose_claims_they_are(tmp_path):
     assert "another reading" in report(findings, is_full=False, folder=tmp_path).read_text()
 
 
+@pytest.mark.parametrize(
+    ("near", "far", "verdict"),
+    [
+        (12.0, 12.0, Verdict.REPRODUCED),
+        (12.0, 99.0, Verdict.PARTLY),
+        (99.0, 99.0, Verdict.NOT),
+        (12.0, 17.0, Verdict.PARTLY),
+    ],
+)
+def test_a_sentence_counts_once_whatever_stands_in(tmp_path, near, far, verdict):
+    claims = [
+        Claim(f"fig1/{name}-sum", "Figure 1", "", expected, 3.0, lambda rows: per_seed(rows, "y", x=10))
+        for name, expected in (("near", near), ("far", far))
+    ]
+    wanted = replace(experiment({"x": 10}), claims=claims, stand_ins=("near", "far"))
+    findings = reproduce(in_processes(1), [wanted], tmp_path, is_full=False)
+    assert {found: many for found, many in sentences(findings)["planted"].items() if many} == {verdict: 1}
+    assert len(findings[0].judgements) == 2
+
+
 def test_a_run_that_fails_is_named_and_the_others_are_kept(tmp_path):
     with pytest.raises(RunError, match=r"3 of 6 runs failed.*planted/fig1.*broken.*ValueError: planted"):
         reproduce(in_processes(2), [experiment({"x": 10}, {"x": 1, "broken": True})], tmp_path, is_full=False)
@@ -74,8 +94,8 @@ def test_the_quick_form_runs_smaller_and_judges_what_the_paper_claims(tmp_path):
     """The point keeps the paper's size, so the claim finds it; the run has the small one, and the verdict says so."""
     quick = replace(experiment({"x": 10}, {"x": 1010}), small=lambda point: {"x": int(point["x"]) % 1000})
     judged = reproduce(in_processes(1), [quick], tmp_path, is_full=False)[0]
-    assert [row.values["y"] for row in judged.rows] == [11.0, 12.0, 13.0, 11.0, 12.0, 13.0]
-    assert [row.is_small for row in judged.rows] == [False] * 3 + [True] * 3
+    assert [row.values["y"] for row in judged.rows] == [11.0, 11.0, 12.0, 12.0, 13.0, 13.0]
+    assert [row.is_small for row in judged.rows] == [False, True] * 3
     assert shown(judged.judgements[0]) == "reproduced *"
     assert len(list((tmp_path / "runs").glob("*.json"))) == 3, "equal small points are measured once"
     full = reproduce(in_processes(1), [quick], tmp_path, is_full=True, seeds=1)[0]

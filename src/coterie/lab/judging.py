@@ -56,6 +56,8 @@ class Judgement:
             return f"{sum(self.measured):.0f} of {len(self.measured)} seeds"
         if len(self.measured) == 1:
             return f"{self.mean:.4g}, one seed"
+        if not self.interval:
+            return f"{self.mean:.4g}, alike in {len(self.measured)} seeds"
         return f"{self.mean:.4g} ± {self.interval:.2g}"
 
     @property

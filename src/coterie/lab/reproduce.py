@@ -74,12 +74,15 @@ def reproduce(
 def _runs(
     experiment: Experiment, is_full: bool, seeds: int | None
 ) -> Iterator[tuple[Experiment, Point, int, Measurement]]:
-    """Every point with every seed; two points that are the same when small are measured once."""
+    """Every point with every seed; two points that are the same when small are measured once.
+
+    A seed's points follow each other: neighbours often share an instance, which a run keeps for the next one.
+    """
     count = seeds or (experiment.full_seeds if is_full else experiment.quick_seeds)
     code = code_of(experiment.run)
-    for point in experiment.points(is_full):
-        run_at = point if is_full else experiment.small(point)
-        for seed in range(1, count + 1):
+    for seed in range(1, count + 1):
+        for point in experiment.points(is_full):
+            run_at = point if is_full else experiment.small(point)
             yield experiment, point, seed, Measurement(experiment.id, run_at, seed, experiment.run, code)
 
 
@@ -142,13 +145,40 @@ def totals(findings: Sequence[Finding]) -> list[tuple[str, Kind, dict[Verdict, i
     return [(paper, kind, counted[paper, kind]) for paper, kind in ordered]
 
 
+def sentences(findings: Sequence[Finding]) -> dict[str, dict[Verdict, int]]:
+    """A paper's own sentences counted once each, by paper, whatever stood in for what it does not give.
+
+    Reproduced is one that is so with everything that stands in, not reproduced one that is so with none.
+    """
+    found: dict[tuple[str, str], list[Verdict]] = {}
+    for finding in findings:
+        for judgement in finding.judgements:
+            if judgement.claim.kind is Kind.PAPER:
+                key = (finding.experiment.short, finding.experiment.sentence_of(judgement.claim))
+                found.setdefault(key, []).append(judgement.verdict)
+    counted: dict[str, dict[Verdict, int]] = {}
+    for (paper, _), verdicts in found.items():
+        counted.setdefault(paper, dict.fromkeys(Verdict, 0))[_together(verdicts)] += 1
+    return counted
+
+
+def _together(verdicts: Sequence[Verdict]) -> Verdict:
+    different = set(verdicts)
+    if len(different) == 1:
+        return verdicts[0]
+    if different & {Verdict.REPRODUCED, Verdict.PARTLY}:
+        return Verdict.PARTLY
+    return Verdict.UNDECIDED if Verdict.UNDECIDED in different else Verdict.NOT
+
+
+SENTENCES = "the paper's sentences"  # each once, whatever stands in for its network or its trace
 TOTALS_HEADER = ["paper", "whose claims", *(verdict.value for verdict in Verdict)]
 
 
 def totals_rows(findings: Sequence[Finding]) -> list[list[str]]:
-    return [
-        [paper, kind.value, *(str(counts[verdict]) for verdict in Verdict)] for paper, kind, counts in totals(findings)
-    ]
+    counted = [(paper, kind.value, counts) for paper, kind, counts in totals(findings)]
+    counted += [(paper, SENTENCES, counts) for paper, counts in sentences(findings).items()]
+    return [[paper, whose, *(str(counts[verdict]) for verdict in Verdict)] for paper, whose, counts in counted]
 
 
 SMALL_MARK = " *"

@@ -9,7 +9,19 @@ from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, as_it_is
 
 PAPER = "SpiderCast"
 SIZES = (1000, 2000, 4000, 6000, 8000, 10000)
-A_QUARTER = shrunk(nodes=4)  # of the nodes, for the quick form
+AN_EIGHTH, A_QUARTER = shrunk(nodes=8), shrunk(nodes=4)  # of the nodes, for the quick form
+ENDS = (SIZES[0], SIZES[-1])
+LIVES = (100, 200, 300, 400, 500)  # mean, in seconds
+
+
+def capped(most: int) -> Callable[[Point], Point]:
+    """At most so many nodes, where claims are about numbers that change with them."""
+    return lambda point: {**point, "nodes": min(int(point["nodes"]), most)}
+
+
+def only_ends(points: Sequence[Point], key: str = "nodes", ends: Sequence[float] = ENDS) -> list[Point]:
+    return [point for point in points if point[key] in ends]
+
 
 Setting = dict[str, float | int | str | bool]
 Table = dict[object, float]
@@ -77,6 +89,7 @@ def experiment(
     plots: Sequence[Plot] = (),
     small: Callable[[Point], Point] = as_it_is,
     full_seeds: int = 3,
+    quick: Sequence[Point] = (),
 ) -> Experiment:
     return Experiment(
         f"spidercast/{name}",
@@ -84,11 +97,10 @@ def experiment(
         where,
         title,
         run,
-        (),
+        quick,
         full,
         claims,
         plots,
-        quick_seeds=1,
         full_seeds=full_seeds,
         small=small,
     )

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import log2
 
-from coterie.lab.experiment import OURS, Claim, Plot, Row, Sense, yes
+from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, yes
 from coterie.lab.spidercast_claims import (
+    A_QUARTER,
     SIZES,
     Measure,
     Setting,
     Table,
+    capped,
     experiment,
     falling,
     holds,
+    only_ends,
     ratio,
     rising,
     value,
@@ -63,19 +66,20 @@ def by_seed_and_size(rows: Sequence[Row], name: str, verdict: Callable[[Table], 
     return result
 
 
+POPULARITIES: list[Point] = [
+    *(
+        {**kind, "nodes": nodes, "tdi": 20, "diameter": True, "rewired": nodes == SIZES[-1]}
+        for kind in KINDS.values()
+        for nodes in SIZES
+    ),
+    *({**kind, "nodes": SIZES[-1], "diameter": True, **it} for kind in KINDS.values() for it in SHALLOWER.values()),
+]
 FIGURE_7 = experiment(
     "fig7",
     "Figure 7",
     "Four topic popularities with (3,0)",
     run_overlay,
-    [
-        *(
-            {**kind, "nodes": nodes, "tdi": 20, "diameter": True, "rewired": nodes == SIZES[-1]}
-            for kind in KINDS.values()
-            for nodes in SIZES
-        ),
-        *({**kind, "nodes": SIZES[-1], "diameter": True, **it} for kind in KINDS.values() for it in SHALLOWER.values()),
-    ],
+    POPULARITIES,
     [
         Claim(
             "fig7/connected",
@@ -187,6 +191,8 @@ FIGURE_7 = experiment(
             only={"reading": None},
         ),
     ],
+    small=capped(2000),
+    quick=only_ends(POPULARITIES),
 )
 
 
@@ -209,17 +215,18 @@ def _largest_over_mean(name: str) -> Measure:
     return measure
 
 
+GROWING: list[Point] = [
+    {"nodes": nodes, "topics": topics, "ties": ties, "tdi": 20, "diameter": True}
+    for ties in ("random", "first")
+    for topics in (100, 200)
+    for nodes in SIZES
+]
 FIGURE_8A = experiment(
     "fig8a",
     "Figure 8(a), (d)",
     "More nodes: 100 and 200 topics, 10 subscriptions",
     run_overlay,
-    [
-        {"nodes": nodes, "topics": topics, "ties": ties, "tdi": 20, "diameter": True}
-        for ties in ("random", "first")
-        for topics in (100, 200)
-        for nodes in SIZES
-    ],
+    GROWING,
     [
         *(
             yes(
@@ -308,15 +315,20 @@ FIGURE_8A = experiment(
         Plot("Figure 8(a): degree by nodes, 100 and 200 topics", "nodes", "degree", "topics", only={"ties": "random"}),
         Plot("Figure 8(d): tdi(20) by nodes", "nodes", "tdi", "topics", y_label="%", only={"ties": "random"}),
     ],
+    small=capped(2000),
+    quick=only_ends(GROWING),
 )
 
 TOPICS = (100, 200, 400, 600, 800, 1000)
+MORE_TOPICS: list[Point] = [
+    {"nodes": 10000, "topics": topics, "subscriptions": 20, "tdi": 40, "diameter": True} for topics in TOPICS
+]
 FIGURE_8B = experiment(
     "fig8b",
     "Figure 8(b), (e)",
     "More topics: 10,000 nodes, 20 subscriptions",
     run_overlay,
-    [{"nodes": 10000, "topics": topics, "subscriptions": 20, "tdi": 40, "diameter": True} for topics in TOPICS],
+    MORE_TOPICS,
     [
         yes("fig8b/rises", "section 3.5.2", "degree rises with topics", holds("degree", "topics", rising)),
         yes("fig8b/tdi", "Figure 8(e)", "tdi(40) falls with topics", holds("tdi", "topics", falling)),
@@ -338,6 +350,8 @@ FIGURE_8B = experiment(
         Plot("Figure 8(e): tdi(40) by topics", "topics", "tdi", y_label="%"),
         Plot("Section 3.5.2: largest topic diameter", "topics", "diameter", figure="fig8b-diameter"),
     ],
+    small=capped(1000),
+    quick=only_ends(MORE_TOPICS, "topics", (100, 400, 1000)),
 )
 
 SUBSCRIPTIONS = (10, 15, 20, 30, 40)
@@ -380,6 +394,7 @@ FIGURE_8C = experiment(
         Plot("Figure 8(c): degree by subscriptions, 100 topics", "subscriptions", "degree", "nodes"),
         Plot("Figure 8(f): tdi(2d) by subscriptions d", "subscriptions", "tdi", "nodes", y_label="%"),
     ],
+    small=capped(2000),
 )
 
 LISTS = ((20, 0), (10, 30), (40, 0), (10, 70))
@@ -409,15 +424,17 @@ FIGURE_9 = experiment(
             "subscriptions_max",
         ),
     ],
+    small=capped(1000),
 )
 
 SHARES = (0.05, 0.1, 0.25, 0.5, 1.0)
+VIEWS: list[Point] = [{"nodes": nodes, "view_share": share} for nodes in (4000, 8000) for share in SHARES]
 FIGURE_10 = experiment(
     "fig10",
     "Figure 10",
     "Views of 5 to 100 % of the nodes",
     run_overlay,
-    [{"nodes": nodes, "view_share": share} for nodes in (4000, 8000) for share in SHARES],
+    VIEWS,
     [
         Claim(
             "fig10/connected", "section 3.7", "all topics connected at every view size", 0.0, 0.0, worst("partitioned")
@@ -456,4 +473,6 @@ FIGURE_10 = experiment(
         ),
     ],
     [Plot("Figure 10: degree by size of the view", "view_share", "degree", "nodes", x_label="share of the nodes")],
+    small=A_QUARTER,
+    quick=only_ends(VIEWS, "view_share", (0.05, 0.25, 1)),
 )

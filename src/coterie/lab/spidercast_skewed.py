@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coterie.lab.experiment import Claim, Plot, Row, per_seed, yes
-from coterie.lab.spidercast_claims import SIZES, Measure, Setting, experiment, value, worst
+from coterie.lab.spidercast_claims import AN_EIGHTH, SIZES, Measure, Setting, experiment, value, worst
 from coterie.lab.spidercast_runs import run_overlay
 
 
@@ -121,6 +121,7 @@ FIGURE_6 = experiment(
             only=NO_RANDOM,
         ),
     ],
+    small=AN_EIGHTH,
 )
 
 
@@ -157,4 +158,5 @@ FOUR = experiment(
             reads="fig6/four-is-not-enough",
         ),
     ],
+    small=AN_EIGHTH,
 )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, float]
 Progress = Callable[[str, float], None]
-TASKS_AT_ONCE = 64  # a wave
+TASKS_AT_ONCE = 1024  # a wave; each begins with fresh processes
 POLL_S = 0.5
 
 
