@@ -25,6 +25,13 @@ def test_never_dearer_than_content_trees_on_a_given_network(name: str) -> None:
     assert run_row(small(MATRIX[name]), 1)["metric_ratio"] <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("name", ["dynatops-zipf", "placed-flat", "placed-stub"])
+def test_clients_are_placed_and_no_broker_is_hotter_than_there(name: str) -> None:
+    found = run_row(small(MATRIX[name]), 1)
+    assert found["metric_ratio"] < 0.99
+    assert found["our_hottest"] <= found["their_hottest"] + 1e-9
+
+
 def test_no_peer_carries_what_it_does_not_want() -> None:
     found = run_row(small(MATRIX["magnet"]), 1)
     assert found["our_unwanted"] == 0 < found["their_unwanted"]

@@ -9,7 +9,7 @@ import pytest
 from coterie.accounting.bounds import lower_bounds
 from coterie.accounting.price import price
 from coterie.model import Ledger
-from coterie.model.ledger import Loss, Volume
+from coterie.model.ledger import Distribution, Load, Loss, Volume
 from coterie.model.store import load_design, save_workload
 from coterie.pipeline.planning import (
     LATER,
@@ -78,6 +78,17 @@ def test_a_system_that_cannot_serve_is_told_apart_from_one_that_can(tmp_path, wo
 def bill(system: str, copies: float, lost: float = 0.0) -> Priced:
     ledger = Ledger(volume=Volume(wanted=copies), loss=Loss(owed=10.0, delivered=10.0 - lost))
     return Priced(system, OWN, ledger, ledger, ledger, ledger)
+
+
+def test_the_cheapest_is_calm_where_there_is_much_to_handle():
+    def hot(system: str, copies: float, busiest: float, mean: float = 10_000.0) -> Priced:
+        load = Load(messages=Distribution(mean=mean, max=busiest))
+        return Priced(system, OWN, *[Ledger(volume=Volume(wanted=copies), load=load)] * 4)
+
+    assert cheapest([hot("star", 3, 50_000.0), hot("mesh", 4, 12_000.0)]).system == "mesh"
+    assert cheapest([hot("star", 3, 50_000.0), hot("mesh", 4, 30_000.0)]).system == "mesh"  # nothing is calm
+    assert cheapest([hot("star", 3, 50_000.0), hot("homes", 2, 51_000.0)]).system == "homes"
+    assert cheapest([hot("star", 3, 90.0, 10.0), hot("mesh", 4, 12.0, 10.0)]).system == "star"  # with ease
 
 
 def test_the_cheapest_is_one_that_serves_everybody():

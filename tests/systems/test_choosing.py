@@ -11,7 +11,7 @@ from coterie.accounting.burden import burden
 from coterie.accounting.price import price
 from coterie.accounting.sturdiness import sturdiness
 from coterie.errors import ConfigError
-from coterie.model import Publications, Relation, Workload
+from coterie.model import Ledger, Publications, Relation, Workload
 from coterie.model.graph import BrokerGraph
 from coterie.model.plan import slices
 from coterie.model.workload import Stays
@@ -144,6 +144,40 @@ def test_a_limit_that_cannot_be_kept_is_said_with_what_can() -> None:
     assert "links=mesh has 1 hops (p99), 15 links at a node (misses links_max)" in str(told.value)
     with pytest.raises(ConfigError, match="links=star"):
         SYSTEM.plan(workload, CoterieParameters(links="star", survive="node"), 1)
+
+
+def test_a_star_is_not_cheap_because_its_hub_does_everybodys_work() -> None:
+    """Where a node handles little, that is no concern; where it handles much, the cheapest calm links are taken."""
+    workload = fleet(32, 0.02)
+    node_of = SYSTEM.stages.placement(workload, CoterieParameters(), 1).node_of
+
+    def bill(**settings: object) -> Ledger:
+        return price(SYSTEM.plan(workload, SYSTEM.configure(settings), 1, None, node_of), workload)
+
+    free, cool = bill(), bill(node_messages=0.0)
+    assert free.state.links == 31  # a star
+    assert cool.load.hottest <= 2 < free.load.hottest
+    bills = [bill(links=links) for links in ("mesh", "homes", "star", "lean")]
+    assert burden(cool) <= 1.0051 * min(burden(one) for one in bills if one.load.hottest <= 2)
+    assert bill(hottest_max=2.0).load.hottest <= 2
+    assert bill(hottest_max=free.load.hottest) == free
+
+
+def test_where_no_links_are_even_the_coolest_are_taken_unless_that_was_a_limit() -> None:
+    """One client that watches everything makes its node hot, whatever the links are."""
+    workload = fleet(8, 10.0)
+    rows = [*(workload.interests.row(client).tolist() for client in range(96)), list(range(TOPICS))]
+    workload = replace(workload, interests=Relation.from_rows(rows, TOPICS), stays=None,
+                       attachment=np.append(workload.attachment, np.int32(0)))  # fmt: skip
+    parameters = CoterieParameters(placement="given", hottest=1.0, node_messages=0.0)
+    found = price(SYSTEM.plan(workload, parameters, 1), workload)
+    others = [
+        price(SYSTEM.plan(workload, CoterieParameters(placement="given", links=links), 1), workload).load.hottest
+        for links in ("mesh", "homes", "star", "lean")
+    ]
+    assert 1 < found.load.hottest <= 1.1 * min(others) < max(others)
+    with pytest.raises(ConfigError, match=r"has the busiest node at [\d.]+ times the mean \(misses hottest_max\)"):
+        SYSTEM.plan(workload, CoterieParameters(placement="given", hottest_max=1.0), 1)
 
 
 def test_a_zone_may_be_lost() -> None:

@@ -16,6 +16,7 @@ import msgspec
 USUAL = {
     "columns": "columns of the grid over the world",
     "duration_s": "seconds that changes go on for",
+    "hottest_max": "limit: what the busiest node handles, times the mean; 0: none",
     "hops_p99": "limit: links that 99 of 100 deliveries cross at most; 0: none",
     "hub": "the node all others are linked to; -1: the one that makes the fewest copies",
     "interval_s": "seconds of the log that count as the window",

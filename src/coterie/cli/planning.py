@@ -140,8 +140,10 @@ Limit = Annotated[
         metavar="NAME=VALUE",
         help="What the plan must keep to; repeatable. hops_mean, hops_p99: links that a delivery crosses. ms_mean, "
         "ms_p99: milliseconds (at hop_ms a link, zone_ms between zones: 1 and 5 unless set). links_max: links at any "
-        "broker. survive=node or survive=zone: the crash of any one cuts nobody else off. moves_per_day: share of the "
-        "clients that may be moved. If no design keeps to them, you are told which comes closest.",
+        "broker. hottest_max: messages of the busiest broker, times the mean (unless set 2, as far as that can be had, "
+        "where a broker has over 10,000 a second). survive=node or survive=zone: the crash of any one cuts nobody else "
+        "off. moves_per_day: share of the clients that may be moved. If no design keeps to them, you are told which "
+        "comes closest.",
         rich_help_panel="Limits",
     ),
 ]

@@ -98,10 +98,13 @@ SHOWN = (
     "cut_vertices",
     "clients_max",
     "hottest",
+    "busiest",
     "moves",
 )
 SPIDERS = [name for name in MATRIX if name.startswith("spidercast")]
 DYNAMIC = [name for name in MATRIX if name.startswith("dynatops")]
+ON_NETWORK = [name for name in MATRIX if name.startswith(("content", "placed"))]
+PEERS_ROWS = [name for name in MATRIX if name.startswith(("spidercast", "tamara", "magnet"))]
 TREES_ARE_LONGER = "an event follows one tree instead of every link: longer ways, a tenth of the copies"
 MATRIX_EXPERIMENT = Experiment(
     id="coterie/matrix",
@@ -121,7 +124,8 @@ MATRIX_EXPERIMENT = Experiment(
         guaranteed("magnet", "hops", "no more hops"),
         guaranteed("magnet", "degree_max", "no node has more links than there"),
         *(guaranteed(name, "clients_max", "clients as even as there", slack=0.005) for name in DYNAMIC),
-        *(guaranteed(name, "hottest", "the hottest broker no hotter") for name in DYNAMIC),
+        *(guaranteed(name, "hottest", "the hottest broker no hotter") for name in (*DYNAMIC, *ON_NETWORK)),
+        *(guaranteed(name, "busiest", "no peer handles more messages than the busiest there") for name in PEERS_ROWS),
     ],
     quick_seeds=1,
     full_seeds=3,

@@ -1,8 +1,13 @@
-"""What a design must keep to, whatever it saves: how far events travel, how many links, what a crash may cut, moves."""
+"""What a design must keep to, whatever it saves: how far events travel, how many links, how hot a node may be, what
+a crash may cut, moves.
+
+A limit that is set is kept or nothing is chosen. One holds although nobody set it, as far as it can be had: no node is
+much busier than the mean, once it handles so much that this matters (`calm`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -11,6 +16,9 @@ from coterie.model.ledger import Ledger
 
 SURVIVE = ("none", "node", "zone")
 DUST = 1e-9
+HOTTEST = 2.0  # times the mean that a node handles, unless a limit says otherwise,
+EASY = 10_000.0  # and unless it is fewer messages a second than any node handles with ease
+NEARLY = 1.1  # where nothing is so even: times what the coolest has
 
 
 class Standard(msgspec.Struct, frozen=True):
@@ -26,6 +34,7 @@ STANDARDS = {
     "ms_mean": Standard(lambda bill: bill.delay.milliseconds.mean, "{:.1f} ms on average"),
     "ms_p99": Standard(lambda bill: bill.delay.milliseconds.p99, "{:.1f} ms (p99)"),
     "links_max": Standard(lambda bill: bill.state.degree.max, "{:.0f} links at a node"),
+    "hottest_max": Standard(lambda bill: bill.load.hottest, "the busiest node at {:.2f} times the mean"),
 }
 
 
@@ -37,6 +46,7 @@ class DesignLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ms_mean: float = 0.0  # from publication to delivery
     ms_p99: float = 0.0
     links_max: int = 0  # at any node
+    hottest_max: float = 0.0  # messages that the busiest node handles, as a multiple of the mean
     survive: str = "none"  # the crash of any one node, or zone (and node), cuts nobody else off
     moves_per_day: float = -1.0  # share of the clients that a plan may move; plans are made once a day
     hop_ms: float = 1.0  # what limits in milliseconds assume: from node to node,
@@ -96,3 +106,15 @@ class DesignLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 NO_LIMITS = DesignLimits()
+
+
+def is_calm(bill: Ledger, hottest: float = HOTTEST, easy: float = EASY) -> bool:
+    """Whether no node is so much busier than the mean that somebody should care."""
+    return bill.load.hottest <= hottest + DUST or bill.load.messages.max <= easy
+
+
+def calm(bills: Sequence[Ledger], hottest: float = HOTTEST, easy: float = EASY) -> list[int]:
+    """Which of them are; if none is, those that are hardly hotter than the coolest."""
+    found = [at for at, bill in enumerate(bills) if is_calm(bill, hottest, easy)]
+    coolest = min((bill.load.hottest for bill in bills), default=0.0)
+    return found or [at for at, bill in enumerate(bills) if bill.load.hottest <= NEARLY * coolest]

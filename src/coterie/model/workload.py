@@ -40,6 +40,10 @@ class Publications:
         sizes = np.broadcast_to(np.asarray(size, np.float64), rates.shape).copy()
         return cls(np.asarray(publisher, np.int32), np.asarray(topic, np.int32), rates, sizes)
 
+    def among(self, rows: NDArray[np.bool_]) -> Publications:
+        """Some of the rows."""
+        return Publications(self.publisher[rows], self.topic[rows], self.rate[rows], self.size[rows])
+
 
 @dataclass(frozen=True, eq=False)
 class Content:

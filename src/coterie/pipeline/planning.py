@@ -23,7 +23,7 @@ from coterie.accounting.sturdiness import Sturdiness, sturdiness
 from coterie.errors import CoterieError
 from coterie.model import Design, Ledger, Workload
 from coterie.model.latency import Latency
-from coterie.model.limits import NO_LIMITS, DesignLimits
+from coterie.model.limits import NO_LIMITS, DesignLimits, calm
 from coterie.model.relation import Index
 from coterie.model.store import load_workload, save_design
 from coterie.model.wires import COTERIE, Wire, wire_named
@@ -319,7 +319,8 @@ def cheapest(
 ) -> Priced | None:
     """The lowest bill on the later window among those that serve everybody and keep to the limits.
 
-    In bytes (see `burden`), unless a column says otherwise; ties go to the first.
+    In bytes (see `burden`), unless a column says otherwise; ties go to the first. By bytes, only the calm ones count: a
+    design is not cheap because one node does everybody's work.
     """
     bills = {
         at: entry.later
@@ -328,6 +329,9 @@ def cheapest(
         and is_whole(entry.later)
         and not limits.broken(entry.later, entry.cut_by_node, entry.cut_by_zone, clients)
     }
+    if not column:
+        kept = list(bills)
+        bills = {kept[at]: bills[kept[at]] for at in calm(list(bills.values()))}
     best = min(bills, key=lambda at: bills[at].columns()[column] if column else burden(bills[at]), default=None)
     return None if best is None else priced[best]
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from coterie.accounting.burden import burden
 from coterie.model import Ledger
+from coterie.model.limits import EASY, HOTTEST, is_calm
 from coterie.model.prices import MONTH_S, Money, Prices, monthly
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import PLACED, Priced, is_whole
@@ -151,6 +152,8 @@ def _costs(facts: Facts, found: Saving) -> str:
         f"{best.state.links:,.0f} links instead of {now.state.links:,.0f}, the hottest node at "
         f"{best.load.hottest:.1f} times the mean instead of {now.load.hottest:.1f}"
     )
+    if not is_calm(best):
+        told += f" (over {HOTTEST:g} times and over {EASY:,.0f} messages a second: nothing here is more even)"
     moves = best.setup.moves
     if not moves:
         return told + "; nobody moves."

@@ -5,6 +5,9 @@ that lead everywhere. So where lean links are among the candidates, all are judg
 wishes has changed.
 They also take longest to find. For a placement nobody sends fewer copies than a mesh and nobody keeps fewer links than
 a tree, so where even that would hardly be cheaper than what was found already, they are not looked for.
+
+The busiest node stays within twice the mean where any links do that, and only limits come before it: a star is cheap to
+keep, but all goes through its hub. Where no node handles more than any does with ease, that is nobody's concern.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from coterie.errors import ConfigError
 from coterie.model import Design, Ledger, Placement, Relation, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import Maintenance
+from coterie.model.limits import calm
 from coterie.model.relation import Index
 from coterie.model.wires import COTERIE
 from coterie.protocol.system import Parameters, Stages
@@ -31,6 +35,8 @@ from coterie.systems.coterie.parameters import AUTO, LEAN, SPARSE, CoterieParame
 
 COVERAGES = (0, 2, 3)  # of lean links: what connects; twice, which mostly leaves no cut; and once more
 DRIFT, DRIFT_MAX = 1 / 3, 1 / 2  # of the wishes, at least and at most, that a plan should expect to be others soon
+FROM_ALL = {"sampling": 1.0, "held_out": 0.0}  # trees learned from all documents of a log
+SHARES = (0.3, 0.1, 0.03)  # of the clients, where not all who would gain may move
 WORTH = 0.005  # a difference below that is none: the shorter way is taken, and lean links are not looked for
 
 
@@ -82,15 +88,22 @@ class Chooser:
         kinds = kinds_for(self.workload)
         if LEAN in kinds and not KINDS.keys() & set(kinds) and self.parameters.limits.is_empty:
             return msgspec.structs.replace(self.parameters, links=LEAN)  # nothing to choose from
-        points = self.points(is_hasty=True)
-        kept = [point for point in points if not point.broken(self.clients)]
-        if not kept:
-            raise unmet(points, self.workload)
+        kept = self.kept(self.points(is_hasty=True))
         if len(kept) > 1 and any(point.parameters.links not in KINDS for point in kept):
             kept = [self._foreseen(point) for point in kept]
         least = min(point.expected() for point in kept)
         alike = [point for point in kept if point.expected() <= (1 + WORTH) * least]
         return min(alike, key=lambda point: (round(point.bill.delay.hops.mean, 2), point.expected())).parameters
+
+    def kept(self, points: list[Point]) -> list[Point]:
+        """Those that keep to the limits, and of these the calm ones; ConfigError if there are none."""
+        found = [point for point in points if not point.broken(self.clients)]
+        if not found:
+            raise unmet(points, self.workload)
+        return [found[at] for at in self._calm(found)]
+
+    def _calm(self, points: list[Point]) -> list[int]:
+        return calm([point.bill for point in points], self.parameters.hottest, self.parameters.node_messages)
 
     def points(self, is_hasty: bool = False) -> list[Point]:
         """All that can be had; hasty: without lean links that cannot be worth their while."""
@@ -100,7 +113,8 @@ class Chooser:
         found = [self.point(kind) for kind in kinds if kind in KINDS]
         if LEAN not in kinds:
             return found
-        best = min((one.burden() for one in found if not one.broken(self.clients)), default=float("inf"))
+        whole = [one for one in found if not one.broken(self.clients)]
+        best = min((whole[at].burden() for at in self._calm(whole)), default=float("inf"))
         if is_hasty and self._least(found) > (1 - WORTH) * best:
             return found
         is_free = self.parameters.limits.is_empty
@@ -129,6 +143,25 @@ class Chooser:
         later = self._later
         design = self.stages.adopt(point.design, later, point.parameters, self.seed)
         return replace(point, drifted=price(design, later))
+
+    def learned(self) -> list[Point]:
+        """On a given network: trees learned from a sample of the documents, or from all of them."""
+        asked = self.parameters
+        ways = [asked] if self.workload.content is None else [asked, msgspec.structs.replace(asked, **FROM_ALL)]
+        choosers = [replace(self, parameters=way) for way in ways]
+        return [one._judged(one.point(asked.known_links, asked.coverage)) for one in choosers]
+
+    def _judged(self, point: Point) -> Point:
+        """With what it costs on one half of the documents, where it was learned from the other half."""
+        first = self.workload.publications.topic % 2 == 0
+        if self.workload.content is None or first.all() or not first.any():
+            return point
+        earlier, later = (
+            replace(self.workload, publications=self.workload.publications.among(rows)) for rows in (first, ~first)
+        )
+        design = self.stages.made(self.system, earlier, point.parameters, self.seed, self.placement.node_of)
+        adopted = self.stages.adopt(design, later, point.parameters, self.seed)
+        return replace(point, drifted=price(adopted, later))
 
     @cached_property
     def _later(self) -> Workload:
@@ -178,9 +211,9 @@ class ChoosingStages(Stages):
         node_of: Index | None = None,
     ) -> Design:  # fmt: skip
         assert isinstance(parameters, CoterieParameters)
+        if workload.graph is not None and workload.interests.pair_count:
+            return self._on_given_network(system, workload, parameters, seed, node_of)
         if node_of is None:
-            if workload.graph is not None and parameters.placement != "given":
-                return self._on_given_network(system, workload, parameters, seed)
             node_of = self.placement(workload, parameters, seed).node_of
         settled = self.settled(system, workload, Placement(node_of, workload.node_count), parameters, seed)
         return self.made(system, workload, settled, seed, node_of)
@@ -206,13 +239,28 @@ class ChoosingStages(Stages):
             raise unmet([point], workload)
         return point.parameters
 
-    def _on_given_network(self, system: str, workload: Workload, parameters: CoterieParameters, seed: int) -> Design:
-        """Placement does not see the network, so it is taken if what the links cost then is less, else nobody moves."""
-        designs = [
-            self.plan(system, workload, msgspec.structs.replace(parameters, placement="given"), seed),
-            self.plan(system, workload, parameters, seed, None, self.placement(workload, parameters, seed).node_of),
-        ]
-        return min(designs, key=lambda design: _network_cost(price(design, workload)))
+    def _on_given_network(
+        self, system: str, workload: Workload, parameters: CoterieParameters, seed: int, node_of: Index | None
+    ) -> Design:
+        """Placement does not see the network, so it is taken if what the links cost then is less, else nobody moves.
+
+        Where that breaks a limit, some of the moves may not. Trees for documents are learned from a sample, as a
+        coordinator does, or from all of the log; many trees fit what they were learned from best of all, so all are
+        judged by documents that they were not learned from.
+        """
+        here = Placement(workload.attachment if node_of is None else node_of, workload.node_count)
+        first = Chooser(self, system, workload, here, parameters, seed)
+        points = first.learned()
+        if node_of is None and parameters.placement != "given":
+            asked = parameters.moves_per_day
+            for share in (asked, *(share for share in SHARES if asked < 0 or share < asked)):
+                some = msgspec.structs.replace(parameters, moves_per_day=share)
+                placed = replace(first, placement=self.placement(workload, some, seed)).learned()
+                points += placed
+                if any(not point.broken(first.clients) for point in placed):
+                    break
+        best = min(first.kept(points), key=lambda point: _network_cost(point.drifted or point.bill)).design
+        return replace(best, settings=best.settings | {name: getattr(parameters, name) for name in FROM_ALL})
 
     def adopt(self, design: Design, workload: Workload, parameters: Parameters, seed: int) -> Design:
         kept = {name: design.settings[name] for name in ("links", "coverage", "coordinator")}

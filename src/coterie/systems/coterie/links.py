@@ -18,7 +18,7 @@ from coterie.model.graph import BrokerGraph
 from coterie.protocol.system import Parameters, System
 from coterie.systems import content, homes, mesh, star
 from coterie.systems.content.plan import given_network, group_subscriptions, network_of, route_documents
-from coterie.systems.coterie.parameters import AUTO, LEAN, LINKS, SPARSE, CoterieParameters
+from coterie.systems.coterie.parameters import LEAN, LINKS, SPARSE, CoterieParameters
 from coterie.systems.spidercast.greedy import greedy_merge, lean, uncut
 from coterie.systems.spidercast.system import with_contacts
 from coterie.systems.zones import ZONED, has_zones, zoned
@@ -54,11 +54,6 @@ def below(parameters: CoterieParameters, kind: str) -> Parameters:
     return KINDS[kind].configure(shared | special)
 
 
-def _settled(parameters: CoterieParameters) -> str:
-    """A stage that is used on its own, as the layer below another system, has no bill to choose by: lean links."""
-    return LEAN if parameters.links == AUTO else parameters.links
-
-
 def interest_graph(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> BrokerGraph:
     """Links that keep the interested nodes of every topic in one piece, and a few more so that all nodes are."""
     interests = workload.node_interests(placement.node_of)
@@ -81,7 +76,7 @@ def sparse_graph(count: int, degree: int, seed: int) -> BrokerGraph:
 
 
 def channels_on(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> Channels:
-    kind = _settled(parameters)
+    kind = parameters.known_links
     if kind in KINDS:
         return KINDS[kind].stages.channels(workload, placement, below(parameters, kind), seed)
     on_graph = replace(workload, graph=interest_graph(workload, placement, parameters, seed))
@@ -91,7 +86,7 @@ def channels_on(workload: Workload, placement: Placement, parameters: CoteriePar
 def links_between(
     workload: Workload, placement: Placement, channels: Channels, parameters: CoterieParameters, seed: int
 ) -> Overlay:
-    kind = _settled(parameters)
+    kind = parameters.known_links
     if kind in KINDS:
         return KINDS[kind].stages.overlay(workload, placement, channels, below(parameters, kind), seed)
     graph = interest_graph(workload, placement, parameters, seed)
@@ -102,7 +97,7 @@ def trees_on(
     workload: Workload, placement: Placement, channels: Channels, overlay: Overlay, parameters: CoterieParameters,
     seed: int,
 ) -> tuple[Trees, Entries]:  # fmt: skip
-    kind = _settled(parameters)
+    kind = parameters.known_links
     if kind in KINDS:
         stages = KINDS[kind].stages
         return stages.trees(workload, placement, channels, overlay, below(parameters, kind), seed)
@@ -128,6 +123,6 @@ def announced_on(
     workload: Workload, placement: Placement, overlay: Overlay, parameters: CoterieParameters
 ) -> float | None:
     """None: one message per tree edge."""
-    kind = _settled(parameters)
+    kind = parameters.known_links
     told = KINDS[kind].stages.announcements if kind in KINDS else None
     return None if told is None else told(workload, placement, overlay, below(parameters, kind))

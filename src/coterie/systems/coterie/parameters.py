@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.accounting.burden import ACROSS
 from coterie.errors import ConfigError
-from coterie.model.limits import DesignLimits
+from coterie.model.limits import EASY, HOTTEST, DesignLimits
 from coterie.systems.content.parameters import ContentParameters
 
 PLACEMENTS = ("hypergraph", "given")
@@ -19,7 +19,8 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
     placement: str = "hypergraph"  # clients where it costs least; "given": where they are
     imbalance: float = 0.1  # how far above the mean number of clients a node may be
     message_imbalance: float = 0.3  # and above the mean of messages handled for clients
-    node_messages: float = 10_000.0  # a second that a node handles with ease: up to there wildcards may sit together
+    hottest: float = HOTTEST  # times the mean that the busiest node may handle, if any links are so even
+    node_messages: float = EASY  # a second that a node handles with ease: up to there it may be hotter
     links: str = AUTO  # the cheapest within the limits; or mesh, homes, star (each also +zones), lean, sparse
     coverage: int = 0  # of lean links: neighbours that each interest of a node should have; 0: what connects is enough
     across: float = ACROSS  # a byte between zones counts as so many
@@ -31,6 +32,7 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
     ms_mean: float = 0.0
     ms_p99: float = 0.0
     links_max: int = 0
+    hottest_max: float = 0.0
     survive: str = "none"
     moves_per_day: float = -1.0
 
@@ -45,10 +47,16 @@ class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unk
         for key in ("imbalance", "message_imbalance", "coverage", "node_messages"):
             if not 0 <= getattr(self, key) < float("inf"):
                 raise ConfigError(key, getattr(self, key), "at least 0")
-        if not 1 <= self.across < float("inf"):
-            raise ConfigError("across", self.across, "at least 1")
+        for key in ("across", "hottest"):
+            if not 1 <= getattr(self, key) < float("inf"):
+                raise ConfigError(key, getattr(self, key), "at least 1")
         self.limits  # noqa: B018 - says what is wrong with it
 
     @property
     def limits(self) -> DesignLimits:
         return DesignLimits(**{name: getattr(self, name) for name in DesignLimits.__struct_fields__})
+
+    @property
+    def known_links(self) -> str:
+        """Where there is no bill to choose by, as for the layer below another system: lean ones."""
+        return LEAN if self.links == AUTO else self.links
