@@ -12,7 +12,7 @@ from coterie.errors import ConfigError
 from coterie.kernels.placement.blocks import Here, PlacementTask, place_blocks
 from coterie.kernels.placement.limits import limits_of
 from coterie.kernels.placement.moves import renamed
-from coterie.model import Workload
+from coterie.model import Relation, Workload
 from coterie.model.store import load_design, save_workload
 from coterie.pipeline import blocks, planning
 from coterie.pipeline.blocks import BlockChoices, place_users
@@ -81,3 +81,39 @@ def test_what_travels_in_files_is_all_a_block_needs(crowd, tmp_path, monkeypatch
 def test_a_picture_too_large_is_refused(crowd, tmp_path):
     with pytest.raises(ConfigError, match="fewer brokers"):
         place_users(None, replace(crowd, node_count=1 << 26), tmp_path)
+
+
+def by_blocks(workload: Workload, tmp_path, monkeypatch, **settings: object) -> np.ndarray | None:
+    """As the planner places clients through Spark, with nothing between the tasks."""
+    monkeypatch.setattr(blocks, "run_tasks", lambda spark, tasks, work, schema: [work(task) for task in tasks])
+    monkeypatch.setattr(planning, "PLACED_USERS_MIN", 100)
+    save_workload(workload, tmp_path / LEARN)
+    asked = Candidate(SYSTEMS["coterie"], SYSTEMS["coterie"].configure(settings))
+    found = planning._place_on_spark(None, tmp_path, asked, tmp_path / "out", 1)
+    return None if found is None else np.load(found)
+
+
+def test_blocks_keep_clients_in_their_zones(crowd, tmp_path, monkeypatch):
+    zoned = replace(crowd, zone_of=np.arange(8, dtype=np.int32) % 2, zones=("a", "b"))
+    node_of = by_blocks(zoned, tmp_path, monkeypatch)
+    assert (zoned.zone_of[node_of] == zoned.zone_of[zoned.attachment]).all()
+    problem = problem_of(zoned, client_weights(zoned), np.ones((8, 3)))
+    assert problem.copies(node_of) < 0.6 * problem.copies(zoned.attachment)
+    counts = np.bincount(node_of, minlength=8)
+    for zone in (0, 1):
+        inside = counts[zoned.zone_of == zone]
+        assert inside.max() <= np.ceil(1.1 * inside.mean())
+    assert by_blocks(zoned, tmp_path, monkeypatch, leaving="paid") is None  # one process knows what that costs
+    assert by_blocks(zoned, tmp_path, monkeypatch, moves_per_day=0.1) is None
+
+
+def test_blocks_pack_those_who_want_everything(crowd, tmp_path, monkeypatch):
+    everything = list(range(crowd.topic_count))
+    rows = [crowd.interests.row(client).tolist() for client in range(crowd.subscriber_count)] + [everything] * 4
+    home = np.append(crowd.attachment, np.arange(4)).astype(np.int32)
+    watched = replace(crowd, interests=Relation.from_rows(rows, crowd.topic_count), attachment=home, modes=None)
+    node_of = by_blocks(watched, tmp_path, monkeypatch)
+    assert len(set(node_of[-4:].tolist())) == 1
+    apart = by_blocks(watched, tmp_path, monkeypatch, node_messages=0.0)  # no node handles them with ease
+    problem = problem_of(watched, client_weights(watched), np.ones((8, 3)))
+    assert problem.copies(node_of) <= problem.copies(apart)

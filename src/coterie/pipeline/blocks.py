@@ -27,13 +27,22 @@ from coterie.kernels.placement.blocks import (
     pass_block,
     place_blocks,
 )
-from coterie.kernels.placement.limits import limits_of
+from coterie.kernels.placement.limits import Heaviest, limits_of
 from coterie.kernels.placement.moves import renamed
 from coterie.kernels.placement.problem import Problem
 from coterie.model import Workload
 from coterie.model.relation import Index
 from coterie.pipeline.tasks import map_array, run_tasks, save_array
-from coterie.substrate.placing import EVEN_ENOUGH, Balance, Placed, client_weights, problem_of
+from coterie.substrate.placing import (
+    EVEN_ENOUGH,
+    ONE_PRICE,
+    Balance,
+    Placed,
+    client_weights,
+    local_nodes,
+    problem_of,
+    regions_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,10 +71,21 @@ def can_place(broker_count: int, topic_count: int) -> bool:
 
 
 def place_users(spark: SparkSession, workload: Workload, work: Path, choices: BlockChoices = DEFAULT_BLOCKS) -> Placed:
-    """The attachment is where clients are now: kept if it fits and nothing cheaper is found. `work` is left empty."""
-    weight = client_weights(workload)
-    problem = problem_of(workload, weight, np.zeros((workload.node_count, weight.shape[1])))
-    return place_problem(spark, problem, workload.attachment, work, choices)
+    """The attachment is where clients are now: kept if it fits and nothing cheaper is found. `work` is left empty.
+
+    Nobody leaves its zone: one is placed after the other, each on all machines.
+    """
+    weight, now = client_weights(workload), workload.attachment
+    whole = problem_of(workload, weight, np.zeros((workload.node_count, weight.shape[1])))
+    node_of, capacity, heaviest = now.copy(), np.zeros(whole.capacity.shape), list[Heaviest]()
+    for number, (clients, nodes) in enumerate(regions_of(workload, ONE_PRICE)):
+        here = local_nodes(now[clients], nodes, workload.node_count)
+        found = place_problem(spark, whole.among(clients, nodes), here, work / f"region-{number}", choices)
+        node_of[clients], capacity[nodes] = nodes[found.node_of], found.capacity
+        heaviest += [replace(one, client=int(clients[one.client])) for one in found.heaviest]
+    shutil.rmtree(work, ignore_errors=True)
+    moves, load = np.flatnonzero(node_of != now).astype(np.int32), whole.loads(node_of)
+    return Placed(node_of, whole.copies(now), whole.copies(node_of), moves, load, capacity, tuple(heaviest))
 
 
 def place_problem(spark: SparkSession, problem: Problem, now: Index, work: Path, choices: BlockChoices) -> Placed:

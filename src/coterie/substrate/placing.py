@@ -144,12 +144,12 @@ def placed(
     whole = problem_of(workload, weight, even)
     node_of, capacity = now.copy(), np.zeros(even.shape)
     moves, late, heaviest = list[Index](), list[Index](), list[Heaviest]()
-    for clients, nodes in _regions(workload, zoning):
+    for clients, nodes in regions_of(workload, zoning):
         limits = limits_of(weight[clients], even[nodes], balance.by_dimension)
         part = replace(whole.among(clients, nodes), weight=limits.weight, capacity=limits.capacity)
         solver = Solver(part, limits.packed, seed)
-        here = _local(now[clients], nodes, workload.node_count)
-        begun = [(_local(start[clients], nodes, workload.node_count), schedule) for start, schedule in starts]
+        here = local_nodes(now[clients], nodes, workload.node_count)
+        begun = [(local_nodes(start[clients], nodes, workload.node_count), schedule) for start, schedule in starts]
         left = None if moves_max is None else moves_max - sum(map(len, moves))
         found = _across(workload, balance, solver, Present(here, move_price), zoning, nodes, left)
         if found is None and (move_price > 0 or moves_max is not None):
@@ -203,7 +203,7 @@ def _across(
     return solver.in_order(present.node_of, crossed.solved())
 
 
-def _regions(workload: Workload, zoning: Zoning) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+def regions_of(workload: Workload, zoning: Zoning) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Clients and nodes zone by zone; all together where there are none or where they may be left."""
     if workload.zone_of is None or workload.is_anywhere or zoning.may_leave:
         return [(np.arange(workload.subscriber_count), np.arange(workload.node_count))]
@@ -215,7 +215,7 @@ def _regions(workload: Workload, zoning: Zoning) -> list[tuple[NDArray[np.int64]
     ]
 
 
-def _local(node_of: Index, nodes: NDArray[np.int64], node_count: int) -> Index:
+def local_nodes(node_of: Index, nodes: NDArray[np.int64], node_count: int) -> Index:
     """Nodes by their number inside the region; -1 for those outside."""
     number = np.full(node_count + 1, -1, np.int32)
     number[nodes] = np.arange(len(nodes), dtype=np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -34,7 +35,17 @@ def placing(workload: Workload, parameters: CoterieParameters, seed: int) -> Pla
         most = int(parameters.moves_per_day * workload.subscriber_count)
         return placed(workload, balance, seed, moves_max=most, zoning=zoning)
     found = placed(workload, balance, seed, starts=starts_of(workload), zoning=zoning)
-    return packed(workload, found, balance, zoning, parameters.node_messages, seed)
+
+    def others(without: Workload) -> Placed:
+        return placed(without, balance, seed, starts=starts_of(without), zoning=zoning)
+
+    return packed(workload, found, others, parameters.node_messages)
+
+
+def fits_blocks(workload: Workload, parameters: CoterieParameters) -> bool:
+    """Whether placing in blocks, zone by zone, is what was asked for: moves are not limited, and nobody leaves."""
+    has_choice = workload.zone_of is not None and not workload.is_anywhere and len(np.unique(workload.zone_of)) > 1
+    return parameters.moves_per_day < 0 and not (has_choice and parameters.leaving != "never")
 
 
 def starts_of(workload: Workload) -> list[Start]:
@@ -44,20 +55,18 @@ def starts_of(workload: Workload) -> list[Start]:
     return [(place_by_similarity(workload, workload.node_count, load_weight=1.0, rounds=2), MOVES[2:])]
 
 
-def packed(
-    workload: Workload, found: Placed, balance: Balance, zoning: Zoning, node_messages: float, seed: int
-) -> Placed:
+def packed(workload: Workload, found: Placed, place: Callable[[Workload], Placed], node_messages: float) -> Placed:
     """The same with those who want nearly everything on one node of their zone, where that saves copies.
 
-    Apart, each of them makes another node want everything. Together they weigh more than the balance allows, which is
-    no harm as long as a node handles so many messages with ease.
+    `place` says where all the others go then. Apart, each of them makes another node want everything. Together they
+    weigh more than the balance allows, which is no harm as long as a node handles so many messages with ease.
     """
     wild = np.flatnonzero(_wanted_share(workload) >= WILD_SHARE)
     if not 2 <= len(wild) <= WILD_MAX * workload.subscriber_count:
         return found
     others = np.setdiff1d(np.arange(workload.subscriber_count), wild)
     without = _among(workload, others)
-    seats = placed(without, balance, seed, starts=starts_of(without), zoning=zoning).node_of
+    seats = place(without).node_of
     had = had_anyway(without, Placement(seats, workload.node_count))
     node_of = workload.attachment.copy()
     node_of[others] = seats
