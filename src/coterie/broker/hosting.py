@@ -21,7 +21,7 @@ from coterie.broker.said import (
 )
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
-from coterie.protocol.events import Event
+from coterie.protocol.events import Event, Published
 
 
 class Hosting:
@@ -93,7 +93,7 @@ class Hosting:
         event, book, plane = Event(said.id, said.topic, said.payload), self._book, self._planes.in_use
         if not book.own.add(event.id):
             return
-        plane.publish(event)
+        plane.step(Published(event))
         book.pass_on(event, said.hops, -1, but=leaf)
         if event.topic in book.local:
             self._delivering.take_event(event, said.hops, plane.tally)

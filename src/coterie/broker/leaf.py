@@ -188,7 +188,7 @@ class LeafPlane(Plane):
                 self._tell(HangOn(), chosen)
             else:
                 links.want(free)
-        self._apply(SetTimer(SEEK, LOOK_S))
+        self._set_timer(SetTimer(SEEK, LOOK_S))
 
     def planned(self, generation: int) -> None:
         """A plan names this node from now on."""

@@ -1,22 +1,13 @@
-"""A whole node put together: facts in, orders out. `facts` says how a driver uses it.
-
-Parts know each other by what they are given here, in one direction; nothing is bound later. The order of the
-constructor is the order of the layers: links at the bottom, clients at the top.
-"""
+"""A whole node: facts in, orders out. `facts` says how a driver uses it, `parts` what it is made of."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from coterie.broker.access import Access
-from coterie.broker.admitting import Admitting
-from coterie.broker.adopting import ADOPT_TIMER, Adopting
-from coterie.broker.arrivals import ComingSessions
-from coterie.broker.asking import Asking
-from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, Identifiers, origin_of
-from coterie.broker.cascades import Cascades
-from coterie.broker.clients import PROOF_TIMER, Clients
+from coterie.broker.adopting import ADOPT_TIMER
+from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, origin_of
+from coterie.broker.clients import PROOF_TIMER
 from coterie.broker.commands import (
     Block,
     Command,
@@ -31,11 +22,8 @@ from coterie.broker.commands import (
     StartPlan,
     SwitchPlan,
 )
-from coterie.broker.copies import HeldCopies
-from coterie.broker.counts import Counts
-from coterie.broker.delivering import Delivering, RecentEvents
-from coterie.broker.detours import DETOUR_TIMER, OVERLAP_TIMER, Detours
-from coterie.broker.draining import DRAIN_TIMER, Draining
+from coterie.broker.detours import DETOUR_TIMER, OVERLAP_TIMER
+from coterie.broker.draining import DRAIN_TIMER
 from coterie.broker.facts import (
     Booted,
     Bytes,
@@ -56,39 +44,21 @@ from coterie.broker.facts import (
     Proven,
     StoreFailed,
 )
-from coterie.broker.following import Following
-from coterie.broker.hosting import Hosting
-from coterie.broker.housekeeping import ALIVE_TIMER, TRIM_TIMER, Housekeeping
-from coterie.broker.interest import InterestBook, LocalInterest
-from coterie.broker.journal import Journal
-from coterie.broker.keeperlists import KeeperLists
-from coterie.broker.keeping import KEEP_TIMER, RIDE_TIMER, Keeping, rendezvous
-from coterie.broker.lastpublished import LastPublished
-from coterie.broker.lastwords import LastWords
-from coterie.broker.leafbook import LeafBook
-from coterie.broker.limits import Gate
-from coterie.broker.links import BEAT_TIMER, RETRY_TIMER, PeerLinks
-from coterie.broker.marks import Marks
-from coterie.broker.membership import MEMBER_TIMER, Membership
-from coterie.broker.moving import Moving
-from coterie.broker.neighbourhood import DIAL_TIMER, LINKS_TIMER, SHED_TIMER, Neighbourhood
-from coterie.broker.newcomers import MemberParts
-from coterie.broker.ordering import HELD_TIMER, Ordering
+from coterie.broker.housekeeping import ALIVE_TIMER, TRIM_TIMER
+from coterie.broker.keeping import KEEP_TIMER, RIDE_TIMER
+from coterie.broker.links import BEAT_TIMER, RETRY_TIMER
+from coterie.broker.membership import MEMBER_TIMER
+from coterie.broker.neighbourhood import DIAL_TIMER, LINKS_TIMER, SHED_TIMER
+from coterie.broker.ordering import HELD_TIMER
 from coterie.broker.orders import Fail, Note, Order, Persist
-from coterie.broker.placement import Placing
+from coterie.broker.parts import BrokerParts
 from coterie.broker.plane import LOSE_TIMER, PLANE_TIMER
-from coterie.broker.planes import RETIRE_TIMER, ControlPlanes
-from coterie.broker.pressure import Pressure
-from coterie.broker.publishing import Publishing
-from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER, Recovery
-from coterie.broker.stored import StoredSessions
-from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER, Takeover
-from coterie.broker.talk import Talk
-from coterie.broker.turn import Turn
+from coterie.broker.planes import RETIRE_TIMER
+from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER
+from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.errors import ConfigError
 from coterie.mqtt.reasons import Reason
-from coterie.mqtt.sessions import Sessions
 from coterie.protocol.events import Stopping, TimerFired
 
 TICK_S, MOVE_S = 0.2, 1.0
@@ -96,135 +66,16 @@ ANSWER_AGAIN_S = 0.05  # when none of those who are owed retained messages takes
 TICK_TIMER, MOVE_TIMER, ANSWER_TIMER = "tick", "move", "answer"
 
 
-class Broker:
-    """See `facts`. Its parts are public for those who look at it (`views`); only facts change anything."""
+class Broker(BrokerParts):
+    """See `facts`. Only facts change anything."""
 
     def __init__(self, setup: Setup, shelf: Shelf) -> None:
-        self.setup, self.life = setup, 0
-        node, peers = setup.node, [peer.id for peer in setup.network.peers if peer.id != setup.node]
-        self.is_alone = is_alone = not peers and not setup.may_grow
-        self.turn = turn = Turn()
-        self.counts = counts = Counts()
-        self.links = PeerLinks(node, peers, setup.links, turn)
-        self.cascades = Cascades(setup.mqtt.subscribe_wait_s)
-        self.talk = Talk(self.links, self.cascades)
-        self._make_copies(shelf)
-        self._make_sessions()
-        self.words = LastWords(self.sessions.retained, self.talk, turn)
-        self.book = InterestBook(node)
-        self.marks = Marks(turn)
-        self.last = LastPublished(turn)
-        self.ordering = Ordering(self.marks, self.book, turn)
-        self.detours = Detours(node, self.talk, self.cascades, turn)
-        recent = RecentEvents()
-        self.delivering = Delivering(
-            self.sessions, self.book, self.ordering, self.words, recent, self.detours, self.asking, self.arrivals,
-            counts, is_alone, turn,
-        )  # fmt: skip
-        self._make_planes()
-        self.interest = LocalInterest(self.book, self.marks, is_alone, self.planes, self.talk, turn)
-        self.recovery = Recovery(
-            node, peers, setup.recovery, self.identifiers, self.links, self.talk, self.asking, self.copies,
-            self.delivering, shelf, turn,
-        )  # fmt: skip
-        self.moving = Moving(
-            self.sessions, self.delivering, self.recovery, self.book, recent, self.talk, turn
-        )  # fmt: skip
-        self.publishing = Publishing(
-            self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent,
-            self.detours, self.links, self.talk, self.last, self.identifiers, self.journal, counts, is_alone, turn,
-        )  # fmt: skip
-        self.servers = servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
-        self.placing = Placing(node, servers, turn)
-        self.admitting = self._made_admitting(servers)
-        self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
-        self.takeover = self._made_takeover(shelf)
-        self.clients = Clients(
-            self.sessions, self.access, self.gate, self.stored, self.publishing, self.following, self.cascades,
-            self.moving, self.placing, self.admitting, self.detours, self.pressure, self.keeping, self.takeover, counts,
-            is_alone, setup.mqtt.connections_max, turn,
-        )  # fmt: skip
-        self._make_members()
-        self.neighbourhood = Neighbourhood(
-            node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
-            self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last,
-            self.keeping, self.copies, self.lists, self.takeover, self.hosting, self.membership, self.adopting, turn,
-        )  # fmt: skip
-        self.housekeeping = Housekeeping(
-            node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf,
-            turn,
-        )  # fmt: skip
+        super().__init__(setup, shelf)
         self._shelf = shelf
         self._batch = self._persisted = 0
         self._is_ticking = self._is_answering = self._is_stopped = False
         self._takers = self._made_takers()
         self._timers = self._made_timers()
-
-    def _make_sessions(self) -> None:
-        setup = self.setup
-        self.access = Access(setup.access, setup.passwords, setup.token_key)
-        self.gate = Gate(setup.limits, 0.0)
-        self.sessions = Sessions(setup.options, self.access)
-        self.journal = Journal(setup.name) if setup.journal.enabled else None
-        self.pressure = Pressure(self.sessions.budget, self.links, self.counts, self.turn)
-        self.identifiers = Identifiers(setup.node, 0)
-        self.stored = StoredSessions(self.turn)
-
-    def _make_copies(self, shelf: Shelf) -> None:
-        """For others, and by others."""
-        node = self.setup.node
-        self.copies = HeldCopies(self.talk, shelf, self.turn)
-        self.lists = KeeperLists(node, self.copies, self.talk, self.turn)
-        self.arrivals = ComingSessions()
-        self.asking = Asking(node, self.links, self.talk, self.copies, self.lists)
-        self.keeping = self._made_keeping(shelf)
-
-    def _make_planes(self) -> None:
-        leaves, detours, delivering = LeafBook(self.links), self.detours, self.delivering
-        self.planes = ControlPlanes(
-            self.setup, self.links, self.cascades, detours, delivering, leaves, self.counts, self.turn
-        )  # fmt: skip
-        self.hosting = Hosting(self.planes, leaves, delivering, self.cascades, detours, self.talk, self.turn)
-
-    def _make_members(self) -> None:
-        """Who belongs to the network, and what is to be done when that changes."""
-        node, turn = self.setup.node, self.turn
-        parts = MemberParts(
-            node, self.servers, self.links, self.hosting, self.planes, self.cascades, self.keeping, self.lists,
-            self.recovery, self.takeover, self.detours, self.book, self.admitting,
-        )  # fmt: skip
-        self.membership: Membership = Membership(self.setup, self.talk, self.planes, parts, self.clients, turn)
-        self.adopting: Adopting = Adopting(node, self.sessions, self.takeover, self.copies, self.lists, turn)
-        self.draining = Draining(
-            node, self.membership, self.clients, self.sessions, self.keeping, self.hosting, self.servers, self.links,
-            self.talk, turn,
-        )  # fmt: skip
-        self._epoch = -1
-
-    def _made_takeover(self, shelf: Shelf) -> Takeover:
-        setup = self.setup
-        return Takeover(
-            setup.node, setup.durability.copies, self.sessions, self.stored, self.arrivals, self.delivering,
-            self.following, self.interest, self.cascades, self.detours, self.marks, self.last, self.identifiers,
-            self.recovery, self.keeping, self.copies, self.links, self.talk, shelf, self.turn,
-        )  # fmt: skip
-
-    def _made_keeping(self, shelf: Shelf) -> Keeping | None:
-        setup = self.setup
-        if self.is_alone:
-            return None
-        zones = {peer.id: peer.zone for peer in setup.network.peers} | {setup.node: setup.network.zone}
-        order = rendezvous(setup.node, zones)
-        return Keeping(setup.node, order, setup.durability, self.lists, self.links, self.talk, shelf, self.turn)
-
-    def _made_admitting(self, servers: dict[int, str]) -> Admitting | None:
-        setup = self.setup
-        if self.is_alone or not setup.admission.enabled:
-            return None
-        return Admitting(
-            setup.admission, setup.node, servers, self.sessions.index, self.links, self.talk, self.counts, self.journal,
-            self.turn,
-        )  # fmt: skip
 
     def _made_takers(self) -> dict[type, Callable[[Any], None]]:
         clients, around = self.clients, self.neighbourhood

@@ -161,8 +161,7 @@ class Plane:
             elif isinstance(effect, Discard):
                 self._had.add(effect.event.id)
             elif isinstance(effect, SetTimer):
-                self._timers[effect.timer] = None
-                self._turn.set_timer(self._named(effect.timer), effect.delay_s)
+                self._set_timer(effect)
             elif isinstance(effect, CancelTimer):
                 self._cancel(effect.timer)
             else:
@@ -215,6 +214,10 @@ class Plane:
         """Not now, for the node is in the middle of a step."""
         if not self._links.is_connected(target):
             self._turn.set_timer((LOSE_TIMER, self.generation, target), 0.0)
+
+    def _set_timer(self, wanted: SetTimer) -> None:
+        self._timers[wanted.timer] = None
+        self._turn.set_timer(self._named(wanted.timer), wanted.delay_s)
 
     def _named(self, timer: Timer) -> Timer:
         """The broker's name for a timer of the node."""
