@@ -31,9 +31,7 @@ from coterie.pipeline.blocks import BlockChoices, can_place, place_users
 from coterie.pipeline.ordering import ORDERED_NODES_MIN, order_network
 from coterie.pipeline.tasks import run_tasks, save_array
 from coterie.protocol.system import Parameters, System, attach_as_given
-from coterie.substrate.placing import Balance
-from coterie.systems.coterie.parameters import CoterieParameters
-from coterie.systems.coterie.placement import fits_blocks, packed
+from coterie.substrate.placing import Balance, Placed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -210,17 +208,13 @@ def _place_on_spark(spark: SparkSession, workloads: Path, candidate: Candidate, 
         or not can_place(learn.node_count, learn.topic_count)
     ):
         return None
-    choices, parameters = BlockChoices(Balance(connections=imbalance), seed=seed), candidate.parameters
-    work = out / f"rounds-{system.name}"
-    if not isinstance(parameters, CoterieParameters):
-        placed = place_users(spark, learn, work, choices)
-    elif fits_blocks(learn, parameters):
-        choices = replace(choices, balance=Balance(imbalance, parameters.message_imbalance))
-        placed = place_users(spark, learn, work, choices)
-        placed = packed(learn, placed, lambda rest: place_users(spark, rest, work, choices), parameters.node_messages)
-    else:
-        return None  # one process does all of it
-    return save_array(placed.node_of, out, f"node-of-{system.name}")
+    in_blocks, parameters = system.stages.in_blocks, candidate.parameters
+
+    def place(crowd: Workload, balance: Balance) -> Placed:
+        return place_users(spark, crowd, out / f"rounds-{system.name}", BlockChoices(balance, seed=seed))
+
+    by_cluster = place(learn, Balance(imbalance)) if in_blocks is None else in_blocks(learn, parameters, place)
+    return None if by_cluster is None else save_array(by_cluster.node_of, out, f"node-of-{system.name}")
 
 
 def _pricer(

@@ -67,6 +67,9 @@ class Stages:
     imbalance: Callable[[Any], float | None] = lambda parameters: None
     """How far above the mean load a node may be, where users may be placed by somebody else (a cluster) for the fewest
     copies between nodes; None: `placement` alone knows where they go."""
+    in_blocks: Callable[[Workload, Any, Callable[[Workload, Any], Any]], Any] | None = None
+    """The system's own placement by means of such a cluster: `place(workload, balance)` places a crowd. Where the
+    result is None, one process does all of it."""
 
     def plan(
         self,

@@ -220,6 +220,7 @@ def zoned(below: System) -> System:
             upkeep=stages.upkeep,
             announcements=stages.announcements,
             imbalance=stages.imbalance,
+            in_blocks=stages.in_blocks,
             below=stages,
         ),
         node=_node_over(below, kinds),

@@ -24,7 +24,7 @@ from coterie.systems.coterie.links import (
 )
 from coterie.systems.coterie.node import CoterieNode
 from coterie.systems.coterie.parameters import CoterieParameters
-from coterie.systems.coterie.placement import place_together, placing
+from coterie.systems.coterie.placement import place_in_blocks, place_together, placing
 
 __all__ = ["SYSTEM", "CoterieParameters", "interest_graph", "place_together", "placing"]
 
@@ -40,6 +40,7 @@ SYSTEM = System(
         trees=trees_on,
         announcements=announced_on,
         imbalance=lambda parameters: parameters.imbalance if parameters.placement == "hypergraph" else None,
+        in_blocks=place_in_blocks,
         upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
     ),
     node=CoterieNode,

@@ -42,10 +42,16 @@ def placing(workload: Workload, parameters: CoterieParameters, seed: int) -> Pla
     return packed(workload, found, others, parameters.node_messages)
 
 
-def fits_blocks(workload: Workload, parameters: CoterieParameters) -> bool:
-    """Whether placing in blocks, zone by zone, is what was asked for: moves are not limited, and nobody leaves."""
+def place_in_blocks(
+    workload: Workload, parameters: CoterieParameters, place: Callable[[Workload, Balance], Placed]
+) -> Placed | None:
+    """The same where a cluster places crowds, zone by zone; None where moves are limited or clients may leave."""
     has_choice = workload.zone_of is not None and not workload.is_anywhere and len(np.unique(workload.zone_of)) > 1
-    return parameters.moves_per_day < 0 and not (has_choice and parameters.leaving != "never")
+    if parameters.moves_per_day >= 0 or (has_choice and parameters.leaving != "never"):
+        return None
+    balance = Balance(parameters.imbalance, parameters.message_imbalance)
+    found = place(workload, balance)
+    return packed(workload, found, lambda rest: place(rest, balance), parameters.node_messages)
 
 
 def starts_of(workload: Workload) -> list[Start]:
