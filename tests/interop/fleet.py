@@ -25,6 +25,8 @@ from coterie.model.plan import Slice, slices
 from coterie.systems import system_named
 
 TOKEN = "the token of the tests"
+OLD = os.environ.get("COTERIE_OLD", "")  # a checkout of another version: what is tried here is tried on its nodes
+ENVIRONMENT = os.environ | ({"PYTHONPATH": f"{OLD}/src"} if OLD else {})
 FAST_RECOVERY = {"rounds_s": [0.2, 0.6, 1.5, 3.0], "audit_s": 5.0, "margin_s": 3.0}
 
 
@@ -175,7 +177,7 @@ class Processes:
         self.configs = [load_config(path) for path in paths]
         self.running: dict[int, int] = {}
         self._forker = subprocess.Popen(
-            [sys.executable, "-c", FORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", FORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
         )
 
     def start(self, node: int) -> None:

@@ -113,21 +113,26 @@ def test_mosquitto_clients(version: str, tmp_path: Path) -> None:
     run(main)
 
 
+def openssl(folder: Path, *arguments: str) -> None:
+    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+
+
 def certificates(folder: Path) -> dict[str, str]:
     """An authority and certificates for localhost, node-0 and node-1, made by openssl."""
-
-    def openssl(*arguments: str) -> None:
-        subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-    openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days", "2",
-            "-subj", "/CN=test authority")  # fmt: skip
+    openssl(folder, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", "ca.key", "-out", "ca.pem", "-days",
+            "2", "-subj", "/CN=test authority")  # fmt: skip
     for name in ("localhost", "node-0", "node-1"):
-        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj",
-                f"/CN={name}")  # fmt: skip
-        (folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{name}\n")
-        openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days",
-                "2", "-out", f"{name}.pem", "-extfile", f"{name}.ext")  # fmt: skip
+        certify(folder, name)
     return {name: str(folder / f"{name}.pem") for name in ("ca", "localhost", "node-0", "node-1")}
+
+
+def certify(folder: Path, name: str) -> None:
+    """A new key and certificate, in place of what is there."""
+    openssl(folder, "req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj",
+            f"/CN={name}")  # fmt: skip
+    (folder / f"{name}.ext").write_text(f"subjectAltName=DNS:{name}\n")
+    openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+            "-days", "2", "-out", f"{name}.pem", "-extfile", f"{name}.ext")  # fmt: skip
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")

@@ -38,7 +38,11 @@ class Between:
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.kept = [b"", b""]  # of the last connection; the first may come too early and be made anew
-        reader_there, writer_there = await asyncio.open_connection("127.0.0.1", self._to)
+        try:
+            reader_there, writer_there = await asyncio.open_connection("127.0.0.1", self._to)
+        except ConnectionError:  # nobody is there yet
+            writer.transport.abort()
+            return
         ways = [self._pass(reader, writer_there, 0), self._pass(reader_there, writer, 1)]
         tasks = [asyncio.create_task(way) for way in ways]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -20,7 +20,7 @@ from coterie.mqtt.reasons import Reason
 from coterie.systems import system_named
 from tests.interop.fleet import TOKEN, Processes, free_ports, run, to_toml, until, write_configs
 from tests.interop.rivals import users_of
-from tests.interop.test_clients import certificates
+from tests.interop.test_clients import certificates, certify
 from tests.interop.test_permissions import client
 
 pytestmark = pytest.mark.interop
@@ -153,6 +153,56 @@ def test_certificates_are_renewed(tmp_path: Path) -> None:
 
     lay("old")
     run(main)
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+def test_certificates_of_links_are_renewed_by_a_signal(tmp_path: Path) -> None:
+    """Links that are made afterwards show the new ones; messages pass before and behind it."""
+    certificates(tmp_path)
+    named = {"certificate": "../node-0.pem", "certificate_key": "../node-0.key", "authority": "../ca.pem"}
+    paths = write_configs(tmp_path, "flooding", 2, network={"key": ""}, links=named)
+    paths[1].write_text(paths[1].read_text().replace("node-0.", "node-1."))
+    processes = Processes(paths)
+
+    async def shown(node: int) -> str:
+        """The serial number of the certificate on a node's link port."""
+        context = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        context.load_cert_chain(tmp_path / "node-1.pem", tmp_path / "node-1.key")
+        port = processes.configs[node].links.port
+        _, line = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=f"node-{node}")
+        serial: str = line.get_extra_info("peercert")["serialNumber"]
+        line.transport.abort()
+        return serial
+
+    async def passes(text: bytes) -> None:
+        got: list[Any] = []
+        here, there = (one.mqtt.port for one in processes.configs)
+        async with client(here, "", f"reader {text!r}", got) as reader, client(there, "", "writer", []) as writer:
+            await reader.subscribe("t", qos=1)
+            await writer.publish("t", text, qos=1)
+            await until(lambda: [one.payload for one in got] == [text])
+
+    async def main() -> None:
+        for node in (0, 1):
+            processes.start(node)
+        await processes.healthy([0, 1])
+        await passes(b"before")
+        before = [await shown(node) for node in (0, 1)]
+        for node in (0, 1):
+            certify(tmp_path, f"node-{node}")
+            os.kill(processes.running[node], signal.SIGHUP)
+        for node in (0, 1):
+            await until(lambda node=node: "configuration" in (paths[node].parent / "log").read_text())  # type: ignore[misc]
+        after = [await shown(node) for node in (0, 1)]
+        assert not set(before) & set(after)
+        for peers in ("?peers=1", ""):  # the link is cut, and made anew
+            await asyncio.to_thread(processes.ask, 0, f"/block{peers}", "POST")
+        await passes(b"behind")
+
+    try:
+        run(main)
+    finally:
+        processes.stop()
 
 
 def test_a_signal_and_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from coterie.broker.commands import Setup
 from coterie.errors import ConfigError, RemoteProtocolError
 
 NUMBER_MAX = 4095  # identifiers of events hold the node in 12 bits
+TEXT_MAX = 255  # characters of a name, a host or a token: the list is told on every new link
 
 
 class MemberEntry(msgspec.Struct, frozen=True, array_like=True):
@@ -23,6 +24,16 @@ class MemberEntry(msgspec.Struct, frozen=True, array_like=True):
     zone: str = ""
     token: str = ""
     state: Literal["in", "leaving", "removed"] = "in"
+
+    def impossible(self) -> str:
+        """Why nobody who asks to be a member can be this one; empty if it can."""
+        if not 0 <= self.id <= NUMBER_MAX:
+            return f"node.id {self.id} is not within 0 and {NUMBER_MAX}"
+        if not self.host or not 0 < self.port < 65_536:
+            return f"{self.host}:{self.port} is no address that others can dial; set links.host and links.port"
+        if any(len(one) > TEXT_MAX for one in (self.name, self.host, self.server, self.zone, self.token)):
+            return f"a name, host, server, zone or token of more than {TEXT_MAX} characters"
+        return ""
 
 
 class ListChange(msgspec.Struct, frozen=True):
@@ -68,7 +79,7 @@ class Members(msgspec.Struct, frozen=True, array_like=True):
         assert member is not None
         found = self.get(member.id)
         if found is None:
-            return "" if member.id <= NUMBER_MAX else f"node.id {member.id} is above {NUMBER_MAX}"
+            return member.impossible()
         if found.state == "removed":
             told = f"node {member.id} was removed, and no number is used twice"
             return f"{told}; set node.id = {self.next_number()} and use an empty data folder"

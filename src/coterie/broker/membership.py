@@ -250,16 +250,18 @@ class Membership:
         try:
             for kind, body in frames:
                 if kind in (CONTROL, TRACKED_CONTROL):
-                    self._on_knock(door, decode_control(body if kind == CONTROL else numbered(body)[1]))
+                    self._on_knock(door, node, decode_control(body if kind == CONTROL else numbered(body)[1]))
         except RemoteProtocolError as error:
             self._answer(door, AnswerJoin(b"", str(error)))
             return
         if self.members.was_removed(node):
             self._answer(door, ListOfMembers(pack_members(self.members)))
 
-    def _on_knock(self, door: int, said: object) -> None:
+    def _on_knock(self, door: int, node: int, said: object) -> None:
         if isinstance(said, AskJoin):
             member = msgspec.structs.replace(unpack_member(said.member), state="in")
+            if member.id != node:  # who has proved to be one node has not proved to be another
+                raise RemoteProtocolError(f"node {node} asks for node {member.id} to be a member")
             self.want(ListChange("join", (member.id,), member, door=door))
         elif isinstance(said, ListOfMembers):
             self._learn(unpack_members(said.members))

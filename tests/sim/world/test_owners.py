@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import pytest
 
 from coterie.broker.machine import Broker
+from coterie.broker.rights import Rights
 from coterie.broker.writes import Shelf
 from coterie.mqtt.packets import Connect
 from coterie.mqtt.ruling import Ruling
+from coterie.mqtt.topics import filter_covers, filter_matches, split_shared
 from coterie.sim.world.scenario import Arrive, Depart, Fell, Listen, Raise, Resident, Scenario, Tenant, Utter
 from coterie.sim.world.site import Machine
 from coterie.sim.world.torture import Making, Ordeal, brokers_of, run_scenario, setups
@@ -88,3 +92,56 @@ def test_a_broker_with_other_rules_than_the_story_is_found_on_its_disk(wider: tu
     outcome = told(only_bob, lambda node, shelf: Broker(made[node], shelf))
     assert "owner" in outcome.rules
     assert told(only_bob).violations == []
+
+
+# One who may little and tries everything: a name that is a wildcard, `$` topics, and a group that is not its own.
+TRIER, SAYER = 0, 1
+TRIES = Scenario(
+    seed=3,
+    users=(Tenant("eve", ("dev/%c/#", "$own/#"), ("dev/%c/#", "public/#"), share=("g",)),
+           Tenant("root", ("#",), ("#", "$own/#"))),
+    residents=(Resident("+", 0, "eve", 5), Resident("root", 0, "root", 5)),
+    actions=(
+        Arrive(0.0, TRIER), Arrive(0.1, SAYER), Listen(0.2, SAYER, "#", 1), Listen(0.2, SAYER, "$own/#", 1),
+        Listen(1.0, TRIER, "dev/+/#", 1), Listen(1.1, TRIER, "$own/#", 1), Listen(1.2, TRIER, "$share/h/public/#", 1),
+        Listen(1.3, TRIER, "$share/g/$own/#", 1), Utter(2.0, SAYER, 1, "dev/one/x"), Utter(2.1, SAYER, 2, "public/x"),
+        Utter(3.0, TRIER, 3, "dev/one/x"), Utter(4.0, TRIER, 4, "$own/x"), Depart(5.0, TRIER, "torn"),
+    ),
+)  # fmt: skip
+
+
+def names_as_they_are(rules: Iterable[str], user: str, client: str) -> tuple[str, ...]:
+    """As in 0.1: a client identifier `+` is a wildcard."""
+    return tuple(one.replace("%u", user).replace("%c", client) for one in rules)
+
+
+def may_publish_by_rules_alone(rights: Rights, topic: str) -> bool:
+    return any(filter_matches(one, topic) for one in rights._publish)
+
+
+def may_subscribe_in_any_group(rights: Rights, topic_filter: str) -> bool:
+    return any(filter_covers(one, split_shared(topic_filter)[1]) for one in rights._subscribe)
+
+
+def may_subscribe_to_statistics(rights: Rights, topic_filter: str) -> bool:
+    """As in 0.1, where `$SYS` was everybody's."""
+    bare = split_shared(topic_filter)[1]
+    return bare.startswith("$") or any(filter_covers(one, bare) for one in rights._subscribe)
+
+
+@pytest.mark.parametrize(
+    ("place", "spoilt", "found"),
+    [
+        ("coterie.broker.rights.filled_in", names_as_they_are, {"access", "owner"}),
+        ("coterie.broker.rights.Rights.may_publish", may_publish_by_rules_alone, {"access"}),
+        ("coterie.broker.rights.Rights.may_subscribe", may_subscribe_in_any_group, {"owner"}),
+        ("coterie.broker.rights.Rights.may_subscribe", may_subscribe_to_statistics, {"owner"}),
+    ],
+    ids=["%c", "publish $", "$share", "read $"],
+)
+def test_each_rule_is_judged(
+    place: str, spoilt: Callable[..., object], found: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert told(TRIES).violations == []
+    monkeypatch.setattr(place, spoilt)
+    assert found <= set(told(TRIES).rules)
