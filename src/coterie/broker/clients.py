@@ -304,6 +304,8 @@ class Clients:
             self._sessions.confirm(connection, packet, results, self._turn.now_s)
             if session is not None:
                 self._moving.subscribed(session.client_id)
+                if self._keeping is not None and session.expiry_s:  # written in an earlier turn, if it took a while
+                    connection.held_serial = max(connection.held_serial, self._keeping.flush())
             if connection.output:
                 self.touched.append(connection)
 

@@ -404,6 +404,9 @@ def decode_control(body: bytes) -> ControlMessage:
         raise RemoteProtocolError(f"malformed control message: {error}") from None
 
 
+NEWCOMER = 4096  # in a greeting: somebody who would like to have a number
+
+
 class Hello(msgspec.Struct, frozen=True, array_like=True):
     """The first frame in each direction."""
 

@@ -138,7 +138,7 @@ def unpack_member(data: bytes) -> MemberEntry:
 def founding(setup: Setup) -> Members:
     """Epoch 0: what the configuration says."""
     found = {
-        peer.id: MemberEntry(peer.id, f"node-{peer.id}", peer.host, peer.port, peer.server, peer.zone)
+        peer.id: MemberEntry(peer.id, peer.name or f"node-{peer.id}", peer.host, peer.port, peer.server, peer.zone)
         for peer in setup.network.peers
     }
     own = found.get(setup.node) or MemberEntry(

@@ -21,6 +21,7 @@ class PeerEntry(ConfigTable, frozen=True, kw_only=True):
     port: int
     server: str = ""
     zone: str = ""
+    name: str = ""
 
 
 class NetworkSection(ConfigTable, frozen=True, kw_only=True):
@@ -34,6 +35,8 @@ class NetworkSection(ConfigTable, frozen=True, kw_only=True):
     key: str = ""
     key_file: str = ""
     accepted_keys: list[str] = []
+    join: list[str] = []
+    may_grow: bool = False
 
 
 class MqttSection(ConfigTable, frozen=True, kw_only=True):

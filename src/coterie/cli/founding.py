@@ -10,6 +10,7 @@ import typer
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json
 from coterie.errors import ConfigError, InputError
+from coterie.founding.adding import added
 from coterie.founding.folders import FoundingWish, found
 from coterie.founding.hosts import read_hosts
 from coterie.founding.templates import Ports
@@ -21,8 +22,16 @@ SECRET_LETTERS_MIN = 16
 
 
 def init_command(
-    hosts: Annotated[list[str], typer.Option("--hosts", help="a,b,c; or NAME=ADDRESS, NAME=ADDRESS@ZONE.")],
+    hosts: Annotated[
+        list[str] | None, typer.Option("--hosts", help="a,b,c; or NAME=ADDRESS, NAME=ADDRESS@ZONE.")
+    ] = None,
     folder: Annotated[Path, typer.Option("--out", "-o", help="Where to write; it must be empty.")] = Path("cluster"),
+    add: Annotated[
+        list[str] | None, typer.Option("--add", help="Hosts more for the network in --out: they join when they start.")
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option("--number", min=0, help="The number of the first of --add, instead of the next.")
+    ] = None,
     system: Annotated[str, typer.Option("--system", "-s", help="How events spread; a plan may change it.")] = "mesh",
     parameters: Annotated[list[str] | None, typer.Option("--set", help="key=value of the system.")] = None,
     name: Annotated[
@@ -59,7 +68,13 @@ def init_command(
     Examples:
       coterie init --hosts a,b,c
       coterie init --hosts a=10.0.0.1@east,b=10.0.0.2@west --tls --users ann,bob --out net
+      coterie init --add c=10.0.0.3@west --out net
     """
+    if add:
+        _add(add, folder, number, as_json)
+        return
+    if not hosts:
+        raise ConfigError("--hosts", "", "the hosts of the network, NAME or NAME=ADDRESS each")
     if (authority is None) != (authority_key is None):
         raise ConfigError("--authority-key", str(authority_key or ""), "a file, together with --authority")
     own = None if authority is None or authority_key is None else (authority, authority_key)
@@ -87,6 +102,15 @@ def init_command(
     out.print(f"{folder}: a folder for each of {', '.join(names)}; {folder / 'README.md'} says what to do with them")
     if passwords:
         out.print(f"passwords are in {folder / 'passwords.txt'}: hand them out, then delete the file")
+
+
+def _add(told: list[str], folder: Path, number: int | None, as_json: bool) -> None:
+    made = added(told, folder, number)
+    if as_json:
+        print_json({"folder": str(folder), "hosts": [host.name for host in made]})
+        return
+    for host in made:
+        out.print(f"{folder / host.name}: all that node {host.node} needs to join the network")
 
 
 def _secret(path: Path | None) -> str:

@@ -8,11 +8,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from coterie.cli.console import out
 from coterie.errors import ConfigError
-from coterie.live.config import load_config
+from coterie.live.config import NodeConfig, checked, load_config
+from coterie.live.joining import place_in
 from coterie.live.node import load_slice, run_node
 from coterie.live.passwords import hash_password
 from coterie.systems import system_named
@@ -27,6 +29,9 @@ def node_command(
         bool, typer.Option("--hash-password", help="Read a password from standard input and print its hash.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the configuration.")] = False,
+    join: Annotated[
+        list[str] | None, typer.Option("--join", help="HOST:PORT of a member's links: join its network; repeatable.")
+    ] = None,
 ) -> None:
     """Run one node.
 
@@ -36,6 +41,7 @@ def node_command(
     Examples:
       coterie node --example-config > node.toml
       coterie node --config node.toml
+      coterie node --config node.toml --join 10.0.0.1:3883
     """
     if example_config:
         sys.stdout.write(example())
@@ -45,7 +51,10 @@ def node_command(
         return
     if config is None:
         raise ConfigError("--config", None, "the path of a node's TOML file; --example-config prints one")
-    settings = load_config(config)
+    if join:
+        for one in join:
+            place_in(one)
+    settings = _read(config, join)
     system = system_named(settings.network.system)
     system.configure(settings.network.settings)
     if check:
@@ -54,8 +63,16 @@ def node_command(
         out.print(f"{config}: node {settings.node.id} of {settings.network.name}, {system.title}")
         return
     run_node(settings, system_named, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"), _announce,
-             lambda: load_config(config))  # fmt: skip
+             lambda: _read(config, join))  # fmt: skip
     _log(f"{settings.name} has stopped")
+
+
+def _read(config: Path, join: list[str] | None) -> NodeConfig:
+    """The file, and whom to ask if the command line says so."""
+    settings = load_config(config)
+    if not join:
+        return settings
+    return checked(msgspec.structs.replace(settings, network=msgspec.structs.replace(settings.network, join=join)))
 
 
 def example() -> str:

@@ -57,25 +57,30 @@ def found(wish: FoundingWish, system: System, out: Path, now: datetime | None = 
         )
     design = system.plan(_nobody(wish.hosts), parameters, wish.seed)
     parts = {part.node: part for part in slices(design, version=1)}
-    founded = Founded(wish.network, system.name, tuple(wish.hosts), wish.ports, wish.is_tls, tuple(wish.users))
+    founded = Founded(
+        wish.network, system.name, tuple(wish.hosts), wish.ports, wish.is_tls, tuple(wish.users), wish.data
+    )
     passwords = {name: secrets.token_urlsafe(12) for name in wish.users}
     hashed = {name: hash_password(password) for name, password in passwords.items()}
     key, token = wish.key or secrets.token_hex(32), wish.token or secrets.token_hex(16)
     shared = {"network.key": f"{key}\n", TOKEN_FILE: f"{token}\n"}
     authority = _authority(wish, now or datetime.now(UTC)) if wish.is_tls else None
-    settings = "".join(f"{key} = {_toml(value)}\n" for key, value in wish.settings.items())
+    settings = "".join(f"{key} = {as_toml(value)}\n" for key, value in wish.settings.items())
     for host in wish.hosts:
         if wish.only and host.name != wish.only:
             continue
         folder = out / host.name
         folder.mkdir(parents=True, mode=0o700)
         for name, text in shared.items():
-            _write(folder / name, text, SECRET)
+            write(folder / name, text, SECRET)
         if authority is not None:
-            _write_identity(folder, authority, node_identity(authority, host, now or datetime.now(UTC)))
-        _write(folder / "slice.json", msgspec.json.encode(parts[host.node]), PLAIN)
-        _write(folder / "node.toml", node_toml(founded, host, hashed, settings), SECRET)
-        _write(folder / "coterie.service", UNIT, PLAIN)
+            for name, content, mode in identity_files(
+                authority, node_identity(authority, host, now or datetime.now(UTC))
+            ):
+                write(folder / name, content, mode)
+        write(folder / "slice.json", msgspec.json.encode(parts[host.node]), PLAIN)
+        write(folder / "node.toml", node_toml(founded, host, hashed, settings), SECRET)
+        write(folder / "coterie.service", UNIT, PLAIN)
         load_config(folder / "node.toml")  # what cannot work is found here, not on the host
     if not wish.only:
         _write_rest(out, founded, authority if wish.authority is None else None, passwords)
@@ -85,21 +90,24 @@ def found(wish: FoundingWish, system: System, out: Path, now: datetime | None = 
 def _write_rest(out: Path, founded: Founded, authority: Identity | None, passwords: Mapping[str, str]) -> None:
     if authority is not None:
         (out / "authority").mkdir(mode=0o700)
-        _write(out / "authority" / "authority.pem", authority.certificate_pem, PLAIN)
-        _write(out / "authority" / "authority.key", authority.key_pem, SECRET)
+        write(out / "authority" / "authority.pem", authority.certificate_pem, PLAIN)
+        write(out / "authority" / "authority.key", authority.key_pem, SECRET)
     if passwords:
-        _write(out / "passwords.txt", "".join(f"{name} {word}\n" for name, word in passwords.items()), SECRET)
-    _write(out / "compose.yml", compose(founded), PLAIN)
-    _write(out / "README.md", page(founded), PLAIN)
+        write(out / "passwords.txt", "".join(f"{name} {word}\n" for name, word in passwords.items()), SECRET)
+    write(out / "compose.yml", compose(founded), PLAIN)
+    write(out / "README.md", page(founded), PLAIN)
 
 
-def _write_identity(folder: Path, authority: Identity, own: Identity) -> None:
-    _write(folder / "node.pem", own.certificate_pem, PLAIN)
-    _write(folder / "node.key", own.key_pem, SECRET)
-    _write(folder / "authority.pem", authority.certificate_pem, PLAIN)
+def identity_files(authority: Identity, own: Identity) -> list[tuple[str, bytes, int]]:
+    """(name, content, mode) of what a node proves itself by."""
+    return [
+        ("node.pem", own.certificate_pem, PLAIN),
+        ("node.key", own.key_pem, SECRET),
+        ("authority.pem", authority.certificate_pem, PLAIN),
+    ]
 
 
-def _write(path: Path, content: str | bytes, mode: int) -> None:
+def write(path: Path, content: str | bytes, mode: int) -> None:
     path.touch(mode=mode)  # a secret is never readable, not even for a moment
     path.write_bytes(content.encode() if isinstance(content, str) else content)
 
@@ -140,7 +148,7 @@ def _nobody(hosts: Sequence[Host]) -> Workload:
     )
 
 
-def _toml(value: object) -> str:
+def as_toml(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else msgspec.json.encode(str(value)).decode()

@@ -31,6 +31,7 @@ class Founded:
     is_tls: bool
     users: Sequence[str]
     data: str = "data"
+    join: Sequence[str] = ()  # whom to ask, for hosts that come later
 
     @property
     def client_port(self) -> int:
@@ -56,6 +57,8 @@ def node_toml(founded: Founded, host: Host, hashes: dict[str, str], settings: st
         else ""
     )
     zone = f"zone = {quoted(host.zone)}\n" if host.zone else ""
+    place = f"join = [{', '.join(map(quoted, founded.join))}]" if founded.join else 'slice = "slice.json"'
+    grows = "may_grow = true\n" if len(founded.hosts) == 1 and not founded.join else ""
     return f"""# Node {host.node} of {founded.network}, on {host.name}. Written by `coterie init`; yours to change.
 # `coterie node --example-config` explains every key there is.
 
@@ -84,8 +87,8 @@ anonymous = "{"never" if founded.users else "loopback"}"
 [network]
 name = {quoted(founded.network)}
 system = {quoted(founded.system)}
-{zone}slice = "slice.json"
-key_file = "network.key"
+{zone}{place}
+{grows}key_file = "network.key"
 
 [network.settings]
 {settings}
@@ -100,7 +103,8 @@ def _peer(founded: Founded, host: Host) -> str:
     server = quoted(f"{host.address}:{founded.client_port}")
     zone = f"zone = {quoted(host.zone)}\n" if host.zone else ""
     return (
-        f"[[network.peers]]\nid = {host.node}\nhost = {quoted(host.address)}\nport = {founded.ports.links}\n"
+        f"[[network.peers]]\nid = {host.node}\nname = {quoted(host.name)}\n"
+        f"host = {quoted(host.address)}\nport = {founded.ports.links}\n"
         f"server = {server}\n{zone}\n"
     )
 
@@ -114,7 +118,8 @@ Wants=network-online.target
 [Service]
 ExecStart=/opt/coterie/bin/coterie node --config /etc/coterie/node.toml
 ExecReload=/bin/kill -HUP $MAINPID
-Restart=always
+# A node that has left its network ends well, and is not wanted back.
+Restart=on-failure
 RestartSec=2
 TimeoutStopSec=60
 User=coterie
@@ -161,7 +166,7 @@ def compose(founded: Founded) -> str:
     command: ["node", "--config", "/etc/coterie/node.toml"]
     volumes: ["./{host.name}:/etc/coterie"]
     network_mode: host
-    restart: unless-stopped
+    restart: on-failure
     stop_grace_period: 60s
 """
         for host in founded.hosts
@@ -211,6 +216,8 @@ coterie pub {at}{user}{tls} hello/world 'it works'
 
 ## Later
 
+- Another host: `coterie init --add NAME=ADDRESS --out FOLDER` here, then as above on that host; it joins by itself.
+- A host less: `coterie drain NAME`; a dead one: `coterie remove NAME`; both with the same `--admin` list and token.
 - Another user: add `[[access.users]]` on every host (`coterie node --hash-password`), then `coterie reload`.
 - A plan for your traffic: `coterie plan`, then `coterie apply` with the same `--admin` list.
 """

@@ -154,6 +154,11 @@ def config_of(table: dict[str, Any], folder: str = ".") -> NodeConfig:
         config = msgspec.convert({**table, "folder": folder}, NodeConfig)
     except msgspec.ValidationError as error:
         raise _pointed(str(error), table) from None
+    return checked(config)
+
+
+def checked(config: NodeConfig) -> NodeConfig:
+    """The same; ConfigError if it cannot work."""
     _check(config)
     config.options()
     return config
@@ -211,9 +216,15 @@ def _check(config: NodeConfig) -> None:
     if bool(links.certificate) != bool(links.authority):
         raise ConfigError("links.authority", links.authority, "set together with links.certificate (mutual TLS)")
     others = [peer for peer in config.network.peers if peer.id != config.node.id]
-    if others and not (config.network.key or config.network.key_file or links.certificate):
+    network = config.network
+    has_key = bool(network.key or network.key_file or links.certificate)
+    if network.join and (others or network.slice):
+        raise ConfigError("network.join", network.join, "no other peers and no slice: who joins is told by the others")
+    if (network.join or network.may_grow) and not (has_key and links.port):
+        raise ConfigError("links.port", links.port, "a port of its own, and network.key set, in a network that grows")
+    if others and not has_key:
         raise ConfigError("network.key", "", "a shared key (or links.certificate), because the network has peers")
-    if others and not config.network.slice:
+    if others and not network.slice:
         told = "the JSON file with this node's slice of a plan, because the network has peers"
         raise ConfigError("network.slice", "", told, do="`coterie init --hosts ...` makes folders that fit together")
     if not 0 < links.heartbeat_s < links.silence_s:

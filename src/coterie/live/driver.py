@@ -17,10 +17,13 @@ from typing import Any, Protocol
 from coterie.broker.facts import Closed, Fact, Opened, Persisted, Proven, StoreFailed
 from coterie.broker.machine import Broker
 from coterie.broker.orders import (
+    AnswerDoor,
     Close,
     Dial,
     Fail,
     HangUp,
+    LeaveNetwork,
+    Meet,
     Note,
     Order,
     Pause,
@@ -63,6 +66,8 @@ class PeerSide(Protocol):
 
     def dial(self, peer: int) -> None: ...
     def hang_up(self, peer: int, reason: str, abrupt: bool) -> None: ...
+    def meet(self, peer: int, host: str, port: int) -> None: ...
+    def answer(self, door: int, data: bytes) -> None: ...
 
 
 class BatchKeeper(Protocol):
@@ -84,6 +89,7 @@ class Driver:
     def __init__(
         self, broker: Broker, store: BatchKeeper, logins: Logins, journal: JournalFiles | None,
         base_s: float, log: Callable[[str], None], on_failure: Callable[[str], None],
+        on_left: Callable[[str], None] = lambda reason: None,
     ) -> None:  # fmt: skip
         self.broker, self._base_s = broker, base_s
         self.commits = 0
@@ -91,6 +97,7 @@ class Driver:
         self.peer_lines: dict[int, PeerLine] = {}
         self.peers: PeerSide | None = None  # a node without peers has none
         self._store, self._logins, self._journal, self._log, self._on_failure = store, logins, journal, log, on_failure
+        self._on_left = on_left
         self._loop = asyncio.get_running_loop()
         self._line = 0
         self._disk = ThreadPoolExecutor(1, "disk") if store.is_full else None
@@ -112,6 +119,9 @@ class Driver:
             Note: self._note,
             Say: lambda order: self._log(order.text),
             Fail: self._fail,
+            Meet: self._meet,
+            AnswerDoor: self._answer,
+            LeaveNetwork: lambda order: self._on_left(order.reason),
         }
 
     def now_s(self) -> float:
@@ -207,6 +217,14 @@ class Driver:
     def _hang_up(self, order: HangUp) -> None:
         assert self.peers is not None
         self.peers.hang_up(order.peer, order.reason, order.abrupt)
+
+    def _meet(self, order: Meet) -> None:
+        assert self.peers is not None
+        self.peers.meet(order.peer, order.host, order.port)
+
+    def _answer(self, order: AnswerDoor) -> None:
+        assert self.peers is not None
+        self.peers.answer(order.door, order.data)
 
     def _persist(self, order: Persist) -> None:
         try:

@@ -20,15 +20,18 @@ from coterie.broker import inspection, views
 from coterie.broker.commands import (
     Block,
     Command,
+    Drain,
     DropPlan,
     LoadPlan,
     Place,
+    Remove,
     Setup,
     Show,
     StartPlan,
     SwitchPlan,
 )
 from coterie.broker.facts import Booted, Commanded
+from coterie.broker.leaf import leaf_slice
 from coterie.broker.machine import Broker
 from coterie.broker.writes import META
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
@@ -40,6 +43,7 @@ from coterie.live.config import OFF, NodeConfig, secrets_of
 from coterie.live.driver import Driver
 from coterie.live.figures import in_short
 from coterie.live.guard import Guard
+from coterie.live.joining import joined
 from coterie.live.journal import JournalFiles
 from coterie.live.logins import Logins
 from coterie.live.oldfiles import old_files
@@ -61,7 +65,9 @@ LOG_LINES_PER_S = 20
 
 
 def load_slice(config: NodeConfig, system: System) -> Slice:
-    """What the plan says of this node; alone in the network where there is none."""
+    """What the plan says of this node; alone in the network where there is none, or a leaf if it joins one."""
+    if config.network.join:
+        return leaf_slice(config.node.id)
     if not config.network.slice:
         return Slice(version=0, system=system.name, node=config.node.id)
     path = config.path(config.network.slice)
@@ -106,7 +112,7 @@ def setup_of(config: NodeConfig, system: System, system_named: Callable[[str], S
         network=config.network, mqtt=config.mqtt, links=config.links, access=config.access, limits=config.limits,
         store=config.store, durability=config.durability, journal=config.journal, recovery=config.recovery,
         admission=config.admission, options=config.options(),
-        passwords=passwords, token_key=key,
+        passwords=passwords, token_key=key, may_grow=config.network.may_grow or bool(config.network.join),
     )  # fmt: skip
 
 
@@ -129,13 +135,14 @@ class LiveNode:
         self.wall_s: Callable[[], float] = lambda: base_s + time.monotonic()
         self._start_s = start_s
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.left: asyncio.Future[str] = asyncio.get_running_loop().create_future()  # it is no member any more
         self._lock = _locked(config.data)
         self.store = Store(config.data, config.store.sync)
         self.logins = Logins(config.access.logins, self.wall_s)
         self.broker = Broker(setup_of(config, system, system_named or _only(system)), self.store)
         folder = config.journal_folder / config.name
         self.journal = JournalFiles(folder, config.journal.segment_bytes_max) if config.journal.enabled else None
-        self.driver = Driver(self.broker, self.store, self.logins, self.journal, base_s, log, self._fail)
+        self.driver = Driver(self.broker, self.store, self.logins, self.journal, base_s, log, self._fail, self._leave)
         network = config.network
         self.peers: PeerSockets | None = None
         if not self.broker.is_alone:
@@ -172,7 +179,9 @@ class LiveNode:
         return time.monotonic() - self._start_s
 
     async def start(self) -> dict[str, int]:
-        """Returns the ports that are open, by what they are for."""
+        """Returns the ports that are open, by what they are for. A node that joins has become a member by then."""
+        if self.config.network.join:
+            await joined(self.config, self.store, self.log)
         if self.peers is not None:
             self.ports["links"] = await self.peers.listen()
         saved = old_files(self.config.data, self.store.saved())
@@ -235,6 +244,10 @@ class LiveNode:
         interface.add("POST", "/plan", lambda query, body: self._take_plan(body))
         interface.add("GET", "/placement", lambda query, body: self._placement())
         interface.add("POST", "/placement", lambda query, body: self._take_placement(body))
+        interface.add("GET", "/members", lambda query, body: views.members(broker))
+        interface.add("POST", "/drain", lambda query, body: self._membership(Drain()))
+        interface.add("GET", "/remove", lambda query, body: views.cost_of_removing(broker, int(query["node"])))
+        interface.add("POST", "/remove", lambda query, body: self._membership(_removal(query)))
         interface.add("POST", "/block", lambda query, body: self._block(query))
         interface.add("POST", "/reload", lambda query, body: self.reload())
         return interface
@@ -299,6 +312,18 @@ class LiveNode:
         peers = [int(one) for one in query.get("peers", "").split(",") if one]
         self.driver.take(Commanded(Block(tuple(peers))))
         return {"blocked": peers}
+
+    def _membership(self, command: Drain | Remove) -> dict[str, Any]:
+        """Leave, or have another node removed; the answer is what /members says, and says again while it goes on."""
+        if self.broker.is_alone:
+            raise ConfigError("network.peers", [], "a network", do="a node that is alone is stopped, not drained")
+        self.driver.take(Commanded(command))
+        return views.members(self.broker)
+
+    def _leave(self, reason: str) -> None:
+        if not self.left.done():
+            self._tell(reason)
+            self.left.set_result(reason)
 
     def _fail(self, reason: str) -> None:
         if not self.failure.done():
@@ -372,6 +397,10 @@ class LiveNode:
         self._lock.close()
 
 
+def _removal(query: dict[str, str]) -> Remove:
+    return Remove(int(query["node"]), query.get("force", "") == "1")
+
+
 def _bounded(log: Callable[[str], None]) -> Callable[[str], None]:
     """At most `LOG_LINES_PER_S` lines a second: whoever knocks at the port all day must not fill the disk.
 
@@ -409,11 +438,18 @@ def run_node(
         node = LiveNode(config, system_named(config.network.system), log, system_named)
         node.reread = reread or node.reread
         loop.add_signal_handler(signal.SIGHUP, node.on_hangup)
-        ready(await node.start())
-        if node.is_new_token:
-            announce(node.token, config.token_path)
-        node.failure.add_done_callback(lambda _: stopped.set())
-        await stopped.wait()
+        for end in (node.failure, node.left):
+            end.add_done_callback(lambda _: stopped.set())
+        starting, stopping = asyncio.ensure_future(node.start()), asyncio.ensure_future(stopped.wait())
+        await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():  # it was still joining
+            starting.cancel()
+            await asyncio.wait((starting,))
+        else:
+            ready(starting.result())
+            if node.is_new_token:
+                announce(node.token, config.token_path)
+        await stopping
         if node.failure.done():
             raise RunError(f"{config.name} has stopped: {node.failure.result()}")
         await node.stop()

@@ -12,12 +12,14 @@ import socket
 import ssl
 from collections.abc import Iterable
 from functools import partial
-from typing import cast
+from itertools import count
+from typing import Protocol, cast
 
-from coterie.broker.facts import DialFailed, PeerChoked, PeerDrained, PeerGone, PeerSaid, PeerUp
+from coterie.broker.facts import DialFailed, Knocked, PeerChoked, PeerDrained, PeerGone, PeerSaid, PeerUp
 from coterie.broker.frames import (
     HELLO,
     LINK_VERSION,
+    NEWCOMER,
     PROOF,
     FrameReader,
     Hello,
@@ -34,6 +36,7 @@ from coterie.protocol.wire import FRAME_BYTES_MAX
 
 DIAL_TIMEOUT_S = 5.0
 GREETING_BYTES_MAX = 1024
+DOOR_S = 60.0  # how long somebody who is no member may wait for an answer
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
 
 
@@ -47,18 +50,37 @@ def _watch_host(connection: socket.socket | None) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-class PeerSocket(asyncio.Protocol):
-    """See the module. Frames are sealed as they are written."""
+class PeerOwner(Protocol):
+    """Whose socket it is: a node, or somebody who would like to become one (`joining`)."""
 
-    def __init__(self, owner: PeerSockets, dialled: int | None) -> None:
-        self.peer = -1 if dialled is None else dialled
+    network: str
+    system: str
+    node: int
+    keys: tuple[bytes, ...]
+    choke_bytes: int
+    bytes_in: int
+    bytes_out: int
+
+    def objection(self, node: int) -> str: ...
+    def opened(self, one: PeerSocket) -> None: ...
+    def said(self, one: PeerSocket, frames: list[tuple[int, bytes]]) -> None: ...
+    def choked(self, one: PeerSocket, is_choked: bool) -> None: ...
+    def closed(self, one: PeerSocket, reason: str) -> None: ...
+
+
+class PeerSocket(asyncio.Protocol):
+    """See the module. Frames are sealed as they are written. `expected` is whom a dialler wants to find, or anybody."""
+
+    def __init__(self, owner: PeerOwner, is_dialler: bool, expected: int = -1) -> None:
+        self.peer = expected
+        self.door = -1  # its number, if it is no member
         self.is_open = False
         self.transport: asyncio.Transport | None = None
         self.settled = asyncio.Event()  # greeted, or gone before that
         self.reason = "the connection closed"
         self._owner = owner
         self._reader = FrameReader(FRAME_BYTES_MAX + 64)
-        self._sealing = Sealing(dialled is not None)
+        self._sealing = Sealing(is_dialler)
         self._greeting = b""  # ours
         self._early = b""  # the start of theirs
         self._is_greeted = False
@@ -81,7 +103,7 @@ class PeerSocket(asyncio.Protocol):
             if frames and not self.is_open:
                 self._take_proof(*frames.pop(0))
             if frames:
-                self._owner.driver.take(PeerSaid(self.peer, frames))
+                self._owner.said(self, frames)
         except RemoteProtocolError as error:
             self.abort(str(error))
 
@@ -115,15 +137,15 @@ class PeerSocket(asyncio.Protocol):
             raise RemoteProtocolError(f"belongs to {hello.network}/{hello.system}, not {owner.network}/{owner.system}")
         if hello.node == owner.node or self.peer not in (-1, hello.node):
             raise RemoteProtocolError(f"node {hello.node} is not who should be there")
-        if not owner.may_link(hello.node):
-            raise RemoteProtocolError(f"node {hello.node} is not expected here")
+        if objection := owner.objection(hello.node):
+            raise RemoteProtocolError(objection)
         self._check_certificate(hello.node)
         self.peer = hello.node
 
     def _check_certificate(self, node: int) -> None:
         assert self.transport is not None
         certificate = self.transport.get_extra_info("peercert")
-        if certificate:
+        if certificate and node != NEWCOMER:  # which node it becomes is not known yet; TLS has checked who signed it
             names = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
             names |= {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
             if f"node-{node}" not in names:
@@ -172,8 +194,10 @@ class PeerSockets:
         self._open: dict[int, list[PeerSocket]] = {}
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._strangers: set[PeerSocket] = set()
+        self._doors: dict[int, PeerSocket] = {}
+        self._door_numbers = count()
         self._server: asyncio.Server | None = None
-        self._server_tls, self._client_tls = _contexts(settings)
+        self._server_tls, self._client_tls = link_tls(settings)
 
     @property
     def contexts(self) -> list[ssl.SSLContext]:
@@ -190,7 +214,7 @@ class PeerSockets:
         return port
 
     def _new_socket(self, dialled: int | None = None) -> PeerSocket:
-        one = PeerSocket(self, dialled)
+        one = PeerSocket(self, dialled is not None, -1 if dialled is None else dialled)
         self._strangers.add(one)
         self._loop.call_later(DIAL_TIMEOUT_S, self._check_greeted, one)
         return one
@@ -203,6 +227,11 @@ class PeerSockets:
 
     def may_link(self, peer: int) -> bool:
         return self.driver.broker.may_link(peer)
+
+    def objection(self, node: int) -> str:
+        """Who is no member may knock; a member that is cut off may not."""
+        is_cut_off = not self.may_link(node) and self.driver.broker.links.knows(node)
+        return f"node {node} is not expected here" if is_cut_off else ""
 
     # --- orders ---
 
@@ -237,19 +266,46 @@ class PeerSockets:
                 one.reason = reason
                 one.transport.close()
 
+    def meet(self, peer: int, host: str, port: int) -> None:
+        self._addresses[peer] = (host, port)
+
+    def answer(self, door: int, data: bytes) -> None:
+        one = self._doors.get(door)
+        if one is not None and one.transport is not None:
+            one.write([data])
+            one.transport.close()
+
     # --- what sockets tell ---
 
     def opened(self, one: PeerSocket) -> None:
         self._strangers.discard(one)
         one.settled.set()
+        if not self.may_link(one.peer):
+            self._open_door(one)
+            return
         found = self._open.setdefault(one.peer, [])
         found.append(one)
         if len(found) == 1:
             self.driver.peer_lines[one.peer] = one
             self.driver.take(PeerUp(one.peer))
 
+    def _open_door(self, one: PeerSocket) -> None:
+        """Somebody has the key and is no member here: the broker hears it, and says what is to be said."""
+        one.door = next(self._door_numbers)
+        self._doors[one.door] = one
+        self._loop.call_later(DOOR_S, one.abort, "nobody answered at the door")
+        self.driver.take(Knocked(one.door, one.peer, []))
+
+    def said(self, one: PeerSocket, frames: list[tuple[int, bytes]]) -> None:
+        if one.door >= 0:
+            self.driver.take(Knocked(one.door, one.peer, frames))
+        else:
+            self.driver.take(PeerSaid(one.peer, frames))
+
     def closed(self, one: PeerSocket, reason: str) -> None:
         one.settled.set()
+        if self._doors.pop(one.door, None) is not None:
+            return
         if one in self._strangers:
             self._strangers.discard(one)
             self.refused += 1
@@ -278,12 +334,12 @@ class PeerSockets:
         for one in [one for found in self._open.values() for one in found]:
             if one.transport is not None:
                 one.transport.close()
-        for one in list(self._strangers):
+        for one in [*self._strangers, *self._doors.values()]:
             one.abort("the node stops")
         await asyncio.sleep(0)
 
 
-def _contexts(settings: LinkSection) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+def link_tls(settings: LinkSection) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
     """Mutual TLS for both directions, or nothing."""
     if not settings.certificate:
         return None, None

@@ -1,0 +1,97 @@
+"""`coterie members`, `coterie drain` and `coterie remove`: who belongs to a running network, and who shall no more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
+from coterie.cli.choices import Json
+from coterie.cli.console import out, print_json, table
+from coterie.cli.top import places_of
+from coterie.live.tokens import TOKEN_FILE, read_token
+from coterie.plans.membership import NetworkMembers, drain, remove
+
+Node = Annotated[str, typer.Argument(metavar="NODE", help="Its number or its name.")]
+Limit = Annotated[float, typer.Option("--limit", min=1.0, help="Seconds to wait for it; it goes on after that.")]
+
+
+def members_command(
+    nodes: NodeCount = 3,
+    base_port: BasePort = 1883,
+    admin: Admin = None,
+    token: Token = "",
+    data: DataFolder = DATA,
+    host: Host = "127.0.0.1",
+    as_json: Json = False,
+) -> None:
+    """Who belongs to the network.
+
+    The list in force, as the nodes that answer know it: number, name, address and whether a node is in, leaving or
+    removed. It changes when a node joins (`coterie node --join`), is drained or removed.
+
+    Examples:
+      coterie members --nodes 3
+    """
+    said = NetworkMembers(places_of(admin, host, base_port, nodes), token or read_token(data / TOKEN_FILE)).latest()
+    if as_json:
+        print_json({"epoch": said["epoch"], "members": said["members"]})
+        return
+    rows = [
+        [str(one["id"]), one["name"], f"{one['host']}:{one['port']}", one["server"], one["zone"], one["state"]]
+        for one in said["members"]
+    ]
+    out.print(table(f"members, list {said['epoch']}", ["node", "name", "links", "clients", "zone", "is"], rows))
+
+
+def drain_command(
+    node: Node,
+    nodes: NodeCount = 3,
+    base_port: BasePort = 1883,
+    admin: Admin = None,
+    token: Token = "",
+    data: DataFolder = DATA,
+    host: Host = "127.0.0.1",
+    limit: Limit = 600.0,
+) -> None:
+    """Have a node leave the network in good order.
+
+    Its clients are sent to other nodes (who does not follow is disconnected), its sessions and its log are handed over,
+    then its process ends. Killed in the middle, it goes on when it is started again.
+
+    Examples:
+      coterie drain 2
+      coterie drain west --admin 10.0.0.1:2883 --admin 10.0.0.3:2883
+    """
+    network = NetworkMembers(places_of(admin, host, base_port, nodes), token or read_token(data / TOKEN_FILE))
+    drain(network, network.number_of(node), _tell, limit)
+
+
+def remove_command(
+    node: Node,
+    nodes: NodeCount = 3,
+    base_port: BasePort = 1883,
+    admin: Admin = None,
+    token: Token = "",
+    data: DataFolder = DATA,
+    host: Host = "127.0.0.1",
+    force: Annotated[
+        bool, typer.Option("--force", help="On your word alone: with no majority, or although somebody hears it.")
+    ] = False,
+    limit: Limit = 60.0,
+) -> None:
+    """Take a dead node out of the network.
+
+    Says first who keeps what it had. They take over its sessions; its number is not used again, and its disk is of no
+    use any more. A node that lives is drained instead.
+
+    Examples:
+      coterie remove 2
+    """
+    network = NetworkMembers(places_of(admin, host, base_port, nodes), token or read_token(data / TOKEN_FILE))
+    remove(network, network.number_of(node), force, _tell, limit)
+
+
+def _tell(text: str) -> None:
+    out.print(text, soft_wrap=True, highlight=False, markup=False)
