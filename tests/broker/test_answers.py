@@ -11,7 +11,7 @@ from coterie.mqtt.options import ServerOptions
 from coterie.mqtt.properties import Properties
 from coterie.protocol.events import TimerFired
 from tests.broker.driving import Driven, setup
-from tests.broker.pairs import Pair
+from tests.broker.groups import Group
 
 COUNT = 50
 TOPICS = [f"r/{number:02}" for number in range(COUNT)]
@@ -149,8 +149,8 @@ def test_what_is_not_wanted_any_more_does_not_come(node: Driven) -> None:
     assert not node.broker.sessions.answers.owing
 
 
-def retained_pair() -> Pair:
-    pair = Pair()
+def retained_pair() -> Group:
+    pair = Group()
     line = pair.nodes[0].client("publisher")
     for number, topic in enumerate(TOPICS):
         pair.nodes[0].say(line, p.Publish(topic, b"old", 1, True, packet_id=number + 1))

@@ -1,4 +1,4 @@
-"""What keepers hold, and what waits for them: two brokers joined by hand."""
+"""What keepers hold, and what waits for them: brokers joined by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from coterie.broker.views import health
 from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, LOG, MARKS, MESSAGES, SESSIONS, Between
 from coterie.mqtt.packets import PubAck, Publish
 from tests.broker.driving import Driven
-from tests.broker.pairs import Pair
+from tests.broker.groups import Group
 
 
 def acknowledged(node: Driven, line: int) -> list[int]:
@@ -17,7 +17,7 @@ def acknowledged(node: Driven, line: int) -> list[int]:
 
 
 def test_an_acknowledgement_leaves_when_the_keeper_has_the_message() -> None:
-    pair = Pair()
+    pair = Group()
     here, there = pair.nodes
     line = here.client("a")
     pair.pass_on()
@@ -31,13 +31,29 @@ def test_an_acknowledgement_leaves_when_the_keeper_has_the_message() -> None:
     assert list(there.shelf.tables[COPIED_BODIES].values()) == list(here.shelf.tables[MESSAGES].values())
 
 
+def test_an_acknowledgement_waits_for_every_copy_that_was_asked_for() -> None:
+    group = Group(3, copies=3)
+    here = group.nodes[0]
+    line = here.client("a")
+    group.pass_on()
+    here.hear(line)
+    group.cut = {2}
+    here.say(line, Publish("t", b"x", 1, packet_id=7))
+    group.pass_on()
+    assert group.nodes[1].shelf.tables[COPIED_LOG]
+    assert not acknowledged(here, line)
+    group.cut = set()
+    group.pass_on()
+    assert acknowledged(here, line) == [7]
+
+
 def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
-    pair = Pair()
+    pair = Group()
     here = pair.nodes[0]
     line = here.client("a")
     pair.pass_on()
     here.hear(line)
-    pair.is_cut = True
+    pair.cut = {1}
     here.take(PeerGone(1, "gone"))
     here.say(line, Publish("t", b"x", 1, packet_id=7))
     pair.wait(3.0)

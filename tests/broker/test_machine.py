@@ -50,6 +50,23 @@ def test_an_acknowledgement_leaves_behind_the_batch_that_it_depends_on_and_qos_0
     assert driven.hear(writer) == [p.PingResp()]
 
 
+def test_a_connection_ends_behind_its_last_words_which_wait_for_the_disk() -> None:
+    driven = Driven()
+    reader, writer = driven.client("reader", **LASTING), driven.client("writer")
+    driven.say(reader, p.Subscribe(1, (p.Subscription("a", 1),)))
+    driven.hear(writer)
+    driven.is_slow = True
+    driven.say(writer, p.Publish("a", b"1", 1, packet_id=7))
+    driven.say(writer, p.Connect("once more"))
+    assert (driven.hear(writer), driven.closed) == ([], {})
+    while driven.waiting:
+        driven.persist()
+    acknowledged, ended = driven.hear(writer)
+    assert isinstance(acknowledged, p.PubAck)
+    assert isinstance(ended, p.Disconnect)
+    assert driven.closed == {writer: True}
+
+
 def test_what_was_not_persisted_was_not_promised_and_what_was_is_there_after_a_crash() -> None:
     driven = Driven()
     reader = driven.client("reader", **LASTING)

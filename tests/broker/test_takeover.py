@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.broker.facts import PeerGone
 from coterie.broker.writes import SESSIONS
 from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
+from coterie.mqtt.reasons import Reason
 from tests.broker.driving import Driven
-from tests.broker.pairs import Pair
+from tests.broker.groups import Group
 
 
-def lasting(pair: Pair, node: int) -> tuple[int, ConnAck | None, list[Packet]]:
+def lasting(pair: Group, node: int) -> tuple[int, ConnAck | None, list[Packet]]:
     """Its line, what it was answered, and what came behind that."""
     driven = pair.nodes[node]
     line = driven.client("a", version=MQTT_3, clean_start=False)
@@ -24,7 +27,7 @@ def payloads(packets: list[Packet]) -> list[bytes]:
     return [one.payload for one in packets if isinstance(one, Publish)]
 
 
-def publish(pair: Pair, driven: Driven, *words: bytes) -> None:
+def publish(pair: Group, driven: Driven, *words: bytes) -> None:
     line = driven.client("p")
     pair.pass_on()
     for number, word in enumerate(words, 1):
@@ -33,8 +36,8 @@ def publish(pair: Pair, driven: Driven, *words: bytes) -> None:
     driven.cut(line)
 
 
-def subscribed(pair: Pair | None = None) -> Pair:
-    pair = pair or Pair()
+def subscribed(pair: Group | None = None) -> Group:
+    pair = pair or Group()
     line, answer, _ = lasting(pair, 0)
     assert answer is not None
     assert not answer.session_present
@@ -61,7 +64,7 @@ def test_it_is_present_at_the_other_node_with_its_queue_in_order() -> None:
 def test_a_node_that_is_away_is_spoken_for_by_its_keeper() -> None:
     pair = subscribed()
     publish(pair, pair.nodes[0], b"1", b"2")
-    pair.is_cut = True
+    pair.cut = {0}
     pair.nodes[1].take(PeerGone(0, "gone"))
     line, answer, _ = lasting(pair, 1)
     assert answer is None
@@ -73,8 +76,24 @@ def test_a_node_that_is_away_is_spoken_for_by_its_keeper() -> None:
     assert payloads(heard) == [b"1", b"2"]
 
 
+@pytest.mark.parametrize("there", [0, 1])
+def test_with_more_nodes_silent_than_copies_allow_nobody_says_that_there_is_no_session(there: int) -> None:
+    group = Group(3)
+    line = group.nodes[there].client("a", version=MQTT_3, clean_start=False)
+    group.pass_on()
+    group.nodes[there].say(line, Subscribe(1, (Subscription("t", 1),)))
+    group.pass_on()
+    group.nodes[there].cut(line)
+    group.cut = {0, 1}
+    line = group.nodes[2].client("a", version=MQTT_3, clean_start=False)
+    group.wait(8.0)
+    (answer,) = group.nodes[2].hear(line)
+    assert isinstance(answer, ConnAck)
+    assert (answer.session_present, answer.reason) == (False, Reason.SERVER_UNAVAILABLE)
+
+
 def test_it_brings_nothing_older_than_its_subscriptions() -> None:
-    pair = Pair("mesh")  # where the other node hears nothing of what it does not want
+    pair = Group(system="mesh")  # where the other node hears nothing of what it does not want
     publish(pair, pair.nodes[1], b"before", b"before")
     pair.wait(1.0)
     subscribed(pair)

@@ -117,13 +117,15 @@ class Clients:
                 self._sessions.answer(session, self._turn.now_s)
             self.touched.append(client.connection)
 
-    def on_bytes(self, line: int, data: bytes) -> None:
+    def on_bytes(self, line: int, data: bytes) -> bool:
+        """Whether there was more in it than messages and acknowledgements."""
         client = self.lines.get(line)
         if client is None or client.is_closing:
-            return
+            return False
         connection, publishing, watches = client.connection, self._publishing, self._gate.watches_publishes
         self._counts.bytes_in += len(data)
         facts = connection.receive(data, self._turn.now_s)
+        has_more = False
         for fact in facts:
             if type(fact) is PublishRun:
                 if watches and not self._may_publish(client, fact.count):
@@ -136,12 +138,14 @@ class Clients:
                     self.throw_out(connection, Reason.QUOTA_EXCEEDED)
                     break
             else:
+                has_more = True
                 self._carry_out(client, connection, fact)
         if connection.output:
             self.touched.append(connection)
         pressure = self._pressure
         if facts and (pressure.budget.is_pressed or pressure.links.is_pressed or pressure.is_disk_slow):
             pressure.hold(connection)
+        return has_more or client.is_closing
 
     def _carry_out(self, client: ClientLine, connection: Connection, fact: Fact) -> None:
         match fact:

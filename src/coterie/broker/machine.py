@@ -93,7 +93,6 @@ class Broker(BrokerParts):
             DialFailed: lambda fact: around.on_dial_failed(fact.peer, fact.reason),
             PeerChoked: lambda fact: self.links.on_choked(fact.peer, True),
             PeerDrained: lambda fact: self.links.on_choked(fact.peer, False),
-            Persisted: self._on_persisted,
             StoreFailed: lambda fact: self._fail(f"the store cannot be written: {fact.reason}"),
             TimerFired: lambda fact: self._timers[fact.timer[0]](*fact.timer[1:]),
             Commanded: lambda fact: self._on_command(fact.command),
@@ -137,11 +136,26 @@ class Broker(BrokerParts):
         turn.now_s = now_s
         if self._is_stopped:
             return []
-        if type(fact) is Bytes:  # by far the most
-            self.clients.on_bytes(fact.line, fact.data)
+        # By far the most facts are messages and acknowledgements, and that something is safe.
+        if type(fact) is Bytes:
+            has_more = self.clients.on_bytes(fact.line, fact.data)
+        elif type(fact) is Persisted:
+            has_more = self._on_persisted(fact.batch)
         else:
             self._takers[type(fact)](fact)
             self._relieve()
+            has_more = True
+        if has_more:
+            self._look_around()
+        if self.links.shed:
+            self.neighbourhood.note_shed()
+        if not self._is_ticking and self._has_deadlines():
+            self._is_ticking = True
+            turn.set_timer((TICK_TIMER,), TICK_S)
+        return turn.take_orders() if turn.orders else []
+
+    def _look_around(self) -> None:
+        """What one part has brought about that another one sees to."""
         sessions = self.sessions
         if sessions.wills:
             self.publishing.publish_wills()
@@ -149,19 +163,13 @@ class Broker(BrokerParts):
             self.following.follow()
         if self.admitting is not None and self.admitting.sending:
             self.clients.send_on()
-        if self.links.shed:
-            self.neighbourhood.note_shed()
         if self.membership.members.epoch != self._epoch:
             self._follow_members()
         if self.clients.kept:
             self.clients.let_go(self._persisted)
         if sessions.answers.owing and not self._is_answering:
             self._is_answering = True
-            turn.set_timer((ANSWER_TIMER,), 0.0)
-        if not self._is_ticking and self._has_deadlines():
-            self._is_ticking = True
-            turn.set_timer((TICK_TIMER,), TICK_S)
-        return turn.take_orders() if turn.orders else []
+            self.turn.set_timer((ANSWER_TIMER,), 0.0)
 
     @property
     def has_turn(self) -> bool:
@@ -268,9 +276,14 @@ class Broker(BrokerParts):
         self.adopting.set_members(members)
         self.draining.set_members(members)
 
-    def _on_persisted(self, fact: Persisted) -> None:
-        self._persisted = max(self._persisted, fact.batch)
-        self.pressure.safe(fact.batch)
+    def _on_persisted(self, batch: int) -> bool:
+        """Whether anybody may have waited for it."""
+        self._persisted = max(self._persisted, batch)
+        self.pressure.safe(batch)
+        if self.pressure.lines:
+            self._relieve()
+            return True
+        return bool(self.clients.kept)
 
     def _relieve(self) -> None:
         """Whether publishers wait no longer; what others than clients brought is nobody's fault."""

@@ -32,6 +32,7 @@ from coterie.mqtt.sessions import Sessions
 from coterie.protocol.events import Event, Published
 
 ROUTES_MAX = 1024
+SUCCESS = Reason.SUCCESS  # see `connection.OPEN`
 
 
 class Route:
@@ -75,7 +76,7 @@ class Publishing:
         route: Route | None = connection.routes.get(run.topic)
         if route is None or route.version != self._index.version:
             route = self._new_route(connection, session, run.topic)
-        if route.reason is not Reason.SUCCESS:
+        if route.reason is not SUCCESS:
             counts.published_refused += count
             return
         match = route.match
@@ -97,22 +98,26 @@ class Publishing:
         route: Route | None = connection.routes.get(packet.topic)
         if route is None or route.version != self._index.version:
             route = self._new_route(connection, session, packet.topic)
-        reason = route.reason
-        if reason is Reason.SUCCESS and (
-            packet.retain or self._budget.full or not self._budget.has_room(len(packet.payload))
-        ):
+        reason, budget = route.reason, self._budget
+        if reason is SUCCESS and (packet.retain or budget.full or not budget.has_room(len(packet.payload))):
             reason = self._room(packet, session, route.match)
-        if reason is Reason.SUCCESS:
-            name = self._name(packet.topic, bool(packet.qos or packet.retain))
-            message = message_of(packet, self._turn.now_s, session.client_id, *name)
-            self._spread(message, session, route.match)
-            if self._journal is not None:
-                self._journal.published(route.tally, self._turn.now_s, len(packet.payload))
-        else:
-            self._counts.published_refused += 1
-            if reason is Reason.QUOTA_EXCEEDED and packet.qos and connection.version < MQTT_5:
-                return False
+        if reason is not SUCCESS:
+            return self._refuse(connection, packet, reason)
+        now_s = self._turn.now_s
+        identifier, before = self._name(packet.topic, bool(packet.qos or packet.retain))
+        message = message_of(packet, now_s, session.client_id, identifier, before)
+        self._spread(message, session, route.match)
+        if self._journal is not None:
+            self._journal.published(route.tally, now_s, len(packet.payload))
         if packet.qos:
+            connection.acknowledge(packet)
+        return True
+
+    def _refuse(self, connection: Connection, packet: Publish, reason: Reason) -> bool:
+        self._counts.published_refused += 1
+        if packet.qos:
+            if reason is Reason.QUOTA_EXCEEDED and connection.version < MQTT_5:
+                return False
             connection.acknowledge(packet, reason)
         return True
 

@@ -114,8 +114,8 @@ class StoredSessions:
                 self._end(client)
             else:
                 self._small(client, kind, value)
-        for (client, sequence), delivery in new.items():
-            self._put(client, sequence, delivery)
+        for key, delivery in new.items():
+            self._put(key, delivery)
 
     def _of(self, client: str) -> _Rows:
         rows = self._rows.get(client)
@@ -123,7 +123,8 @@ class StoredSessions:
             rows = self._rows[client] = _Rows()
         return rows
 
-    def _put(self, client: str, sequence: int, delivery: Delivery) -> None:
+    def _put(self, key: tuple[str, int], delivery: Delivery) -> None:
+        client, sequence = key
         writes, message = self._turn.writes, delivery.message
         deliveries = self._of(client).deliveries
         if sequence not in deliveries:
@@ -132,10 +133,8 @@ class StoredSessions:
             self.references[message.id] = count + 1
             if not count and not self._is_logged(message.id):
                 writes.append((MESSAGES, message.id, encode_carried(message.id, message, 1)))
-        row = DeliveryRow(
-            message.id, delivery.qos, delivery.retain, delivery.identifiers, delivery.packet_id, delivery.state
-        )  # fmt: skip
-        writes.append((DELIVERIES, (client, sequence), _pack(row)))
+        row = message.id, delivery.qos, delivery.retain, delivery.identifiers, delivery.packet_id, delivery.state
+        writes.append((DELIVERIES, key, _pack(row)))  # a `DeliveryRow`
 
     def _done(self, client: str, sequence: int) -> None:
         rows = self._rows.get(client)

@@ -59,6 +59,9 @@ class Stage(Enum):
     CLOSED = "closed"
 
 
+OPEN = Stage.OPEN  # asked for with every packet, and a name in an enumeration is slow to find
+
+
 class Ended(msgspec.Struct, frozen=True):
     """The connection is over. `with_will`: it did not end by a normal DISCONNECT, so the will is due."""
 
@@ -108,7 +111,7 @@ class Connection:
     def receive(self, data: bytes, now_s: float) -> list[Fact]:
         """Take a chunk; return what it asks for, in order. An error ends the connection and is the last fact."""
         self._last_received_s = now_s
-        if self._head and data.startswith(self._head) and len(data) == self._size and self.stage is Stage.OPEN:
+        if self._head and data.startswith(self._head) and len(data) == self._size and self.stage is OPEN:
             at = len(self._head)
             if data[0] == 0x30:
                 return [PublishRun(self._topic, data, 1, self._size - at, self.version)]
@@ -117,7 +120,7 @@ class Connection:
                 self._quota -= 1
                 return [Publish(self._topic, data[at + 2 + is_5 :], 1, False, False, packet_id)]
         facts: list[Fact] = []
-        if self._is_between and self.stage is Stage.OPEN and data:
+        if self._is_between and self.stage is OPEN and data:
             pos = self._scan(data, 0, facts, now_s)
             if pos == len(data):  # nothing but what comes by the thousand
                 if facts:
@@ -316,7 +319,7 @@ class Connection:
         """Take responsibility for a received message (or refuse it); nothing to do at QoS 0."""
         if publish.qos == 1:
             self._quota += 1
-            if reason or self.stage is not Stage.OPEN:
+            if reason or self.stage is not OPEN:
                 self.write_acknowledgement(0x40, publish.packet_id, reason)
             else:
                 self.waits = True
@@ -414,7 +417,7 @@ class Connection:
         return (taken + 1, False) if taken < self._alias_out_max else (0, False)
 
     def write_acknowledgement(self, first: int, packet_id: int, reason: int = 0) -> None:
-        if self.stage is Stage.OPEN:
+        if self.stage is OPEN:
             self.waits = True
             self.output.append(encode_acknowledgement(first, packet_id, reason, self.version))
 
