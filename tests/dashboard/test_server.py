@@ -97,7 +97,7 @@ def test_many_browsers_cost_one_look_per_interval():
 def test_a_browser_shows_nodes_channels_and_bill(tmp_path):
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
-        pytest.skip("no Chromium on this machine")
+        pytest.skip("no Chromium on this machine; `make peers` installs it on Debian")
     with served(network) as port:
         shown = subprocess.run(
             [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}",

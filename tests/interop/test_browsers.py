@@ -72,7 +72,7 @@ async def tried(page: Any, place: str, *targets: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine")
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium on this machine; `make peers` installs it on Debian")
 def test_a_foreign_page_neither_reads_nor_changes_anything(tmp_path: Path) -> None:
     """Even if it has the token, which it has not: the browser says where it comes from."""
     from playwright.async_api import async_playwright

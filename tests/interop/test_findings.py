@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import select
 import signal
+import socket
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -213,16 +215,50 @@ def test_what_is_stored_is_bounded(tmp_path: Path) -> None:
     run(main)
 
 
+def test_a_wildcard_over_many_retained_messages_holds_nobody_up(tmp_path: Path) -> None:
+    """They came in one turn, in which nobody else had an answer."""
+    kept = [encode_packet(p.Publish(f"r/{number:05}", b"x", 0, retain=True), 4) for number in range(20_000)]
+    size = sum(map(len, kept))
+
+    def dialled(port: int, name: str) -> socket.socket:
+        line = socket.create_connection(("127.0.0.1", port), 60)
+        line.sendall(encode_packet(p.Connect(name, 4), 4))
+        line.recv(4)
+        return line
+
+    def pings(port: int) -> int:
+        """How many were answered from SUBSCRIBE until the last message was there."""
+        with dialled(port, "writer") as writer, dialled(port, "pinger") as pinger, dialled(port, "reader") as reader:
+            writer.sendall(b"".join(kept) + encode_packet(p.Publish("end", b"", 1, packet_id=1), 4))
+            writer.recv(4)
+            pinger.sendall(b"\xc0\x00")
+            reader.sendall(encode_packet(p.Subscribe(1, (p.Subscription("r/#", 0),)), 4))
+            left, count = size + 5, 0
+            while left > 0:
+                for line in select.select([pinger, reader], [], [], 60)[0]:
+                    data = line.recv(1 << 16)
+                    if line is reader:
+                        assert data
+                        left -= len(data)
+                    else:
+                        count += 1
+                        pinger.sendall(b"\xc0\x00")
+        return count
+
+    async def main() -> None:
+        async with Program("coterie", tmp_path, {}, is_open=True) as program:
+            assert await asyncio.to_thread(pings, program.mqtt) > 20  # in a hundred parts
+
+    run(main)
+
+
 def test_who_listens_between_two_nodes_learns_nothing(tmp_path: Path) -> None:
     paths = write_configs(tmp_path, "flooding", 2)
     processes = Processes(paths)
-    ports = [one.links.port for one in processes.configs]
+    betweens = [Between(one.links.port) for one in processes.configs]  # either may dial
 
-    async def main() -> None:
-        betweens = [Between(port) for port in ports]  # either may dial
-        for port, between, path in zip(ports, betweens, reversed(paths), strict=True):
-            await between.start()
-            path.write_text(path.read_text().replace(f"port = {port}\n", f"port = {between.port}\n"))
+    async def heard() -> bytes:
+        """Whatever passed on the link, of which one message was a part."""
         for node in (0, 1):
             processes.start(node)
         await processes.healthy([0, 1])
@@ -235,12 +271,20 @@ def test_who_listens_between_two_nodes_learns_nothing(tmp_path: Path) -> None:
             await reader.subscribe("t", qos=1)
             await writer.publish("t", SECRET, qos=1)
             await until(lambda: len(got) == 1)
-        heard = b"".join(b"".join(between.kept) for between in betweens)
-        assert len(heard) > len(SECRET)
-        assert SECRET[:28] not in heard
-        await asyncio.to_thread(processes.stop)
-        for between in betweens:
-            between.stop()
-        await asyncio.sleep(0.05)  # until what passed through them is closed too
+        return b"".join(b"".join(between.kept) for between in betweens)
 
-    run(main)
+    async def main() -> bytes:
+        for config, between, path in zip(processes.configs, betweens, reversed(paths), strict=True):
+            await between.start()
+            path.write_text(path.read_text().replace(f"port = {config.links.port}\n", f"port = {between.port}\n"))
+        try:
+            return await heard()
+        finally:
+            await asyncio.to_thread(processes.stop)
+            for between in betweens:
+                between.stop()
+            await asyncio.sleep(0.05)  # until what passed through them is closed too
+
+    text = run(main)
+    assert len(text) > len(SECRET)
+    assert SECRET[:28] not in text
