@@ -7,10 +7,10 @@ import pytest
 
 from coterie.broker.commands import Remove
 from coterie.broker.facts import Knocked
-from coterie.broker.frames import CONTROL, MESSAGE, EndSession, FrameReader, decode_control, encode_control
-from coterie.broker.members import MemberEntry, pack_members
+from coterie.broker.frames import CONTROL, MESSAGE, NEWCOMER, EndSession, FrameReader, decode_control, encode_control
+from coterie.broker.members import MemberEntry, Members, pack_members
 from coterie.broker.orders import AnswerDoor, Order
-from coterie.broker.said import AnswerJoin, AskJoin, Said
+from coterie.broker.said import AnswerJoin, AskJoin, ListOfMembers, Said
 from coterie.mqtt.packets import Publish, SubAck, Subscribe, Subscription
 from coterie.mqtt.properties import Properties
 from tests.broker.driving import Driven
@@ -32,15 +32,15 @@ class Gate:
             assert order.door == DOOR
             self.told += [decode_control(body) for _, body in FrameReader().feed(order.data)]
 
-    def knock(self, node: int, *frames: tuple[int, bytes]) -> Said | None:
+    def knock(self, node: int, *frames: tuple[int, bytes], named: int = -1) -> Said | None:
         self.told.clear()
-        self.node.take(Knocked(DOOR, node, list(frames)))
+        self.node.take(Knocked(DOOR, node, list(frames), named))
         return self.told[0] if self.told else None
 
-    def ask(self, member: MemberEntry, node: int = -1) -> str:
+    def ask(self, member: MemberEntry, node: int = NEWCOMER, named: int = -1) -> str:
         """Why it is refused; empty if it is a member now."""
         asked = (CONTROL, encode_control(AskJoin(pack_members(member))))
-        said = self.knock(member.id if node < 0 else node, asked)
+        said = self.knock(node, asked, named=named)
         assert isinstance(said, AnswerJoin)
         assert bool(said.reason) is not bool(said.members)
         return said.reason
@@ -84,6 +84,15 @@ def test_one_node_does_not_ask_for_another() -> None:
     """A certificate names the node that knocks; with it nobody gets a second number."""
     gate = Gate()
     assert "asks for node 3" in gate.ask(NEW, node=4)
+    assert "asks for node 3" in gate.ask(NEW, named=4)
+    assert gate.list == (0, [0])
+    assert gate.ask(NEW, named=3) == ""
+
+
+def test_who_would_like_to_be_a_member_has_no_say_in_who_is() -> None:
+    gate = Gate()
+    forged = pack_members(Members(1_000, (NEW,)))
+    assert gate.knock(NEWCOMER, (CONTROL, encode_control(ListOfMembers(forged)))) is None
     assert gate.list == (0, [0])
 
 
@@ -96,7 +105,7 @@ def test_one_node_does_not_ask_for_another() -> None:
 def test_what_cannot_be_a_node_does_not_become_one(wrong: dict[str, int | str]) -> None:
     gate = Gate()
     member = msgspec.structs.replace(NEW, **wrong)
-    said = gate.knock(member.id, (CONTROL, encode_control(AskJoin(pack_members(member)))))
+    said = gate.knock(NEWCOMER, (CONTROL, encode_control(AskJoin(pack_members(member)))))
     assert isinstance(said, AnswerJoin)
     assert said.reason
     assert gate.list == (0, [0])
@@ -110,7 +119,7 @@ def test_nothing_else_is_heard_at_the_door() -> None:
     node.say(line, Subscribe(1, (Subscription("t", 1),)))
     assert isinstance(node.hear(line)[-1], SubAck)
     for frame in ((CONTROL, encode_control(EndSession("c"))), (MESSAGE, b"\x01t"), (CONTROL, b"\xff\xff"), (99, b"")):
-        gate.knock(3, frame)
+        gate.knock(NEWCOMER, frame)
     writer = node.client("w")
     node.say(writer, Publish("t", b"x", 1, packet_id=1))
     assert [one.payload for one in node.hear(line) if isinstance(one, Publish)] == [b"x"]

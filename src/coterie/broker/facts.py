@@ -108,12 +108,14 @@ class PeerGone(msgspec.Struct, frozen=True, gc=False):
 class Knocked(msgspec.Struct, frozen=True, gc=False):
     """Somebody who has the network's key, and is no member here, connected as that node and said this.
 
-    A door is a number that the driver gives; `AnswerDoor` closes it, and so may the driver, without a word.
+    A door is a number that the driver gives; `AnswerDoor` closes it, and so may the driver, without a word. Who has no
+    number yet is NEWCOMER; `named` is the node that its certificate is for, where links have certificates.
     """
 
     door: int
     node: int
     frames: list[tuple[int, bytes]]
+    named: int = -1
 
 
 class DialFailed(msgspec.Struct, frozen=True, gc=False):

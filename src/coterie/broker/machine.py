@@ -89,7 +89,7 @@ class Broker(BrokerParts):
             PeerUp: lambda fact: around.on_up(fact.peer),
             PeerSaid: around.on_said,
             PeerGone: lambda fact: around.on_gone(fact.peer, fact.reason),
-            Knocked: lambda fact: self.membership.knocked(fact.door, fact.node, fact.frames),
+            Knocked: self.membership.knocked,
             DialFailed: lambda fact: around.on_dial_failed(fact.peer, fact.reason),
             PeerChoked: lambda fact: self.links.on_choked(fact.peer, True),
             PeerDrained: lambda fact: self.links.on_choked(fact.peer, False),

@@ -13,7 +13,16 @@ import msgspec
 from coterie.broker.clients import Clients
 from coterie.broker.commands import Setup
 from coterie.broker.decrees import Decrees
-from coterie.broker.frames import CONTROL, TRACKED_CONTROL, decode_control, encode_control, frame, numbered
+from coterie.broker.facts import Knocked
+from coterie.broker.frames import (
+    CONTROL,
+    NEWCOMER,
+    TRACKED_CONTROL,
+    decode_control,
+    encode_control,
+    frame,
+    numbered,
+)
 from coterie.broker.members import (
     ListChange,
     MemberEntry,
@@ -245,27 +254,28 @@ class Membership:
 
     # --- who is no member ---
 
-    def knocked(self, door: int, node: int, frames: list[tuple[int, bytes]]) -> None:
+    def knocked(self, fact: Knocked) -> None:
         """Somebody who has the key wants to be one; or was one, or knows more than this node."""
         try:
-            for kind, body in frames:
+            for kind, body in fact.frames:
                 if kind in (CONTROL, TRACKED_CONTROL):
-                    self._on_knock(door, node, decode_control(body if kind == CONTROL else numbered(body)[1]))
+                    self._on_knock(fact, decode_control(body if kind == CONTROL else numbered(body)[1]))
         except RemoteProtocolError as error:
-            self._answer(door, AnswerJoin(b"", str(error)))
+            self._answer(fact.door, AnswerJoin(b"", str(error)))
             return
-        if self.members.was_removed(node):
-            self._answer(door, ListOfMembers(pack_members(self.members)))
+        if self.members.was_removed(fact.node):
+            self._answer(fact.door, ListOfMembers(pack_members(self.members)))
 
-    def _on_knock(self, door: int, node: int, said: object) -> None:
+    def _on_knock(self, fact: Knocked, said: object) -> None:
+        proved = fact.named if fact.node == NEWCOMER else fact.node
         if isinstance(said, AskJoin):
             member = msgspec.structs.replace(unpack_member(said.member), state="in")
-            if member.id != node:  # who has proved to be one node has not proved to be another
-                raise RemoteProtocolError(f"node {node} asks for node {member.id} to be a member")
-            self.want(ListChange("join", (member.id,), member, door=door))
-        elif isinstance(said, ListOfMembers):
+            if proved not in (-1, member.id):  # who has proved to be one node has not proved to be another
+                raise RemoteProtocolError(f"node {proved} asks for node {member.id} to be a member")
+            self.want(ListChange("join", (member.id,), member, door=fact.door))
+        elif isinstance(said, ListOfMembers) and fact.node != NEWCOMER:  # who would like to be a member has no say
             self._learn(unpack_members(said.members))
-            self._answer(door, KnowsMembers(self.members.epoch))  # it dials again, and is known then
+            self._answer(fact.door, KnowsMembers(self.members.epoch))  # it dials again, and is known then
 
     def _answer(self, door: int, said: AboutMembers) -> None:
         self._turn.orders.append(AnswerDoor(door, frame(CONTROL, encode_control(said))))

@@ -8,6 +8,7 @@ the peer before, and its certificate must name the node it claims to be.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import ssl
 from collections.abc import Iterable
@@ -36,6 +37,7 @@ from coterie.protocol.wire import FRAME_BYTES_MAX
 
 DIAL_TIMEOUT_S = 5.0
 GREETING_BYTES_MAX = 1024
+NODE_NAME = re.compile("node-([0-9]{1,4})").fullmatch  # in a certificate
 DOOR_S = 60.0  # how long somebody who is no member may wait for an answer
 KEEPALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 25_000}
 
@@ -74,6 +76,7 @@ class PeerSocket(asyncio.Protocol):
     def __init__(self, owner: PeerOwner, is_dialler: bool, expected: int = -1) -> None:
         self.peer = expected
         self.door = -1  # its number, if it is no member
+        self.named = -1  # the node that its certificate is for, if it has no number yet
         self.is_open = False
         self.transport: asyncio.Transport | None = None
         self.settled = asyncio.Event()  # greeted, or gone before that
@@ -145,11 +148,16 @@ class PeerSocket(asyncio.Protocol):
     def _check_certificate(self, node: int) -> None:
         assert self.transport is not None
         certificate = self.transport.get_extra_info("peercert")
-        if certificate and node != NEWCOMER:  # which node it becomes is not known yet; TLS has checked who signed it
-            names = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
-            names |= {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
-            if f"node-{node}" not in names:
-                raise RemoteProtocolError(f"the certificate names {sorted(names)}, not node-{node}")
+        if not certificate:
+            return
+        names = {value for kind, value in certificate.get("subjectAltName", ()) if kind == "DNS"}
+        names |= {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
+        numbers = [int(found[1]) for one in names if (found := NODE_NAME(one))]
+        if node == NEWCOMER and numbers:  # it can become that one only
+            self.named = numbers[0]
+        elif node not in numbers:
+            expected = "a node" if node == NEWCOMER else f"node-{node}"
+            raise RemoteProtocolError(f"the certificate names {sorted(names)}, not {expected}")
 
     # --- out ---
 
@@ -294,11 +302,11 @@ class PeerSockets:
         one.door = next(self._door_numbers)
         self._doors[one.door] = one
         self._loop.call_later(DOOR_S, one.abort, "nobody answered at the door")
-        self.driver.take(Knocked(one.door, one.peer, []))
+        self.driver.take(Knocked(one.door, one.peer, [], one.named))
 
     def said(self, one: PeerSocket, frames: list[tuple[int, bytes]]) -> None:
         if one.door >= 0:
-            self.driver.take(Knocked(one.door, one.peer, frames))
+            self.driver.take(Knocked(one.door, one.peer, frames, one.named))
         else:
             self.driver.take(PeerSaid(one.peer, frames))
 
