@@ -50,7 +50,7 @@ CLAIMS = [OTHER, "more than half"]
 def digest(package: Path) -> str:
     for kept in (code._digest, code._used, code._parsed):
         kept.cache_clear()
-    return code._digest(code.Piece(package / "lab" / "runs.py", "run"))
+    return code._digest(code.Definition(package / "lab" / "runs.py", "run"))
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,6 @@ def test_the_code_of_every_experiment_is_found() -> None:
     for experiment in experiments():
         assert code.code_of(experiment.run).startswith(f"{coterie.__version__}-")
         source = Path(inspect.getsourcefile(experiment.run) or "")
-        reached = code._reachable(code.Piece(source, experiment.run.__name__))
+        reached = code._reachable(code.Definition(source, experiment.run.__name__))
         assert any(code.ROOT / "lab" not in piece.file.parents for piece in reached), experiment.id
         assert all(code._text(piece) for piece in reached if piece.name), experiment.id

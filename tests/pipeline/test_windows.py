@@ -18,13 +18,13 @@ from coterie.pipeline.interests import filter_names, subscriber_names, topic_nam
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import write_part
 from coterie.pipeline.windows import (
-    OUTSIDE,
     WindowChoices,
     build_rolling,
     build_workloads,
     cut_windows,
     write_names,
 )
+from coterie.plans.tables import OUTSIDE
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

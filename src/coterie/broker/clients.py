@@ -256,7 +256,9 @@ class Clients:
         if packet.clean_start and packet.client_id and not self._is_alone:
             self._takeover.begun_afresh(packet.client_id, session.owner)
         follows = self._placing.accepted(packet, session.client_id)
-        if follows:
+        if is_known and not packet.clean_start:
+            self._moving.followed(session.client_id)
+        elif follows:
             self._moving.welcome(session.client_id)
         if self._admitting is not None:
             is_planned = session.client_id in self._placing.of

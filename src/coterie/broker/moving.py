@@ -1,10 +1,10 @@
 """A client goes to another node and misses nothing: what came for it meanwhile is handed over.
 
 The node it left (*there*) keeps its session for a while and goes on collecting for it; the node where it arrives
-(*here*) knows from there that it comes. (Lasting sessions follow by `takeover`.) The client subscribes here as any MQTT
-client does that is told that there is no session. Once those subscriptions have taken effect in the network, here
-claims what there has collected, delivers what it has not delivered itself, and there ends the session. A message is
-known by its publication's identifier. Only QoS 1 and 2 are collected.
+(*here*) knows from there that it comes. Without a clean start its session follows by `takeover`, and that is all. With
+one, the client subscribes here as any MQTT client does that is told that there is no session. Once those subscriptions
+have taken effect in the network, here claims what there has collected, delivers what it has not delivered itself, and
+there ends the session. A message is known by its publication's identifier. Only QoS 1 and 2 are collected.
 """
 
 from __future__ import annotations
@@ -111,6 +111,9 @@ class Moving:
     # --- here ---
 
     def expect(self, source: int, said: SentOff) -> None:
+        session = self._sessions.of.get(said.client)
+        if said.client not in self._arriving and session is not None and session.is_online:
+            return  # it was quicker than the word of it, and its session came with it
         arrival = self._arriving.setdefault(said.client, Arrival(source, 0.0))
         self._recent.watch(True)
         arrival.there, arrival.left_us, arrival.until_s = source, said.left_us, self._turn.now_s + LINGER_S
@@ -122,6 +125,11 @@ class Moving:
         """It follows redirects: perhaps it was sent here, and the word of that is slower than it was itself."""
         self._arriving.setdefault(client, Arrival(-1, self._turn.now_s + WORD_S))
         self._recent.watch(True)
+
+    def followed(self, client: str) -> None:
+        """Its session is here, with all that was kept for it: nothing is left to be claimed."""
+        self._arriving.pop(client, None)
+        self._recent.watch(bool(self._arriving))
 
     def is_arriving(self, client: str) -> bool:
         """What was kept for it elsewhere has not come yet."""
@@ -198,6 +206,7 @@ class Moving:
                 arrival.claim_s = now_s + ASK_AGAIN_S
                 session = self._sessions.of.get(client)
                 self._talk.tell(arrival.there, ClaimSession(client, None if session is None else session.owner))
-        for client in [client for client, until_s in self.leaving.items() if until_s <= now_s]:
+        known = self._sessions.of
+        for client in [one for one, until_s in self.leaving.items() if until_s <= now_s or one not in known]:
             del self.leaving[client]
         self._recent.watch(bool(self._arriving))

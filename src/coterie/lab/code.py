@@ -21,7 +21,7 @@ ROOT = Path(coterie.__file__).parent
 LAB = "lab"
 
 
-class Piece(NamedTuple):
+class Definition(NamedTuple):
     """A definition of a file; the whole file without a name."""
 
     file: Path
@@ -30,20 +30,20 @@ class Piece(NamedTuple):
 
 def code_of(run: Callable[..., Any]) -> str:
     """The version of the package and a digest of the code behind this function."""
-    return f"{coterie.__version__}-{_digest(Piece(Path(inspect.getsourcefile(run) or ''), run.__name__))}"
+    return f"{coterie.__version__}-{_digest(Definition(Path(inspect.getsourcefile(run) or ''), run.__name__))}"
 
 
 @cache
-def _digest(piece: Piece) -> str:
+def _digest(definition: Definition) -> str:
     digest = hashlib.blake2b(digest_size=8)
-    for each in sorted(_reachable(piece)):
+    for each in sorted(_reachable(definition)):
         digest.update(f"{each.file.name}\0{each.name}\0{_text(each)}\0".encode())
     return digest.hexdigest()
 
 
-def _reachable(piece: Piece) -> set[Piece]:
-    found = {piece}
-    waiting = [piece]
+def _reachable(definition: Definition) -> set[Definition]:
+    found = {definition}
+    waiting = [definition]
     while waiting:
         fresh = set(_used(waiting.pop())) - found
         found |= fresh
@@ -51,11 +51,11 @@ def _reachable(piece: Piece) -> set[Piece]:
     return found
 
 
-def _text(piece: Piece) -> str:
-    if not piece.name:
-        return piece.file.read_text()
-    lines = piece.file.read_text().splitlines()
-    return "\n".join(line for it in _statements(piece) for line in lines[_first_line(it) - 1 : it.end_lineno])
+def _text(definition: Definition) -> str:
+    if not definition.name:
+        return definition.file.read_text()
+    lines = definition.file.read_text().splitlines()
+    return "\n".join(line for it in _statements(definition) for line in lines[_first_line(it) - 1 : it.end_lineno])
 
 
 def _first_line(statement: ast.stmt) -> int:
@@ -64,16 +64,18 @@ def _first_line(statement: ast.stmt) -> int:
 
 
 @cache
-def _used(piece: Piece) -> tuple[Piece, ...]:
+def _used(definition: Definition) -> tuple[Definition, ...]:
     """What a definition uses of its own file, and what it or its file imports of ours, at the top or inside."""
-    imports = [it for top in _statements(piece) for it in ast.walk(top) if isinstance(it, ast.Import | ast.ImportFrom)]
+    imports = [
+        it for top in _statements(definition) for it in ast.walk(top) if isinstance(it, ast.Import | ast.ImportFrom)
+    ]
     found = [each for it in imports for _, each in _imported(it)]
-    if piece.name:
-        names = {it.id for top in _statements(piece) for it in ast.walk(top) if isinstance(it, ast.Name)}
-        tops = _parsed(piece.file).body
+    if definition.name:
+        names = {it.id for top in _statements(definition) for it in ast.walk(top) if isinstance(it, ast.Name)}
+        tops = _parsed(definition.file).body
         brought = [pair for it in tops if isinstance(it, ast.Import | ast.ImportFrom) for pair in _imported(it)]
         found += [each for name, each in brought if name in names]
-        found += [Piece(piece.file, name) for top in tops for name in _defined(top) if name in names]
+        found += [Definition(definition.file, name) for top in tops for name in _defined(top) if name in names]
     return tuple(found)
 
 
@@ -82,10 +84,10 @@ def _parsed(file: Path) -> ast.Module:
     return ast.parse(file.read_bytes())
 
 
-def _statements(piece: Piece) -> list[ast.stmt]:
+def _statements(definition: Definition) -> list[ast.stmt]:
     """All of the file, or those that define this name or add to it."""
-    tops = _parsed(piece.file).body
-    return [top for top in tops if piece.name in _defined(top)] if piece.name else tops
+    tops = _parsed(definition.file).body
+    return [top for top in tops if definition.name in _defined(top)] if definition.name else tops
 
 
 def _defined(top: ast.stmt) -> set[str]:
@@ -97,19 +99,19 @@ def _defined(top: ast.stmt) -> set[str]:
     return {it.id for target in targets for it in ast.walk(target) if isinstance(it, ast.Name)}
 
 
-def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Piece]]:
+def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Definition]]:
     """Names that an import brings, with the pieces of ours behind them."""
     if isinstance(statement, ast.Import):
         for each in statement.names:
             for file in _files_of(each.name):
-                yield (each.asname or each.name).split(".")[0], Piece(file)
+                yield (each.asname or each.name).split(".")[0], Definition(file)
         return
     for each in statement.names:
         for file in _files_of(f"{statement.module}.{each.name}"):
-            yield each.asname or each.name, Piece(file)
+            yield each.asname or each.name, Definition(file)
         for file in _files_of(statement.module or ""):
             is_lab = file.parent == ROOT / LAB and file.name != "__init__.py"
-            yield each.asname or each.name, Piece(file, each.name if is_lab else "")
+            yield each.asname or each.name, Definition(file, each.name if is_lab else "")
 
 
 def _files_of(module: str) -> Iterator[Path]:

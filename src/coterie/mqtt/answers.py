@@ -24,7 +24,7 @@ PART_BYTES = 256 << 10
 MESSAGE_BYTES = 100  # what a message costs besides its payload
 
 
-class Answer:
+class Owed:
     """What one subscription is still owed."""
 
     def __init__(self, store: RetainedStore, subscription: Subscription, after: str = "") -> None:
@@ -79,7 +79,7 @@ class RetainedAnswers:
         self._store = store
 
     def begin(self, session: Session, subscription: Subscription, after: str = "") -> None:
-        session.owed[subscription.filter] = Answer(self._store, subscription, after)
+        session.owed[subscription.filter] = Owed(self._store, subscription, after)
         session.update_plain_version()
 
     def resume(self, session: Session) -> None:

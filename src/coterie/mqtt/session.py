@@ -35,7 +35,7 @@ from coterie.mqtt.publish import Message, SharedPublish
 from coterie.mqtt.reasons import MqttError, Reason
 
 if TYPE_CHECKING:
-    from coterie.mqtt.answers import Answer
+    from coterie.mqtt.answers import Owed
     from coterie.mqtt.connection import Connection
 
 __all__ = ["DONE", "QUEUED", "RELEASED", "SENT", "Budget", "Delivery", "Session", "SessionState"]
@@ -64,7 +64,7 @@ class Session:
         self.is_had: Callable[[Message], bool] | None = None  # whether it had a message at another node
         # While it is not all here yet: what comes for it by now, by the message's identifier; else None.
         self.collected: dict[int, tuple[SharedPublish, int, bool, tuple[int, ...]]] | None = None
-        self.owed: dict[str, Answer] = {}  # retained messages that its subscriptions have not been answered with yet
+        self.owed: dict[str, Owed] = {}  # retained messages that its subscriptions have not been answered with yet
         self.owed_from = self.owed_kept = Places()  # the same, as it came from elsewhere; as it was reported
         self.plain_version = 0  # the version whose shared frames may go straight to `output`; 0: use `deliver`
         self.shed_count = 0  # messages given up: queue full, client not reading, or packet too large for it

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from coterie.accounting.price import price
@@ -95,6 +95,7 @@ def test_price_equals_the_algorithms_own_cost_and_loses_nothing(
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["overlap", "cost", "hybrid"]))
+@example(112, "overlap")  # one tree from all documents is worse for those held out than one from the others
 @settings(max_examples=15, deadline=None)
 def test_held_out_documents_never_cost_more_than_on_one_tree(seed: int, algorithm: str) -> None:
     for network in ("flat", "transit-stub"):

@@ -10,7 +10,7 @@ from coterie.kernels.jit import kernel
 from coterie.kernels.rings.chord import Index, Offset, grown
 
 
-class Gathering(NamedTuple):
+class GrowingTree(NamedTuple):
     """A tree that is being made, for all nodes; `seen_in[n]` is the channel that node n was last reached for."""
 
     seen_in: Offset
@@ -20,8 +20,8 @@ class Gathering(NamedTuple):
 
 
 @kernel
-def gathering(node_count: int) -> Gathering:
-    return Gathering(
+def gathering(node_count: int) -> GrowingTree:
+    return GrowingTree(
         np.full(node_count, -1, np.int64),
         np.empty(node_count, np.int32),
         np.zeros(node_count, np.int64),
@@ -30,13 +30,13 @@ def gathering(node_count: int) -> Gathering:
 
 
 @kernel
-def begin_at(tree: Gathering, root: int, channel: int) -> None:
+def begin_at(tree: GrowingTree, root: int, channel: int) -> None:
     tree.seen_in[root] = channel
     tree.depth[root] = 0
 
 
 @kernel
-def reach(tree: Gathering, node: int, above: int, channel: int, fresh: int) -> int:
+def reach(tree: GrowingTree, node: int, above: int, channel: int, fresh: int) -> int:
     """A node is reached from another one; returns how many were reached so far: the first way to a node counts."""
     if tree.seen_in[node] == channel:
         return fresh
@@ -48,7 +48,7 @@ def reach(tree: Gathering, node: int, above: int, channel: int, fresh: int) -> i
 
 
 @kernel
-def put_edges(tree: Gathering, fresh: int, nodes: Index, parents: Index, used: int) -> tuple[Index, Index]:
+def put_edges(tree: GrowingTree, fresh: int, nodes: Index, parents: Index, used: int) -> tuple[Index, Index]:
     """Add the edges of what was reached, by (depth, node), behind the `used` ones; both arrays may be longer ones."""
     edges = np.sort(tree.found[:fresh])
     nodes = grown(nodes, used, fresh)

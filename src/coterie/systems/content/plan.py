@@ -61,9 +61,8 @@ def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed:
         return strategy
     # The documents held out are a quarter of all we know: use them too, unless they themselves fare worse by it.
     refined = fit(terrain, demand.with_prior(parameters.prior), strategy.label, parameters.shape)
-    return _prefer(
-        terrain, held_out, (single(terrain, demand, parameters.shape), refined, strategy), parameters.gain_min
-    )
+    single_trees = (single(terrain, one, parameters.shape) for one in (demand, known))
+    return _prefer(terrain, held_out, (*single_trees, refined, strategy), parameters.gain_min)
 
 
 def _prefer(terrain: Terrain, held_out: Demand, found: tuple[Strategy, ...], gain_min: float) -> Strategy:
