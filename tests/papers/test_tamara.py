@@ -134,7 +134,7 @@ def test_quick_experiments_judge_every_claim_they_can() -> None:
         "table2/tamara-infrequent",
         "readings/scribe-frequent",
         "fig5/cheaper-average",
-        "fig6/overhead",
+        "fig6/one-day",
         "fig7a/cheaper",
         "fig8/bump-average",
     ):

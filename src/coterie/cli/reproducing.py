@@ -13,6 +13,7 @@ from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, progress, table
 from coterie.lab.experiment import Experiment, Row
 from coterie.lab.judging import Verdict
+from coterie.lab.pages import write_pages
 from coterie.lab.registry import experiments
 from coterie.lab.reproduce import (
     SMALL_NOTE,
@@ -25,6 +26,7 @@ from coterie.lab.reproduce import (
     shown,
     totals_rows,
 )
+from coterie.lab.tables import measured_tables
 from coterie.pipeline.sweep import Progress, in_processes, in_spark
 
 COLOURS = {Verdict.REPRODUCED: "green", Verdict.PARTLY: "yellow", Verdict.NOT: "red", Verdict.UNDECIDED: "magenta"}
@@ -44,6 +46,9 @@ def reproduce_command(
     spark: Annotated[
         str | None, typer.Option("--spark", help="Spread it: spark://... or sc://...; else this machine.")
     ] = None,
+    pages: Annotated[
+        Path | None, typer.Option(help="Also write verdicts and figures into the papers' pages of this folder.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Run the papers' experiments.
@@ -62,6 +67,8 @@ def reproduce_command(
         else:
             findings = _on_cluster(spark, picked, out_folder, full, seeds, tell)
     page = report(findings, full, out_folder)
+    if pages is not None:
+        write_pages(findings, full, pages)
     if as_json:
         print_json({"form": "full" if full else "quick", "claims": as_document(findings), "report": str(page)})
         return
@@ -71,6 +78,9 @@ def reproduce_command(
             out.print()
         if finding.experiment.shown:
             out.print(_values(finding))
+            out.print()
+        for measured in measured_tables(finding):
+            out.print(table(f"{finding.experiment.id}: {measured.title}", measured.header, measured.rows))
             out.print()
     out.print(table("Verdicts", TOTALS_HEADER, totals_rows(findings)))
     if any(judgement.is_small for finding in findings for judgement in finding.judgements):

@@ -13,7 +13,6 @@ from coterie.lab.content_measures import (
     grid,
     growing,
     nearing,
-    orders,
     ratio,
     rising,
     sample_penalty,
@@ -22,6 +21,7 @@ from coterie.lab.content_measures import (
 from coterie.lab.content_optimum import OPTIMUM
 from coterie.lab.content_readings import run_learning, run_schemes
 from coterie.lab.content_runs import PAPER, run_circle, run_spine, run_trees
+from coterie.lab.content_times import TIMES
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Sense, per_seed, shrunk, yes
 
 SAMPLINGS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5)
@@ -290,8 +290,8 @@ SAMPLING = Experiment(
 TREES = Experiment(
     id="content/fig6",
     paper=PAPER,
-    where="Figures 6, 7 and 8",
-    title="Cost, duplicates and work against the number of trees",
+    where="Figures 6 and 7",
+    title="Cost and duplicates against the number of trees",
     run=run_trees,
     quick=[
         {**point, "trees": trees}
@@ -370,24 +370,6 @@ TREES = Experiment(
             ratio("mult2_best_trees", "mult_best_trees", network=FLAT, trees=1),
         ),
         Claim(
-            "fig8/work",
-            "Figure 8",
-            "MULT2 does orders of magnitude more work: every pair of groups is tried (trees computed, log10; flat-10)",
-            2.5,
-            0.5,
-            orders("mult2_printed_trees_computed", "mult_trees_computed", network=FLAT, trees=1),
-        ),
-        Claim(
-            "fig8/work-pruned",
-            "Figure 8",
-            "the same where only groups that share a document are tried, once (trees computed, log10; flat-10)",
-            2.5,
-            0.5,
-            orders("mult2_work", "mult_work", network=FLAT, trees=1),
-            because="others cannot gain from a common tree; without them Algorithm 2 is as fast as Algorithm 3",
-            reads="fig8/work",
-        ),
-        Claim(
             "fig6/hybrid-cost",
             "section V",
             "the hybrid costs no more than MULT (flat-10, sampled cost)",
@@ -419,4 +401,4 @@ TREES = Experiment(
     full_seeds=3,
 )
 
-EXPERIMENTS: tuple[Experiment, ...] = (EXAMPLES, SPINE, COSTS, SAMPLING, TREES, OPTIMUM, *BEYOND)
+EXPERIMENTS: tuple[Experiment, ...] = (EXAMPLES, SPINE, COSTS, SAMPLING, TREES, TIMES, OPTIMUM, *BEYOND)

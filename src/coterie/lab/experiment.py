@@ -106,6 +106,15 @@ class Plot:
     only: Mapping[str, float | int | str | bool | None] | Callable[[Point], bool] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class ValueTable:
+    """A table of the report: one line for each value of point parameter `along`, columns by their labels."""
+
+    title: str
+    along: str
+    columns: Mapping[str, str]
+
+
 def as_it_is(point: Point) -> Point:
     return point
 
@@ -141,6 +150,7 @@ class Experiment:
     full_seeds: int = 5
     small: Callable[[Point], Point] = as_it_is
     shown: Sequence[str] = ()  # values that are printed for every point, besides the claims
+    tables: Sequence[ValueTable] = ()
     # What stands in for something that the paper does not give, such as its network or its trace: a sentence is judged
     # once with each, and ids differ by these names alone.
     stand_ins: Sequence[str] = ()

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from coterie.lab.experiment import Plot, Row
+from coterie.lab.experiment import Experiment, Plot, Row
 from coterie.lab.judging import confidence
 from coterie.lab.printed import printed_points
 from coterie.pipeline import charts
@@ -51,6 +51,12 @@ class DrawnFigure:
 
 def _name(plot: Plot) -> str:
     return plot.y if isinstance(plot.y, str) else ""
+
+
+def figures_of(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[str, DrawnFigure]]:
+    """All of an experiment's, each with the name of its files."""
+    name = experiment.id.replace("/", "-")
+    return [(f"{name}-{at}", drawn(experiment.short, plot, rows)) for at, plot in enumerate(experiment.plots, 1)]
 
 
 def drawn(paper: str, plot: Plot, rows: Sequence[Row]) -> DrawnFigure:

@@ -19,6 +19,7 @@ from coterie.lab.magnet_measures import (
 from coterie.lab.magnet_models import FIGURE_7, FIGURE_8, UNCORRELATED, WIKIPEDIA
 from coterie.lab.magnet_sensitivity import LIMITS, REPAIR, SENSITIVITY
 from coterie.lab.magnet_timeline import TIMELINE
+from coterie.lab.magnet_unknown import UNKNOWN
 
 PAPER = "magnet"
 MODES = ((1, 10), (2, 20), (3, 30), (5, 50), (1, 5), (2, 10), (3, 15), (5, 25))
@@ -274,6 +275,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     FIGURE_8,
     WIKIPEDIA,
     UNCORRELATED,
+    UNKNOWN,
     SENSITIVITY,
     LIMITS,
     REPAIR,

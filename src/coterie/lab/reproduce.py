@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 from coterie.errors import ConfigError
 from coterie.lab.code import code_of
 from coterie.lab.experiment import Experiment, Kind, Point, Row
-from coterie.lab.figures import DrawnFigure, drawn
+from coterie.lab.figures import figures_of
 from coterie.lab.judging import Judgement, Verdict, judge
+from coterie.lab.tables import measured_tables
 from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow
 from coterie.pipeline.sweep import Measurement, Wave, sweep
 from coterie.writing import replacing
@@ -205,15 +206,9 @@ def _write_figures(findings: Sequence[Finding], folder: Path) -> None:
     """Every picture of the report with its numbers beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     for finding in findings:
-        for number, figure in enumerate(_figures(finding), 1):
-            name = f"{finding.experiment.id.replace('/', '-')}-{number}"
+        for name, figure in figures_of(finding.experiment, finding.rows):
             (folder / f"{name}.svg").write_text(figure.svg)
             (folder / f"{name}.csv").write_text(figure.csv)
-
-
-def _figures(finding: Finding) -> list[DrawnFigure]:
-    experiment = finding.experiment
-    return [drawn(experiment.short, plot, finding.rows) for plot in experiment.plots]
 
 
 def shown(judgement: Judgement) -> str:
@@ -237,6 +232,9 @@ def _section(finding: Finding) -> PageSection:
         for judgement in finding.judgements
     ]
     header = ["claim", "claimed", "ours, with its 95 % confidence interval", "verdict", "because"]
-    pictures = [figure.svg for figure in _figures(finding)]
+    pictures = [figure.svg for _, figure in figures_of(experiment, finding.rows)]
     tables = [ReportTable(header, rows, (0, 3, 4))] if rows else []
+    tables += [
+        ReportTable(table.header, [TableRow(row) for row in table.rows], (0,)) for table in measured_tables(finding)
+    ]
     return PageSection(f"{experiment.paper}, {experiment.where}: {experiment.title}", (), pictures, tables)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import hypot
 from statistics import fmean
 
+from coterie.lab import spidercast_sentences as sentences
 from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Point, Row, Sense, per_seed, shrunk, yes
 from coterie.lab.spidercast_claims import (
     A_QUARTER,
@@ -257,6 +258,7 @@ FIGURE_12_13 = experiment(
             "%",
             sense=Sense.AT_MOST,
         ),
+        *sentences.OVERLAYS,
     ],
     [
         Plot("Figure 12: degree by overlay", "nodes", "degree", ("links", "k_greedy", "k_random"), figure="fig12"),

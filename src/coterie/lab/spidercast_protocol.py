@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, shrunk, yes
 from coterie.lab.spidercast_churn import run_protocol_churn
-from coterie.lab.spidercast_claims import A_QUARTER, LIVES, experiment, only_ends, ratio, value, worst
+from coterie.lab.spidercast_claims import LIVES, capped, experiment, only_ends, ratio, value, worst
 from coterie.lab.spidercast_runs import run_protocol
 
 FEW = 0.05  # views of so few choose badly while they stay the same, and gossip changes them
@@ -35,7 +35,7 @@ PROTOCOL = experiment(
         Claim("protocol/degree", OURS, "degree within 3 % of the bulk form's", 0.0, 3.0, off_by_percent, "%"),
         yes(
             "protocol/few",
-            "Figure 10",
+            OURS,
             "learned views of 5 % need no more links than views of 5 % that never change",
             lambda rows: [
                 float(row.values["degree"] <= row.values["bulk_degree"])
@@ -97,6 +97,6 @@ CHURN = experiment(
         ),
     ],
     [Plot("Degree under churn, protocol", "life_s", "degree", "nodes")],
-    small=A_QUARTER,
+    small=capped(150),
     quick=only_ends(PROTOCOL_CHURN, "life_s", (LIVES[0], LIVES[-1])),
 )

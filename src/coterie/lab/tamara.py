@@ -191,17 +191,6 @@ FIGURE6 = Experiment(
     full=grid(rates=("average",), users=(3000,), days=(60, 14, 1), share=SHARES),
     claims=[
         shape(
-            "fig6/overhead",
-            "Figure 6",
-            "overhead per interval grows with the rate of subscriptions",
-            lambda rows: [
-                float(a < b < c)
-                for a, b, c in zip(
-                    *(per_seed(rows, "overhead", days=days, share=1.0) for days in (60, 14, 1)), strict=False
-                )
-            ],
-        ),
-        shape(
             "fig6/two-weeks",
             "Figure 6(a)",
             "two weeks: Tamara+ beats Scribe soon after the start (within a fifth of the operations)",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from coterie.lab.experiment import OURS, Claim, Experiment, Sense, per_seed, shrunk
-from coterie.lab.tamara_claims import PAPER, RATES, grid, holds, shape, value
+from collections.abc import Sequence
+
+from coterie.lab.experiment import OURS, Claim, Experiment, Row, Sense, per_seed, shrunk
+from coterie.lab.tamara_claims import PAPER, RATES, Setting, grid, holds, shape, value
 from coterie.lab.tamara_readings import cells_of
 from coterie.lab.tamara_runs import run_audit, run_cost_functions, run_optimum, run_planner, run_readings, run_sizes
 
@@ -57,6 +59,19 @@ COST_FUNCTIONS = Experiment(
         for name in ("average", "worst")
     ],
 )
+SAME_CROWD = ((24, 600), (600, 15_000))  # topics and users: 25 for each topic, as the text's own sizes
+
+
+def _size_claim(id: str, statement: str, at: Setting, because: str = "", reads: str = "") -> Claim:
+    """The difference to the text's own sizes."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        here, usual = per_seed(rows, "tamara_oc", **at), per_seed(rows, "tamara_oc", users=3000, topics=120)
+        return [found - other for found, other in zip(here, usual, strict=False)]
+
+    return Claim(id, "Section 5.2", statement, 0.0, 5.0, measure, because=because, reads=reads)
+
+
 SIZES = Experiment(
     id="tamara/sizes",
     paper=PAPER,
@@ -75,39 +90,35 @@ SIZES = Experiment(
             (3000, 24),
             (3000, 600),
             (3000, 3000),
+            *((count, topics) for topics, count in SAME_CROWD),
         )
     ],
     claims=[
-        Claim(
-            id="sizes/users",
-            where="Section 5.2",
-            statement="practically independent of the number of users: OC at 10,000 against 1,000 users, in points",
-            expected=0.0,
-            tolerance=5.0,
-            measure=lambda rows: [
-                many - few
-                for many, few in zip(
-                    per_seed(rows, "tamara_oc", users=10_000, topics=120),
-                    per_seed(rows, "tamara_oc", users=1000, topics=120),
-                    strict=False,
-                )
-            ],
+        *(
+            _size_claim(
+                f"sizes/users-{count}",
+                f"practically independent of the number of users: OC with {count:,} against 3,000, in points",
+                {"users": count, "topics": 120},
+            )
+            for count in (300, 1000, 10_000)
         ),
-        Claim(
-            id="sizes/topics",
-            where="Section 5.2",
-            statement="practically independent of the number of topics: OC at 600 against 120 topics, in points",
-            expected=0.0,
-            tolerance=5.0,
-            measure=lambda rows: [
-                many - few
-                for many, few in zip(
-                    per_seed(rows, "tamara_oc", users=3000, topics=600),
-                    per_seed(rows, "tamara_oc", users=3000, topics=120),
-                    strict=False,
-                )
-            ],
-            because="the text does not say how interests grow with the topics; here users keep 26.7 and clusters 12",
+        *(
+            _size_claim(
+                f"sizes/topics-{topics}",
+                f"practically independent of the number of topics: OC with {topics:,} against 120, in points",
+                {"users": 3000, "topics": topics},
+                because="the text does not say how interests grow with the topics; here users keep 26.7, clusters 12",
+            )
+            for topics in (24, 600, 3000)
+        ),
+        *(
+            _size_claim(
+                f"sizes/topics-{topics}-as-many-users-a-topic",
+                f"the same with as many users for each topic: {topics} topics, {count:,} users",
+                {"users": count, "topics": topics},
+                reads=f"sizes/topics-{topics}",
+            )
+            for topics, count in SAME_CROWD
         ),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from coterie.lab.experiment import Claim, Point, Row, per_seed, yes
 
 PAPER = "Milo, Zur, Verbin: Boosting Topic-Based Publish-Subscribe Systems with Dynamic Clustering, SIGMOD 2007"
+Setting = dict[str, float | int | str | bool]
 RATES = ("average", "frequent", "infrequent")
 
 

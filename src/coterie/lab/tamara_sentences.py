@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from coterie.lab.experiment import Claim, Row, per_seed
-from coterie.lab.tamara_claims import RATES, shape
+from coterie.lab.tamara_claims import RATES, Setting, shape
 
 SLIGHTLY = 10.0  # points of OC
 STABLE = 5.0  # per cent
 NEGLIGIBLE = 2.0  # per cent of OC
-
-
-Setting = dict[str, float | int | str | bool]
 
 
 def _at(**where: float | int | str | bool) -> Setting:

@@ -1,0 +1,155 @@
+"""What was found, on the papers' own pages: every claim with its readings and its verdict, every figure with numbers.
+
+A page keeps what people wrote. What stands between the two marks is written by `coterie reproduce --pages FOLDER`,
+with the day, the commit and the machine, and never by hand.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+
+import coterie
+from coterie.errors import ConfigError
+from coterie.lab.experiment import Kind
+from coterie.lab.figures import figures_of
+from coterie.lab.judging import Judgement, Verdict
+from coterie.lab.reproduce import SMALL_NOTE, TOTALS_HEADER, Finding, shown, totals, totals_rows
+from coterie.lab.tables import measured_tables
+from coterie.writing import write_whole
+
+BEGIN = "<!-- from here on `coterie reproduce --pages` writes -->"
+END = "<!-- up to here -->"
+FIGURES = "figures"
+HEADER = ("id", "claim", "claimed", "ours, with its 95 % interval", "verdict")
+SETTLED = (Verdict.REPRODUCED, Verdict.PARTLY)
+
+
+def write_pages(findings: Sequence[Finding], is_full: bool, folder: Path) -> list[Path]:
+    """Every paper's page in `folder` that these findings are of; its figures and their numbers go beside it."""
+    pages = []
+    for paper, group in groupby(findings, key=lambda finding: finding.experiment.short):
+        found = list(group)
+        page = folder / f"{paper}.md"
+        before, after = _kept(page)
+        lines = [*_section(found, is_full, folder), *_drawn(found, folder / FIGURES)]
+        write_whole(page, "\n".join([before + BEGIN, "", *lines, "", END + after]))
+        pages.append(page)
+    return pages
+
+
+def _kept(page: Path) -> tuple[str, str]:
+    text = page.read_text() if page.is_file() else ""
+    before, begun, rest = text.partition(BEGIN)
+    _, ended, after = rest.partition(END)
+    if not begun or not ended:
+        raise ConfigError("--pages", str(page), f"a page with the lines {BEGIN!r} and {END!r}")
+    return before, after
+
+
+def _section(found: Sequence[Finding], is_full: bool, folder: Path) -> Iterator[str]:
+    paper = found[0].experiment.short
+    form = "full" if is_full else "quick"
+    yield f"## Every claim and its verdict ({form} form)"
+    yield ""
+    yield f"`coterie reproduce {paper} --{form} --pages {folder}`, {_ran(found)}."
+    yield from _share(found)
+    yield ""
+    yield from _table(TOTALS_HEADER, totals_rows(found))
+    if any(judgement.is_small for finding in found for judgement in finding.judgements):
+        yield f"{SMALL_NOTE}. Readings stand below the claim that they read."
+        yield ""
+    for finding in found:
+        yield from _claims(finding, found)
+        for table in measured_tables(finding):
+            yield from (f"### {table.title}", "")
+            yield from _table(table.header, table.rows)
+
+
+def _ran(found: Sequence[Finding]) -> str:
+    """When and where, and what it cost."""
+    runs = [row for finding in found for row in finding.rows]
+    minutes = sum(row.seconds for row in runs) / 60
+    day = datetime.now(UTC).strftime("%-d %B %Y")
+    return f"{day}, {_commit()}, {_machine()}: {len(runs):,} runs, {minutes:.1f} minutes of processor time"
+
+
+def _commit() -> str:
+    """What the package's folder is checked out at, else its version."""
+    asked = ["git", "-C", str(Path(coterie.__file__).parent), "rev-parse", "--short", "HEAD"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return f"commit {told.stdout.strip()}" if told.returncode == 0 else f"version {coterie.__version__}"
+
+
+def _machine() -> str:
+    try:
+        models = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()]
+        model = next(name for name in models if "CPU" in name or "Processor" in name)
+    except (OSError, StopIteration):
+        model = "unknown processor"
+    return f"{os.cpu_count()} cores ({model})"
+
+
+def _share(found: Sequence[Finding]) -> Iterator[str]:
+    for _, kind, counts in totals(found):
+        if kind is Kind.PAPER:
+            claims = sum(counts.values())
+            settled = sum(counts[verdict] for verdict in SETTLED)
+            yield f"Of {claims} claims of the paper {settled} are reproduced or partly so ({settled / claims:.0%})."
+
+
+def _claims(finding: Finding, found: Sequence[Finding]) -> Iterator[str]:
+    """The experiment's own claims, each with all readings of it, whichever experiment ran them."""
+    rows: list[list[str]] = []
+    for judgement in finding.judgements:
+        if not judgement.claim.reads:
+            rows.append(_row(finding, judgement))
+            rows += [_row(other, reading) for other, reading in _readings(judgement.claim.id, found)]
+    if rows:
+        yield from (f"### {finding.experiment.where}: {finding.experiment.title}", "")
+        yield from _table(HEADER, rows)
+
+
+def _readings(id: str, found: Sequence[Finding]) -> Iterator[tuple[Finding, Judgement]]:
+    for other in found:
+        for judgement in other.judgements:
+            if judgement.claim.reads == id:
+                yield other, judgement
+
+
+def _row(finding: Finding, judgement: Judgement) -> list[str]:
+    claim = judgement.claim
+    why = f": {claim.because}" if claim.because and judgement.verdict is not Verdict.REPRODUCED else ""
+    told = f"reading: {claim.statement}" if claim.reads else claim.statement
+    return [f"`{claim.id}`", told, judgement.paper, judgement.ours, f"{shown(judgement)}{why}"]
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield _line(header)
+    yield _line(["---"] * len(header))
+    yield from map(_line, rows)
+    yield ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("*", "\\*") for cell in cells) + " |"
+
+
+def _drawn(found: Sequence[Finding], folder: Path) -> Iterator[str]:
+    """The figures, and beside each the numbers that it was drawn from."""
+    drawn = [(name, figure) for finding in found for name, figure in figures_of(finding.experiment, finding.rows)]
+    if not drawn:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    yield from ("### Figures", "", "Ours with 95 % intervals; what the paper prints as hollow marks, where its text")
+    yield from ("gives a number, with how far the reading may be off.", "")
+    for name, figure in drawn:
+        write_whole(folder / f"{name}.svg", figure.svg)
+        write_whole(folder / f"{name}.csv", figure.csv)
+        yield f"![{figure.plot.title}]({FIGURES}/{name}.svg)"
+        yield f"[{name}.csv]({FIGURES}/{name}.csv)"
+        yield ""

@@ -1,0 +1,139 @@
+"""What SpiderCast's text says about its figures and in its abstract, beside the printed cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from coterie.lab.experiment import Claim, Row, Sense, yes
+from coterie.lab.spidercast_claims import SIZES, Measure, holds, ratio, value
+
+STRAIGHT = 0.95  # share of the variance that a line explains
+
+
+def _by_topics(told: Callable[[np.ndarray, np.ndarray], float]) -> Measure:
+    """What `told` makes of the numbers of topics and the degrees, one number per seed."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        found = []
+        for seed in sorted({row.seed for row in rows}):
+            pairs = sorted((float(row.point["topics"]), row.values["degree"]) for row in rows if row.seed == seed)
+            topics, degrees = np.array(pairs).T
+            found.append(told(topics, degrees))
+        return found
+
+    return measure
+
+
+def _explained(y: np.ndarray, fitted: np.ndarray) -> float:
+    return float(1 - ((y - fitted) ** 2).sum() / ((y - y.mean()) ** 2).sum())
+
+
+def _by_logarithm(topics: np.ndarray, degrees: np.ndarray) -> float:
+    x = np.log(topics)
+    return _explained(degrees, np.polyval(np.polyfit(x, degrees, 1), x))
+
+
+def _by_power(topics: np.ndarray, degrees: np.ndarray) -> float:
+    x = np.log(topics)
+    return _explained(degrees, np.exp(np.polyval(np.polyfit(x, np.log(degrees), 1), x)))
+
+
+TOPICS = [
+    *(
+        Claim(
+            f"fig8b/diameter-{topics}",
+            "section 3.5.2",
+            f"maximum topic diameter {expected:g} with {topics} topics",
+            expected,
+            1.0,
+            value("diameter", topics=topics),
+            "hops",
+            because="as in Figure 7: random graphs with as many links inside a topic are no shallower",
+        )
+        for topics, expected in ((100, 5.0), (1000, 4.0))
+    ),
+    *(
+        Claim(
+            f"fig8b/distance-{topics}",
+            "section 3.5.2",
+            f"read as a mean: the mean distance inside the widest topic is {expected:g} with {topics} topics",
+            expected,
+            1.0,
+            value("distance", topics=topics),
+            "hops",
+            reads=f"fig8b/diameter-{topics}",
+        )
+        for topics, expected in ((100, 5.0), (1000, 4.0))
+    ),
+    Claim(
+        "abstract/logarithmic",
+        "Abstract",
+        "the degree grows logarithmically in the number of topics: share of its variance that a line over the "
+        "logarithm explains",
+        STRAIGHT,
+        0.05,
+        _by_topics(_by_logarithm),
+        sense=Sense.AT_LEAST,
+    ),
+    yes(
+        "abstract/logarithmic-power",
+        "Abstract",
+        "a logarithm of the number of topics explains the degree better than a power of it",
+        _by_topics(lambda topics, degrees: float(_by_logarithm(topics, degrees) > _by_power(topics, degrees))),
+        because="ten times the topics have 2.5 times the degree, a power of about 0.4",
+        reads="abstract/logarithmic",
+    ),
+]
+OVERLAYS = [
+    yes(
+        "fig13/growing-20-0",
+        "Figure 13",
+        "similarity(20, 0) as well has more components with more nodes: the text says all simulations",
+        holds(
+            "components",
+            "nodes",
+            lambda found: found[-1] > found[0],
+            links="similarity",
+            k_greedy=20,
+            k_random=0,
+        ),
+        because="with twenty links a handful of the least popular topics is in pieces, as many at every size; of the "
+        "overlays with SpiderCast's degree all grow (fig13/components-*), which is the sentence's other reading",
+    ),
+    Claim(
+        "abstract/45-similarity",
+        "Abstract",
+        "in a large setting the degree is at least 45 % smaller than that of similarity(20, 0), which leaves topics "
+        "in pieces even so (10,000 nodes)",
+        -45.0,
+        5.0,
+        ratio(
+            "degree",
+            {"nodes": SIZES[-1], "links": "spidercast"},
+            {"nodes": SIZES[-1], "links": "similarity", "k_greedy": 20, "k_random": 0},
+        ),
+        "%",
+        sense=Sense.AT_MOST,
+    ),
+]
+
+
+def _spread_below_a_quarter(rows: Sequence[Row]) -> list[float]:
+    seeds = sorted({row.seed for row in rows})
+    return [
+        float(all(row.values["degree_std"] < 0.25 * row.values["degree"] for row in rows if row.seed == seed))
+        for seed in seeds
+    ]
+
+
+LISTS = [
+    yes(
+        "fig9/concentrated",
+        "section 3.6",
+        "in all experiments degrees are concentrated around their mean: standard deviation below a quarter of it",
+        _spread_below_a_quarter,
+        because="where lists have 10 to 70 topics, degrees follow the lists, as the text's next sentence says",
+    )
+]

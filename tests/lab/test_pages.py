@@ -1,0 +1,101 @@
+"""The papers' pages: what people wrote stays, what was found stands between the marks, figures with their numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from coterie.errors import ConfigError
+from coterie.lab.experiment import Claim, Experiment, Plot, Point, ValueTable, per_seed
+from coterie.lab.pages import BEGIN, END, write_pages
+from coterie.lab.registry import PAPERS
+from coterie.lab.reproduce import reproduce
+from coterie.pipeline.sweep import in_processes
+
+DOCS = Path(__file__).parents[2] / "docs" / "papers"
+
+
+def run(point: Point, seed: int) -> Mapping[str, float]:
+    return {"y": float(point["x"]) + seed / 10}
+
+
+def value(rows):
+    return per_seed(rows, "y", x=10)
+
+
+PLANTED = Experiment(
+    "planted/fig1",
+    "Planted",
+    "Figure 1",
+    "sums",
+    run,
+    [{"x": 10}, {"x": 20}],
+    [{"x": 10}],
+    [
+        Claim("fig1/sum", "Figure 1", "|x| plus seed", 10.0, 0.5, value),
+        Claim("fig1/far", "Figure 1", "far off", 99.0, 1.0, value, because="it is not there"),
+        Claim("fig1/near", "Figure 1", "not so far off", 10.0, 1.0, value, reads="fig1/far"),
+    ],
+    [Plot("Figure 1", "x", "y")],
+    tables=[ValueTable("Sums", "x", {"sum": "y", "none": "z"})],
+)
+
+
+@pytest.fixture
+def page(tmp_path):
+    made = tmp_path / "planted.md"
+    made.write_text(f"# Mine\n\n{BEGIN}\nold\n{END}\n\nmy last word\n")
+    return made
+
+
+def found(tmp_path):
+    return reproduce(in_processes(1), [PLANTED], tmp_path / "out", is_full=False)
+
+
+def test_a_page_keeps_what_people_wrote_and_gets_every_verdict(tmp_path, page):
+    assert write_pages(found(tmp_path), False, tmp_path) == [page]
+    text = page.read_text()
+    assert text.startswith("# Mine\n")
+    assert text.endswith("my last word\n")
+    assert "old" not in text
+    assert "Of 2 claims of the paper 1 are reproduced or partly so (50%)." in text
+    rows = re.findall(r"^\| `(.*?)` \| (.*?) \| .*? \| (\S+) ± .*? \| (.*?) \|$", text, re.M)
+    assert rows == [
+        ("fig1/sum", "\\|x\\| plus seed", "10.2", "reproduced"),
+        ("fig1/far", "far off", "10.2", "not reproduced: it is not there"),
+        ("fig1/near", "reading: not so far off", "10.2", "reproduced"),
+    ]
+    assert "| 20 | 20.2 |  |" in text, "a value that was not measured stays empty"
+
+
+def test_figures_stand_beside_the_page_with_their_numbers(tmp_path, page):
+    write_pages(found(tmp_path), False, tmp_path)
+    for target in re.findall(r"\((figures/\S+)\)", page.read_text()):
+        assert (tmp_path / target).is_file()
+    numbers = (tmp_path / "figures" / "planted-fig1-1.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in numbers] == ["who", "coterie", "coterie"]
+
+
+def test_writing_twice_changes_nothing(tmp_path, page):
+    write_pages(found(tmp_path), False, tmp_path)
+    first = page.read_text()
+    write_pages(found(tmp_path), False, tmp_path)
+    assert page.read_text() == first
+
+
+def test_a_page_without_marks_is_left_alone(tmp_path, page):
+    page.write_text("# Mine\n")
+    with pytest.raises(ConfigError, match=r"planted\.md"):
+        write_pages(found(tmp_path), False, tmp_path)
+    assert page.read_text() == "# Mine\n"
+
+
+@pytest.mark.parametrize("paper", [paper for paper in PAPERS if paper != "coterie"])
+def test_every_paper_has_a_page_with_its_verdicts_and_figures(paper):
+    text = (DOCS / f"{paper}.md").read_text()
+    assert text.index(BEGIN) < text.index("## Every claim and its verdict") < text.index(END)
+    for target in re.findall(r"\((figures/\S+)\)", text):
+        assert (DOCS / target).is_file(), target
