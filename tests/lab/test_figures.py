@@ -38,6 +38,12 @@ def test_names_on_the_axis_and_a_line_that_is_only_printed():
     assert figure.svg.startswith("<svg")
 
 
+def test_a_share_is_of_the_same_run_and_nothing_is_no_share():
+    rows = [Row("t/f", {"x": at}, 1, {"a": 6.0, "b": over}) for at, over in ((1, 3.0), (2, 0.0))]
+    figure = drawn("tamara", Plot("Share", "x", "a", over="b"), [*rows, Row("t/f", {"x": 3}, 1, {"a": 6.0})])
+    assert [(spot.x, spot.y) for spot in figure.ours[""]] == [(1.0, 2.0)]
+
+
 def test_points_that_are_read_off_belong_to_a_plot():
     """A figure nobody draws would be read off in vain."""
     for paper in PAPERS:

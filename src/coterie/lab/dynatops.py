@@ -228,6 +228,7 @@ FIGURE_10 = Experiment(
             ("method", "pattern"),
             log_x=True,
             y_label="%",
+            figure=f"fig10-{key}",
             only={"spacing": "random", "each": 5, other: 100},
         )
         for key, other in (("brokers", "topics"), ("topics", "brokers"))

@@ -166,6 +166,25 @@ FIGURE_6 = Experiment(
             ("Figures 6d, 6f: distance to a user, degrees", "user_distance"),
             ("Figures 6e, 6f: messages per event", "overhead"),
         )
+    ]
+    + [
+        Plot(
+            f"Figure 6{part}: DYNATOPS over {name}, {what}",
+            "cluster",
+            f"dynatops_{value}",
+            "workload",
+            x_label="brokers in a cluster",
+            y_label="share",
+            figure=f"fig6{part}-{system}",
+            over=f"{system}_{value}",
+            only={"load_weight": 0.1},
+        )
+        for part, what, value, rivals in (
+            ("c", "handovers", "handovers", {"loc": "GeoPS"}),
+            ("d", "distance to a user", "user_distance", {"bayeux_loc": "Bayeux(loc)", "geops": "GeoPS"}),
+            ("e", "messages per event", "overhead", {"bayeux_loc": "Bayeux(loc)", "geops": "GeoPS"}),
+        )
+        for system, name in rivals.items()
     ],
 )
 

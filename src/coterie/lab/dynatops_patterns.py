@@ -185,6 +185,23 @@ FIGURE_7 = Experiment(
             {"DYNATOPS, by the formula": "dynatops_reconfiguration", "TCO rebuilt": "tco_rebuild"},
             x_label="changes per user and hour",
         ),
+        *(
+            Plot(
+                f"Figure 7{part}: DYNATOPS over {name}",
+                "change_rate",
+                f"dynatops_{value}",
+                x_label="changes per user and hour",
+                y_label="share",
+                figure=f"fig7{part}",
+                over=over_value,
+            )
+            for part, name, value, over_value in (
+                ("a", "static placement, broker subscription changes", "changes", "static_changes"),
+                ("b", "Bayeux (binary digits), hops to a user", "user_hops", "bayeux2_user_hops"),
+                ("c", "Bayeux, messages per event", "overhead", "bayeux2_overhead"),
+                ("d", "TCO rebuilt, reconfiguration messages", "reconfiguration", "tco_rebuild"),
+            )
+        ),
     ],
 )
 

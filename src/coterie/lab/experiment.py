@@ -90,7 +90,8 @@ class Plot:
     """A figure of the report: value `y`, or several by their labels, over point parameter `x`, one line per value of
     `line`, or of several parameters together, at the points that `only` asks for (None: those without it).
 
-    Without `x` one run gives a whole line: labels of `y` are then "LINE @ X". `figure` names the points in
+    With `over`, values are divided by that one of the same run: papers often tell shares rather than sizes. Without
+    `x` one run gives a whole line: labels of `y` are then "LINE @ X". `figure` names the points in
     `points/PAPER.csv` that the paper prints for it.
     """
 
@@ -103,6 +104,7 @@ class Plot:
     y_label: str = ""
     x_label: str = ""
     figure: str = ""
+    over: str = ""
     only: Mapping[str, float | int | str | bool | None] | Callable[[Point], bool] = field(default_factory=dict)
 
 

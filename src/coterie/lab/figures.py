@@ -65,9 +65,9 @@ def drawn(paper: str, plot: Plot, rows: Sequence[Row]) -> DrawnFigure:
     named = {"": plot.y} if isinstance(plot.y, str) else plot.y
     for label, value in named.items():
         for row in rows:
-            if value in row.values and _is_asked(plot, row):
+            if value in row.values and _is_asked(plot, row) and _unit(plot, row):
                 line, x = _where(plot, row, label)
-                series.setdefault(line, {}).setdefault(x, []).append(row.values[value])
+                series.setdefault(line, {}).setdefault(x, []).append(row.values[value] / _unit(plot, row))
     ours = {line: [_spot(x, found) for x, found in points.items()] for line, points in series.items()}
     theirs: dict[str, list[Spot]] = {}
     for point in printed_points(paper, plot.figure) if plot.figure else ():
@@ -91,6 +91,11 @@ def _where(plot: Plot, row: Row, label: str) -> tuple[str, float | str]:
         return f"{label} {told}".strip(), _place(row.point[plot.x])
     line, _, x = label.rpartition(" @ ")
     return f"{line} {told}".strip(), float(x)
+
+
+def _unit(plot: Plot, row: Row) -> float:
+    """What a value is divided by; 0 where that was not measured or is nothing."""
+    return row.values.get(plot.over, 0.0) if plot.over else 1.0
 
 
 def _place(x: float | int | str | bool) -> float | str:

@@ -220,6 +220,7 @@ FIGURE_5 = Experiment(
             },
             x_label="the most popular topics, % of all",
             y_label="share of all copies",
+            figure=f"fig5{part}",
             only={"modes": modes},
         )
         for part, modes, told in (("a", 10, "1 category of 10"), ("b", 25, "5 categories of 25"))

@@ -90,6 +90,7 @@ def experiment(
     small: Callable[[Point], Point] = as_it_is,
     full_seeds: int = 3,
     quick: Sequence[Point] = (),
+    quick_seeds: int = 3,
 ) -> Experiment:
     return Experiment(
         f"spidercast/{name}",
@@ -101,6 +102,7 @@ def experiment(
         full,
         claims,
         plots,
+        quick_seeds=quick_seeds,
         full_seeds=full_seeds,
         small=small,
     )

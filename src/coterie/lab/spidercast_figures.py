@@ -8,7 +8,6 @@ from math import log2
 from coterie.lab import spidercast_sentences as sentences
 from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, yes
 from coterie.lab.spidercast_claims import (
-    A_QUARTER,
     SIZES,
     Measure,
     Setting,
@@ -194,6 +193,7 @@ FIGURE_7 = experiment(
     ],
     small=capped(2000),
     quick=only_ends(POPULARITIES),
+    quick_seeds=5,
 )
 
 
@@ -318,6 +318,7 @@ FIGURE_8A = experiment(
     ],
     small=capped(2000),
     quick=only_ends(GROWING),
+    quick_seeds=5,
 )
 
 TOPICS = (100, 200, 400, 600, 800, 1000)
@@ -352,8 +353,9 @@ FIGURE_8B = experiment(
         Plot("Figure 8(e): tdi(40) by topics", "topics", "tdi", y_label="%"),
         Plot("Section 3.5.2: largest topic diameter", "topics", "diameter", figure="fig8b-diameter"),
     ],
-    small=capped(1000),
+    small=capped(4000),
     quick=only_ends(MORE_TOPICS, "topics", (100, 400, 1000)),
+    quick_seeds=5,  # a diameter is a whole number
 )
 
 SUBSCRIPTIONS = (10, 15, 20, 30, 40)
@@ -396,7 +398,7 @@ FIGURE_8C = experiment(
         Plot("Figure 8(c): degree by subscriptions, 100 topics", "subscriptions", "degree", "nodes"),
         Plot("Figure 8(f): tdi(2d) by subscriptions d", "subscriptions", "tdi", "nodes", y_label="%"),
     ],
-    small=capped(2000),
+    small=capped(4000),
 )
 
 LISTS = ((20, 0), (10, 30), (40, 0), (10, 70))
@@ -478,6 +480,5 @@ FIGURE_10 = experiment(
         ),
     ],
     [Plot("Figure 10: degree by size of the view", "view_share", "degree", "nodes", x_label="share of the nodes")],
-    small=A_QUARTER,
     quick=only_ends(VIEWS, "view_share", (0.05, 0.25, 1)),
 )
