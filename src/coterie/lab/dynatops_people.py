@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from coterie.lab.dynatops_claims import PAPER, Setting, below, change, over
+from itertools import pairwise
+
+from coterie.lab.dynatops_claims import PAPER, Setting, along, below, change, over
 from coterie.lab.dynatops_located import CLUSTERS, TRACES, fewer_people, minimum_inside
 from coterie.lab.dynatops_runs import run_location
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, yes
@@ -58,6 +60,41 @@ def _of_the_drawn() -> list[Claim]:
     ]
 
 
+def _falling(values: list[float]) -> bool:
+    return all(later < earlier for earlier, later in pairwise(values))
+
+
+def _steps_and_sizes(mark: str, told: str, at: dict[str, Setting], reads: str) -> list[Claim]:
+    """What Figures 6d to 6f say of cluster sizes and of each half of DYNATOPS, on other people or by other rules."""
+    named = (("delay", "d", "user_distance"), ("overhead", "e", "overhead"))
+    return [
+        *(
+            yes(
+                f"fig6f/{mark}-{name}",
+                "Figure 6f",
+                f"{name} falls with the cluster size from 5 to 50 ({told})",
+                along(f"dynatops_{value}", "cluster", _falling, **at),
+                reads=f"fig6f/{reads}-{name}",
+            )
+            for name, _, value in named
+        ),
+        *(
+            yes(
+                f"fig6{part}/{mark}-{half}",
+                f"Figure 6{part}",
+                f"{statement} lowers the {name} ({told}, c = 10)",
+                below(f"{better}_{value}", (f"{worse}_{value}",), cluster=10, **at),
+                reads=f"fig6{part}/{reads}-{half}",
+            )
+            for name, part, value in named
+            for half, statement, better, worse in (
+                ("up", "user placement, against people at the broker of their cell,", "up", "loc"),
+                ("bnr", "broker reconfiguration, on top of user placement,", "dynatops", "up"),
+            )
+        ),
+    ]
+
+
 PEOPLE = Experiment(
     id=f"{PAPER}/fig6-people",
     paper=PAPER,
@@ -89,6 +126,21 @@ PEOPLE = Experiment(
         ),
         *_management("drawn", "day", "people drawn to Figure 5", {"workload": DRAWN}, TRACES[0]),
         *_of_the_drawn(),
+        *(
+            claim
+            for workload in TRACES
+            for mark, (told, reading) in READINGS.items()
+            for claim in _steps_and_sizes(
+                f"{workload}-{mark}", f"{workload}, {told}", {"workload": workload, **reading}, workload
+            )
+        ),
+        *(
+            claim
+            for workload in TRACES
+            for claim in _steps_and_sizes(
+                f"drawn-for-{workload}", "people drawn to Figure 5", {"workload": DRAWN}, workload
+            )
+        ),
     ],
     plots=[
         Plot(

@@ -37,8 +37,14 @@ TABLE_3 = {
     "static": {"average": (-55, 141.66, -29.34), "frequent": (-25, 39.4, -6.2), "infrequent": (-63.75, 200, -51.2)},
     "kmeans": {"average": (-63.75, 8.33, -54.34), "frequent": (-62.5, 12.12, -40.7), "infrequent": (-65, 0, -61.9)},
 }
+OUTLIER = "an outlier in the paper: Table 3's K-means on like data reads -54.34"
+LARGER = "ours keeps larger clusters: it saves more maintenance and sends more copies, and the sum agrees"
 BECAUSE = {
-    ("Table 2", "kmeans", "average"): "an outlier in the paper: Table 3's K-means on like data reads -54.34",
+    **{("Table 2", "kmeans", "average", cost): OUTLIER for cost in ("mc", "dc", "oc")},
+    **{("Table 3", "tamara", "average", cost): LARGER for cost in ("mc", "dc")},
+    ("Table 3", "tamara", "infrequent", "dc"): LARGER,
+    ("Table 3", "static", "average", "dc"): "what old clusters bring is mostly unwanted by then, in any reading",
+    ("Table 3", "static", "infrequent", "dc"): "Scribe's DC is 4 units in the paper and 3.1 here: each unit is 25 %",
 }
 
 
@@ -62,7 +68,7 @@ def _table_claims(where: str, table: Mapping[str, Mapping[str, tuple[float, ...]
                         tolerance=max(tolerance, UNIT[rates]) if name == "dc" else tolerance,
                         measure=value(f"{algorithm}_{name}", rates=rates, reading="tables"),
                         unit="%",
-                        because=BECAUSE.get((where, algorithm, rates), ""),
+                        because=BECAUSE.get((where, algorithm, rates, name), ""),
                     )
                 )
     return claims
@@ -107,7 +113,7 @@ TABLE2 = Experiment(
     title="Quality of clustering: from an empty system",
     run=run_table2,
     quick=grid(rates=RATES, reading=("tables",), users=(3000,)),
-    quick_seeds=10,  # K-means differs by four points from one seed to the next
+    quick_seeds=12,  # K-means differs by four points from one seed to the next
     full_seeds=12,
     full=grid(rates=RATES, reading=("tables", "text"), users=(3000,)),
     small=shrunk(users=3),

@@ -59,19 +59,51 @@ COST_FUNCTIONS = Experiment(
         for name in ("average", "worst")
     ],
 )
-SAME_CROWD = ((24, 600), (600, 15_000))  # topics and users: 25 for each topic, as the text's own sizes
+USUAL: Setting = {"users": 3000, "topics": 120, "clusters": 10}
+A_CLUSTER = 12  # topics
+GROWN = "the text does not say how interests grow with the topics; here users keep 26.7 of them and clusters 12"
+
+
+def _sized(users: int = 3000, topics: int = 120, clusters: int = 0) -> Setting:
+    return {"users": users, "topics": topics, "clusters": clusters or max(2, topics // A_CLUSTER)}
 
 
 def _size_claim(id: str, statement: str, at: Setting, because: str = "", reads: str = "") -> Claim:
     """The difference to the text's own sizes."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
-        here, usual = per_seed(rows, "tamara_oc", **at), per_seed(rows, "tamara_oc", users=3000, topics=120)
+        here, usual = per_seed(rows, "tamara_oc", **at), per_seed(rows, "tamara_oc", **USUAL)
         return [found - other for found, other in zip(here, usual, strict=False)]
 
     return Claim(id, "Section 5.2", statement, 0.0, 5.0, measure, because=because, reads=reads)
 
 
+# id, statement, sizes, what is known, the claim that is read in another way
+SIZE_CLAIMS: tuple[tuple[str, str, Setting, str, str], ...] = (
+    *(
+        (f"users-{count}", f"of users: OC with {count:,} against 3,000", _sized(count), "", "")
+        for count in (300, 1000, 10_000)
+    ),
+    *(
+        (f"topics-{topics}", f"of topics: OC with {topics:,} against 120", _sized(topics=topics), GROWN, "")
+        for topics in (24, 600, 3000)
+    ),
+    *(
+        (
+            f"topics-{topics}-{mark}",
+            f"of topics, {told}: OC with {topics:,} against 120",
+            _sized(count, topics, clusters),
+            "",
+            f"sizes/topics-{topics}",
+        )
+        for mark, told, topics, count, clusters in (
+            ("crowd", "as many users for each", 24, 600, 0),
+            ("crowd", "as many users for each", 600, 15_000, 0),
+            ("ten", "always in ten clusters", 24, 3000, 10),
+            ("ten", "always in ten clusters", 600, 3000, 10),
+        )
+    ),
+)
 SIZES = Experiment(
     id="tamara/sizes",
     paper=PAPER,
@@ -80,46 +112,10 @@ SIZES = Experiment(
     run=run_sizes,
     quick=(),
     small=shrunk(users=5),
-    full=[
-        {"rates": "average", "users": count, "topics": topics}
-        for count, topics in (
-            (300, 120),
-            (1000, 120),
-            (3000, 120),
-            (10_000, 120),
-            (3000, 24),
-            (3000, 600),
-            (3000, 3000),
-            *((count, topics) for topics, count in SAME_CROWD),
-        )
-    ],
+    full=[{"rates": "average", **sizes} for sizes in (USUAL, *(at for _, _, at, _, _ in SIZE_CLAIMS))],
     claims=[
-        *(
-            _size_claim(
-                f"sizes/users-{count}",
-                f"practically independent of the number of users: OC with {count:,} against 3,000, in points",
-                {"users": count, "topics": 120},
-            )
-            for count in (300, 1000, 10_000)
-        ),
-        *(
-            _size_claim(
-                f"sizes/topics-{topics}",
-                f"practically independent of the number of topics: OC with {topics:,} against 120, in points",
-                {"users": 3000, "topics": topics},
-                because="the text does not say how interests grow with the topics; here users keep 26.7, clusters 12",
-            )
-            for topics in (24, 600, 3000)
-        ),
-        *(
-            _size_claim(
-                f"sizes/topics-{topics}-as-many-users-a-topic",
-                f"the same with as many users for each topic: {topics} topics, {count:,} users",
-                {"users": count, "topics": topics},
-                reads=f"sizes/topics-{topics}",
-            )
-            for topics, count in SAME_CROWD
-        ),
+        _size_claim(f"sizes/{name}", f"practically independent of the number {told}, in points", at, because, reads)
+        for name, told, at, because, reads in SIZE_CLAIMS
     ],
 )
 AUDIT = Experiment(

@@ -27,8 +27,9 @@ def shape(
     statement: str,
     measure: Callable[[Sequence[Row]], Sequence[float]],
     because: str = "",
+    reads: str = "",
 ) -> Claim:
-    return yes(id=id, where=where, statement=statement, measure=measure, because=because)
+    return yes(id, where, statement, measure, because, reads)
 
 
 def grid(**axes: Sequence[float | int | str | bool]) -> list[Point]:

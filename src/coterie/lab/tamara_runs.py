@@ -234,8 +234,7 @@ def run_cost_functions(point: Point, seed: int) -> Mapping[str, float]:
 
 def run_sizes(point: Point, seed: int) -> Mapping[str, float]:
     """Section 5.2, users and topics: practically independent of their numbers."""
-    topics = int(point["topics"])
-    parameters = _clustered(point, topics=topics, clusters=max(2, topics // 12))
+    parameters = _clustered(point, topics=int(point["topics"]), clusters=int(point["clusters"]))
     _, history = _follow(users.arrivals(parameters, seed), seed)
     return _deltas("tamara", history)
 
