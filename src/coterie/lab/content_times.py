@@ -61,7 +61,7 @@ TIMES = Experiment(
     run=run_times,
     quick=(),
     full=grid((STUB, FLAT), (2.0,), NODES, 10_000),
-    small=shrunk(nodes=5, documents=2),
+    small=shrunk(nodes=5),
     stand_ins=(STUB, FLAT),
     claims=[
         *(

@@ -26,6 +26,7 @@ BEGIN = "<!-- from here on `coterie reproduce --pages` writes -->"
 END = "<!-- up to here -->"
 FIGURES = "figures"
 HEADER = ("id", "claim", "claimed", "ours, with its 95 % interval", "verdict")
+WHOSE = {Kind.PAPER: "", Kind.READING: "reading: ", Kind.OURS: "ours: "}
 SETTLED = (Verdict.REPRODUCED, Verdict.PARTLY)
 
 
@@ -107,24 +108,22 @@ def _claims(finding: Finding, found: Sequence[Finding]) -> Iterator[str]:
     rows: list[list[str]] = []
     for judgement in finding.judgements:
         if not judgement.claim.reads:
-            rows.append(_row(finding, judgement))
-            rows += [_row(other, reading) for other, reading in _readings(judgement.claim.id, found)]
+            rows.append(_row(judgement))
+            rows += map(_row, _readings(judgement.claim.id, found))
     if rows:
         yield from (f"### {finding.experiment.where}: {finding.experiment.title}", "")
         yield from _table(HEADER, rows)
 
 
-def _readings(id: str, found: Sequence[Finding]) -> Iterator[tuple[Finding, Judgement]]:
-    for other in found:
-        for judgement in other.judgements:
-            if judgement.claim.reads == id:
-                yield other, judgement
+def _readings(id: str, found: Sequence[Finding]) -> Iterator[Judgement]:
+    for finding in found:
+        yield from (judgement for judgement in finding.judgements if judgement.claim.reads == id)
 
 
-def _row(finding: Finding, judgement: Judgement) -> list[str]:
+def _row(judgement: Judgement) -> list[str]:
     claim = judgement.claim
     why = f": {claim.because}" if claim.because and judgement.verdict is not Verdict.REPRODUCED else ""
-    told = f"reading: {claim.statement}" if claim.reads else claim.statement
+    told = f"{WHOSE[claim.kind]}{claim.statement}"
     return [f"`{claim.id}`", told, judgement.paper, judgement.ours, f"{shown(judgement)}{why}"]
 
 

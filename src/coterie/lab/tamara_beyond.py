@@ -111,7 +111,6 @@ SIZES = Experiment(
     title="Ten to three thousand topics, hundreds to ten thousand users",
     run=run_sizes,
     quick=(),
-    small=shrunk(users=5),
     full=[{"rates": "average", **sizes} for sizes in (USUAL, *(at for _, _, at, _, _ in SIZE_CLAIMS))],
     claims=[
         _size_claim(f"sizes/{name}", f"practically independent of the number {told}, in points", at, because, reads)

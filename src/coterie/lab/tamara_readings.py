@@ -13,10 +13,11 @@ from coterie.systems.tamara.parameters import TamaraParameters
 from coterie.workloads import tamara as users
 from coterie.workloads.rates import per_interval
 
+FEW_CHANGES = "75,000 operations"  # of 3,000 users
 WORKLOADS: dict[str, dict[str, object]] = {
     "as taken": {},
     "log-uniform rates": {"frequency_spread": "log-uniform"},
-    "75,000 operations": {"operations_max": 75_000},
+    FEW_CHANGES: {},
     "plain text": {"reading": "text"},
 }
 SURVEYS: dict[str, dict[str, object]] = {
@@ -31,7 +32,8 @@ TAKEN = (*WORKLOADS, *SURVEYS)
 def run_shifted(point: Point, seed: int) -> Mapping[str, float]:
     """Table 3 and Figure 8: where Tamara ends, and whether its cost rises on the way."""
     taken = str(point["taken"])
-    parameters = _clustered(point, **WORKLOADS.get(taken, {}))
+    changes = {"operations_max": 25 * int(point["users"])} if taken == FEW_CHANGES else WORKLOADS.get(taken, {})
+    parameters = _clustered(point, **changes)
     timeline, start = users.shift(parameters, seed), natural_clusters(parameters)
     chosen = TamaraParameters(**SURVEYS.get(taken, {}))  # type: ignore[arg-type]
     history = (clusters := _begun(timeline, start, chosen, seed)).follow(timeline, SAMPLES)

@@ -133,7 +133,7 @@ def run_readings(point: Point, seed: int) -> Mapping[str, float]:
     changes: dict[str, dict[str, object]] = {
         "as taken": {},
         "log-uniform rates": {"frequency_spread": "log-uniform"},
-        "75,000 operations": {"operations_max": 75_000},
+        "75,000 operations": {"operations_max": 25 * int(point["users"])},
         "first bin as printed": {"is_first_bin_printed": True},
     }
     parameters = _clustered(point, **changes[str(point["taken"])])
