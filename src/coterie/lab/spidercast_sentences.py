@@ -13,14 +13,15 @@ STRAIGHT = 0.95  # share of the variance that a line explains
 
 
 def _by_topics(told: Callable[[np.ndarray, np.ndarray], float]) -> Measure:
-    """What `told` makes of the numbers of topics and the degrees, one number per seed."""
+    """What `told` makes of the numbers of topics and the degrees, one number per seed; two tell nothing of a curve."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
         found = []
         for seed in sorted({row.seed for row in rows}):
             pairs = sorted((float(row.point["topics"]), row.values["degree"]) for row in rows if row.seed == seed)
-            topics, degrees = np.array(pairs).T
-            found.append(told(topics, degrees))
+            if len(pairs) > 2:
+                topics, degrees = np.array(pairs).T
+                found.append(told(topics, degrees))
         return found
 
     return measure
