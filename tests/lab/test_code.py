@@ -87,3 +87,12 @@ def test_the_code_of_every_experiment_is_found() -> None:
         reached = code._reachable(code.Definition(source, experiment.run.__name__))
         assert any(code.ROOT / "lab" not in piece.file.parents for piece in reached), experiment.id
         assert all(code._text(piece) for piece in reached if piece.name), experiment.id
+
+
+def test_nodes_and_commands_belong_to_no_measurement() -> None:
+    """Otherwise every change of the broker would cost a night."""
+    for experiment in experiments():
+        source = Path(inspect.getsourcefile(experiment.run) or "")
+        reached = code._reachable(code.Definition(source, experiment.run.__name__))
+        parts = {each.file.relative_to(code.ROOT).parts[0] for each in reached}
+        assert not parts & {"__init__.py", "api", "broker", "cli", "live", "mqtt"}, experiment.id

@@ -115,9 +115,12 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Def
 
 
 def _files_of(module: str) -> Iterator[Path]:
-    """Its file; nothing for names that are no modules, such as functions, or not ours."""
+    """Its file; nothing for names that are no modules, such as functions, or not ours.
+
+    The package itself is the library's table of contents, which names everything; who imports it wants its place.
+    """
     first, *rest = module.split(".")
-    if first != ROOT.name:
+    if first != ROOT.name or not rest:
         return
     place = ROOT.joinpath(*rest)
     for file in (place.with_suffix(".py"), place / "__init__.py"):
