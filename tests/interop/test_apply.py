@@ -259,8 +259,10 @@ def test_orders_out_of_order_are_refused(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Network(tmp_path / "net", "flooding", 2) as network:
-            live = LiveNetwork([("127.0.0.1", node.ports["admin"]) for node in network.nodes], TOKEN)
-            plan = await asyncio.to_thread(rollout.fit, store.load(version), live)
+            places = [("127.0.0.1", node.ports["admin"]) for node in network.nodes]
+            with pytest.raises(RunError, match="wants its admin token: give --token"):
+                await asyncio.to_thread(rollout.fit, store.load(version), LiveNetwork(places))
+            plan = await asyncio.to_thread(rollout.fit, store.load(version), LiveNetwork(places, TOKEN))
             one = network.nodes[0].broker.planes
             with pytest.raises(ConfigError, match="the one that was loaded last"):
                 one.switch(1)

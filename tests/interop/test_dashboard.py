@@ -35,7 +35,7 @@ def test_a_running_network_in_one_picture(tmp_path: Path) -> None:
 
 
 def test_nobody_there_and_nonsense_addresses_are_named() -> None:
-    with pytest.raises(RunError, match="is the network up"):
+    with pytest.raises(RunError, match="start a network with"):
         NetworkWatcher(places_of(["127.0.0.1:1"], "", 0, 1), "", None).start()
     with pytest.raises(ConfigError, match="HOST:PORT"):
         places_of(["nonsense"], "", 0, 1)

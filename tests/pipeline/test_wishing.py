@@ -37,7 +37,7 @@ def test_blocks_of_clients_expand_like_the_obvious_loop(monkeypatch, seed):
 def test_more_pairs_than_can_be_numbered_are_refused(monkeypatch):
     monkeypatch.setattr(wishing, "PAIRS_MAX", 5)
     of, matches = Relation.from_rows([[0], [0]], 1), Relation.from_rows([[0, 1, 2]], 3)
-    with pytest.raises(InputError, match="come to 6 pairs of client and topic; 5 fit"):
+    with pytest.raises(InputError, match="come to 6 pairs of client and topic, 5 fit"):
         wishing.expanded(of, matches, np.zeros(1, bool))
 
 

@@ -129,7 +129,7 @@ class Comparison:
             raise InputError(self.outcome.name, f"{reason}; nothing to publish")
         if self.designs is not None:
             if folder is None:
-                raise ConfigError("folder", None, "where to publish the plan")
+                raise ConfigError("folder", None, "a folder to publish the plan in")
             return self.plan().save(folder)
         store = PlanStore(self.outcome.folder if folder is None else Path(folder))
         return store.load(publish_plan(self.outcome, store, self.sentences))

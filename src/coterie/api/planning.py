@@ -42,7 +42,12 @@ def plan(
     demand = log.demand(brokers)
     workload, chosen = demand.workload, candidate.system
     if not chosen.fits(workload):
-        raise ConfigError("system", system, "one that is made for a workload of this kind and size")
+        raise ConfigError(
+            "system",
+            system,
+            "a system that can plan a log of this size and kind",
+            do=f"`coterie systems {system}` says for what it is made",
+        )
     node_of = None
     if place is False:
         node_of = workload.attachment

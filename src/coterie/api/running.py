@@ -52,7 +52,7 @@ class RunningNetwork:
 
     def health(self) -> list[dict[str, Any]]:
         """What each node says of itself."""
-        return self.live.ask("/health")
+        return self.live.healths()
 
     def changes(self, plan: Plan) -> dict[str, Any]:
         """What `apply` would change: moves, links, positions, clusters."""

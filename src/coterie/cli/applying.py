@@ -49,7 +49,7 @@ def apply_command(
       coterie apply out --status --over 10
     """
     if follow and (dry_run or status or version is not None):
-        raise ConfigError("--follow", True, "no other wish beside it: it applies what is current")
+        raise ConfigError("--follow", True, "no --dry-run, --status or --version beside it: it applies what is current")
     if follow:
         net = connect(_count(plan, nodes, admin), base_port=base_port, host=host, token=token, data=data, admin=admin)
         _follow(net, plan)
@@ -77,7 +77,7 @@ def _count(plan: Path, nodes: int, admin: list[str] | None) -> int:
     try:
         return load_plan(plan).node_count
     except InputError:
-        told = "how many nodes there are, because there is no plan yet that would say it"
+        told = "the number of nodes, because there is no plan yet that says it"
         raise ConfigError("--nodes", 0, told) from None
 
 
@@ -91,7 +91,7 @@ def _follow(net: RunningNetwork, plan: Path) -> None:
 def _show_status(net: RunningNetwork, plan: Path, version: int | None, over_s: float, as_json: bool) -> None:
     answers = net.live.ask("/plan")
     if not answers[0]["generation"] and version is None:
-        raise InputError(str(plan), "no plan has been applied yet")
+        raise InputError(str(plan), f"no plan has been applied yet; `coterie apply {plan}` does it")
     running = load_plan(plan, version if version is not None else int(answers[0]["version"]))
     bill = net.bill(running, over_s)
     age_s = max(one["in_force_s"] for one in answers)

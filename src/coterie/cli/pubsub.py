@@ -19,7 +19,7 @@ from coterie.cli.console import err
 from coterie.errors import ConfigError, InputError, RunError
 from coterie.live.client import MqttClient, connect_packet
 from coterie.mqtt.packets import MQTT_3, MQTT_5, MQTT_31, Publish
-from coterie.mqtt.reasons import MqttError
+from coterie.mqtt.reasons import MqttError, reason_name
 from coterie.mqtt.topics import check_filter, check_topic_name
 
 ANSWER_S = 30.0  # what the server has not answered for by then, it will not
@@ -80,7 +80,7 @@ def pub_command(
                     place = "{}:{}".format(*client.server)
                     raise RunError(f"{place} did not answer for a message on {topic} in {ANSWER_S:g} s") from None
                 if reason >= 0x80:
-                    raise RunError(f"the server refused the message on {topic}: reason {reason:#x}")
+                    raise RunError(f"the server refused the message on {topic}: {reason_name(reason)}")
             await client.drain()
 
     asyncio.run(main())
@@ -190,7 +190,7 @@ def sub_command(
             reasons = await client.subscribe(*filters, qos=qos)
             for topic_filter, reason in zip(filters, reasons, strict=True):
                 if reason >= 0x80:
-                    raise RunError(f"the server refused the subscription to {topic_filter}: reason {reason:#x}")
+                    raise RunError(f"the server refused the subscription to {topic_filter}: {reason_name(reason)}")
             if client.redirects:
                 err.print(f"moved to {client.server[0]}:{client.server[1]}")
             try:

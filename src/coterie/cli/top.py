@@ -14,9 +14,8 @@ from coterie.api.running import place_of, places_from
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.console import out, print_json, short, table
 from coterie.dashboard.rates import rates
-from coterie.errors import RunError
 from coterie.live.tokens import TOKEN_FILE, read_token
-from coterie.plans.admin import ask
+from coterie.plans.admin import ask, nobody_at
 
 HEADER = [
     *("node", "clients", "links", "in/s", "out/s", "copies/s", "control/s"),
@@ -51,7 +50,7 @@ def top_command(
 
         before, moment_s = look(), time.monotonic()
         if not any(before):
-            raise RunError(f"no node answers on {places[0][0]}:{places[0][1]}; is the network up?")
+            raise nobody_at(*places[0])
         if as_json:
             print_json({"nodes": before})
             return

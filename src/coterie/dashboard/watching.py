@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 from coterie.dashboard.server import LatestPicture, serve
 from coterie.dashboard.view import NodeSays, merge, picture
-from coterie.errors import CoterieError, RunError
-from coterie.plans.admin import LiveNetwork, ask
+from coterie.errors import CoterieError
+from coterie.plans.admin import LiveNetwork, ask, nobody_at
 from coterie.plans.measured import SideBySide, side_by_side
 from coterie.plans.store import PlanStore
 
@@ -36,7 +36,7 @@ class NetworkWatcher:
     def start(self) -> None:
         self._before, self._looked_s = self._ask_all(), time.monotonic()
         if not any(self._before):
-            raise RunError(f"no node answers on {self._places[0][0]}:{self._places[0][1]}; is the network up?")
+            raise nobody_at(*self._places[0])
 
     def look(self) -> dict[str, Any]:
         now, now_s = self._ask_all(), time.monotonic()

@@ -26,7 +26,7 @@ from coterie.mqtt.client import (
 )
 from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
 from coterie.mqtt.properties import NO_PROPERTIES, Properties
-from coterie.mqtt.reasons import MqttError, Reason
+from coterie.mqtt.reasons import MqttError, Reason, reason_name
 
 RETRY_S, RETRY_S_MAX = 0.1, 2.0
 ANSWER_S = 10.0  # a server that has said nothing to CONNECT for so long is not one
@@ -256,15 +256,10 @@ class MqttClient:
                     return True
         if isinstance(event, Refused):
             self._is_refused = True
-            self._failure = RunError(f"{self.server[0]}:{self.server[1]} refused the connection: {_name(event.reason)}")
+            self._failure = RunError(
+                f"{self.server[0]}:{self.server[1]} refused the connection: {reason_name(event.reason)}"
+            )
         return True
-
-
-def _name(reason: int) -> str:
-    try:
-        return Reason(reason).name.lower().replace("_", " ")
-    except ValueError:
-        return f"reason {reason}"
 
 
 def connect_packet(

@@ -214,7 +214,9 @@ def _check(config: NodeConfig) -> None:
         raise ConfigError("mqtt.certificate", "", "a PEM file, because mqtt.tls_port is set")
     links = config.links
     if bool(links.certificate) != bool(links.authority):
-        raise ConfigError("links.authority", links.authority, "set together with links.certificate (mutual TLS)")
+        raise ConfigError(
+            "links.authority", links.authority, "a PEM file, together with links.certificate (mutual TLS)"
+        )
     others = [peer for peer in config.network.peers if peer.id != config.node.id]
     network = config.network
     has_key = bool(network.key or network.key_file or links.certificate)

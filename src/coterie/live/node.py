@@ -223,7 +223,8 @@ class LiveNode:
         try:
             listener = await loop.create_server(make, host, port, ssl=tls, backlog=1024)
         except OSError as error:
-            raise ConfigError(f"{name} port", port, f"free on {host}: {error.strerror or error}") from None
+            why = error.strerror or str(error)
+            raise ConfigError(f"{name} port", port, f"a port that is free on {host} ({why})") from None
         self._listeners.append(listener)
         self.ports[name] = listener.sockets[0].getsockname()[1]
 

@@ -55,6 +55,14 @@ class Reason(IntEnum):
     WILDCARD_SUBSCRIPTIONS_NOT_SUPPORTED = 0xA2
 
 
+def reason_name(code: int) -> str:
+    """For people: 'not authorized (0x87)'."""
+    try:
+        return f"{Reason(code).name.lower().replace('_', ' ')} ({code:#x})"
+    except ValueError:
+        return f"reason {code:#x}"
+
+
 class MqttError(RemoteProtocolError):
     """The client (or server) broke MQTT; `code` is what a DISCONNECT or CONNACK should say."""
 

@@ -110,7 +110,7 @@ def run_job(
     """
     names = [candidate.system.name for candidate in candidates]
     if repeated := [name for name in names if names.count(name) > 1]:
-        raise ConfigError("system", repeated[0], "each system once in a run; compare settings in runs of their own")
+        raise ConfigError("system", repeated[0], "each system once", do="compare its settings in runs of their own")
     if _is_crowd(spark, request, out, progress):
         from coterie.pipeline.crowds.job import run_crowd
 

@@ -194,7 +194,9 @@ def _locked(root: Folder) -> Iterator[None]:
         try:
             lock(file)
         except OSError:
-            raise ConfigError("output folder", str(root), "a folder that no other run is using") from None
+            raise ConfigError(
+                "output folder", str(root), "a folder that no other run is using", do="wait for it, or say --out"
+            ) from None
         yield
 
 

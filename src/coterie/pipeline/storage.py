@@ -240,7 +240,7 @@ def _file_system(scheme: str, host: str, options: Options) -> Any:
         return fs.HadoopFileSystem(name or "default", int(port or 0))
     except OSError as error:
         reason = "libhdfs, with HADOOP_HOME and CLASSPATH set on driver and executors (hadoop classpath --glob)"
-        raise ConfigError("location", f"hdfs://{host}", f"reachable; it needs {reason}") from error
+        raise ConfigError("location", f"hdfs://{host}", "a store that answers", do=f"it needs {reason}") from error
 
 
 def _s3(settings: Mapping[str, str]) -> dict[str, Any]:

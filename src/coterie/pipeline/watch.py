@@ -175,7 +175,12 @@ class WatchLock:
             try:
                 lock(file)
             except OSError:
-                raise ConfigError("out", str(self.watch.out), "a folder that no other watcher uses") from None
+                raise ConfigError(
+                    "out",
+                    str(self.watch.out),
+                    "a folder that no other watcher uses",
+                    do="end the other one, or say --out",
+                ) from None
             yield
 
 

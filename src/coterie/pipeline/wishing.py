@@ -141,9 +141,10 @@ def expanded(of: Relation, matches: Relation, shared: NDArray[np.bool_]) -> tupl
     share = np.where(shared, 1.0 / np.maximum(members, 1), 1.0)
     reach = np.concatenate([[0], np.cumsum(matches.lengths[of.columns])]).astype(np.int64)
     if reach[-1] > PAIRS_MAX:
-        raise InputError(
-            "subscriptions", f"the filters come to {reach[-1]:,} pairs of client and topic; {PAIRS_MAX:,} fit"
+        told = (
+            f"the filters come to {reach[-1]:,} pairs of client and topic, {PAIRS_MAX:,} fit; leave out the widest (#)"
         )
+        raise InputError("subscriptions", told)
     ends = reach[of.indptr]  # pairs before each client
     lengths, columns, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)], [np.zeros(0)]
     low = 0

@@ -32,9 +32,7 @@ def ask(
     finally:
         connection.close()
     if answer.status == 401:
-        raise RunError(
-            f"{host}:{port} wants its admin token: give --token (or COTERIE_TOKEN), or --data of `coterie up`"
-        )
+        raise _without_token(host, port)
     if answer.status != 200:
         raise RunError(f"node at {host}:{port} answered {answer.status} to {path}: {content.decode(errors='replace')}")
     if (answer.getheader("Content-Type") or "").startswith("text/"):
@@ -43,6 +41,15 @@ def ask(
         return msgspec.json.decode(content)
     except msgspec.DecodeError:
         raise RunError(f"{host}:{port} is not the admin interface of a node: {path} is not JSON there") from None
+
+
+def nobody_at(host: str, port: int) -> RunError:
+    told = "start a network with `coterie up`, or say --base-port or --admin"
+    return RunError(f"no node answers at {host}:{port}; {told}")
+
+
+def _without_token(host: str, port: int) -> RunError:
+    return RunError(f"{host}:{port} wants its admin token: give --token (or COTERIE_TOKEN), or --data of `coterie up`")
 
 
 class LiveNetwork:
@@ -60,6 +67,14 @@ class LiveNetwork:
     def ask_one(self, place: int, path: str, method: str = "GET", body: bytes = b"") -> dict[str, Any]:
         return self._one(self.places[place], path, method, body)
 
+    def healths(self) -> list[dict[str, Any]]:
+        """What every node says of itself; without the token it says too little, and that is told."""
+        found = self.ask("/health")
+        for place, one in zip(self.places, found, strict=True):
+            if "node" not in one:
+                raise _without_token(*place)
+        return found
+
     def order(self, phase: str, generation: int, parts: Sequence[PlanPart] | None = None) -> list[dict[str, Any]]:
         """A step of a change of plans, for everybody (`orders.PlanOrder`)."""
         orders: list[dict[str, Any]] = [{"phase": phase, "generation": generation} for _ in self.places]
@@ -70,6 +85,6 @@ class LiveNetwork:
     def _one(self, place: tuple[str, int], path: str, method: str, body: bytes) -> dict[str, Any]:
         found = ask(place[0], place[1], path, self.token, method, body, timeout_s=30.0)
         if found is None:
-            raise RunError(f"no node answers at {place[0]}:{place[1]}; a plan needs all of them")
+            raise nobody_at(*place)
         document: dict[str, Any] = found
         return document

@@ -259,4 +259,4 @@ def digest_of(path: Path) -> str:
     try:
         return hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
     except FileNotFoundError:
-        raise InputError(str(path), "is missing") from None
+        raise InputError(str(path), "is missing; plan again: coterie plan") from None

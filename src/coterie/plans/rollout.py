@@ -45,7 +45,7 @@ class Rollout:
 
 def fit(plan: Plan, network: LiveNetwork) -> Rollout:
     """The plan counts nodes, topics and clients; the network knows them by name."""
-    healths = network.ask("/health")
+    healths = network.healths()
     numbers = _node_numbers(plan, healths)
     cut = [_renamed(part, numbers, plan.topics) for part in plan.slices()]
     order = {one["node"]: place for place, one in enumerate(healths)}
@@ -148,7 +148,7 @@ def _wait_moved(network: LiveNetwork, rollout: Rollout) -> int:
 
 
 def _misplaced(network: LiveNetwork, rollout: Rollout) -> set[str]:
-    nodes = [one["node"] for one in network.ask("/health")]
+    nodes = [one["node"] for one in network.healths()]
     homes = network.ask("/placement")
     at = {client: node for node, home in zip(nodes, homes, strict=True) for client in home["clients"]}
     return {client for client, node in at.items() if rollout.clients.get(client, node) != node}

@@ -199,7 +199,7 @@ def unmet(points: list[Point], workload: Workload) -> ConfigError:
         f" {' and '.join(missed)})"
         for missed, point in told
     )
-    return ConfigError("limits", limits.named(), f"no links keep to all of them. What can be had: {can}")
+    return ConfigError("limits", limits.named(), "limits that some links keep to", do=f"what can be had: {can}")
 
 
 @dataclass(frozen=True)
