@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.walks import WALKS, in_short, walk
+from tests.interop.walks import WALKS, walk
+from tests.interop.watching import in_short
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "ARCHITECTURE.md"
 NAMED = re.compile(r"^(\w+/\w+) +(\w+\.)?(\w+)(?:, (\w+))?(?: |$)", re.MULTILINE)

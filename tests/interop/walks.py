@@ -1,8 +1,7 @@
 """Which functions have a message in their hands on its way through live nodes: the walks of docs/ARCHITECTURE.md.
 
-Clients are bare sockets, so that nothing of ours runs on their side. A function counts if the payload is in what it is
-given, in what it calls by a name, in what it returns, or in an attribute of its object that it uses, however wrapped;
-a function that all of the messages of one run passed. `python -m tests.interop.walks` prints them.
+Clients are bare sockets, so that nothing of ours runs on their side. A function counts if it has the payload in its
+hands, however wrapped (`watching.Watcher`), of all messages of one run. `python -m tests.interop.walks` prints them.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import coterie
 from tests.interop.fleet import Network, run
+from tests.interop.watching import Hop, Watcher, in_short
 
 ROOT = f"{Path(coterie.__file__).parent}/"
 MESSAGES, DEPTH = 3, 3
@@ -34,56 +33,6 @@ WALKS = {
     "kept by another node": WalkKind(2, 1, 2),
     "within one node": WalkKind(1, 0),
 }
-
-
-class Hop(NamedTuple):
-    file: str
-    function: str
-
-
-def holds(value: Any, mark: bytes, depth: int = DEPTH) -> bool:
-    """Whether the mark is in it, as bytes, behind at most so many layers of lists and records."""
-    if isinstance(value, bytes | bytearray | memoryview):
-        return mark in bytes(value)
-    if depth == 0:
-        return False
-    if isinstance(value, list | tuple):
-        return any(holds(one, mark, depth - 1) for one in value)
-    if isinstance(value, dict):
-        return any(holds(one, mark, depth - 1) for one in value.values())
-    fields = getattr(type(value), "__struct_fields__", None) or getattr(type(value), "__dataclass_fields__", ())
-    return any(holds(getattr(value, name, None), mark, depth - 1) for name in fields)
-
-
-class Watcher:
-    """A profile function that notes hops, in the order in which the message first came by."""
-
-    def __init__(self, mark: bytes) -> None:
-        self.hops: dict[Hop, None] = {}
-        self._mark = mark
-
-    def __call__(self, frame: FrameType, what: str, value: Any) -> None:
-        code = frame.f_code
-        is_inner = (
-            code.co_name.startswith("<") and code.co_name != "<lambda>"
-        )  # a comprehension is a part of its function
-        if what not in ("call", "return") or is_inner or not code.co_filename.startswith(ROOT):
-            return
-        hop = Hop(code.co_filename[len(ROOT) :], code.co_qualname)
-        if hop not in self.hops and self._has(frame, value):
-            self.hops[hop] = None
-
-    def _has(self, frame: FrameType, value: Any) -> bool:
-        names = dict(frame.f_locals)
-        own = names.pop("self", None)
-        used = [getattr(own, name, None) for name in frame.f_code.co_names if name in _attributes(own)]
-        return any(holds(one, self._mark) for one in (*names.values(), value)) or any(
-            holds(one, self._mark, 2) for one in used
-        )
-
-
-def _attributes(own: Any) -> Any:
-    return getattr(own, "__dict__", None) or getattr(type(own), "__slots__", ())
 
 
 def connect(name: bytes) -> bytes:
@@ -132,14 +81,14 @@ async def hops_of(kind: WalkKind, folder: Path) -> list[Hop]:
         pair = Pair(network, kind.qos)
         await pair.start()
         for number in range(2 * MESSAGES):
-            mark = f"message-number-{number:02d}".encode()
-            watcher = Watcher(mark)
+            mark, hops = f"message-number-{number:02d}", dict[Hop, None]()
+            watcher = Watcher(ROOT, mark, DEPTH, hops.setdefault)
             sys.setprofile(watcher if number >= MESSAGES else None)  # the first ones find everything as it will be
             try:
-                await pair.send(mark)
+                await pair.send(mark.encode())
             finally:
                 sys.setprofile(None)
-            found.append(watcher.hops)
+            found.append(hops)
         pair.stop()
     return [hop for hop in found[MESSAGES] if all(hop in hops for hops in found[MESSAGES:])]
 
@@ -148,10 +97,6 @@ def walk(name: str) -> list[Hop]:
     with tempfile.TemporaryDirectory() as folder:
         hops: list[Hop] = run(lambda: hops_of(WALKS[name], Path(folder)))
         return hops
-
-
-def in_short(hops: list[Hop]) -> str:
-    return f"{len(hops)} functions in {len({hop.file for hop in hops})} files"
 
 
 if __name__ == "__main__":

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
 from coterie.errors import ConfigError
+from coterie.plans.admin import LiveNetwork
 from coterie.plans.rollout import fit
 from tests.plans.made import NODES, plan_of
 
@@ -43,23 +47,24 @@ def test_plans_without_names_need_as_many_nodes() -> None:
         plan_of("mesh").diff(other)
 
 
-class Said:
-    """A network that says this."""
+class Said(LiveNetwork):
+    """A network whose nodes say this."""
 
-    def __init__(self, **answers: object) -> None:
+    def __init__(self, **answers: list[dict[str, Any]]) -> None:
+        super().__init__([("127.0.0.1", 1 + place) for place in range(max(map(len, answers.values())))])
         self._answers = answers
 
-    def ask(self, path: str, *_: object) -> object:
+    def ask(self, path: str, method: str = "GET", bodies: Sequence[bytes] | None = None) -> list[dict[str, Any]]:
         return self._answers[path.strip("/")]
 
 
 def test_a_rollout_speaks_the_networks_numbers() -> None:
     healths = [{"node": 10 + place, "name": name} for place, name in enumerate(("west", "east", "north"))]
-    found = fit(plan_of("mesh", [0, 1, 1, 0]), Said(health=healths))  # type: ignore[arg-type]
+    found = fit(plan_of("mesh", [0, 1, 1, 0]), Said(health=healths))
     assert found.clients == {"ann": 11, "bob": 12, "cid": 12, "dan": 11}
     assert [part.node for part in found.slices] == [10, 11, 12]
     assert {one.node for one in found.slices[0].neighbours} == {11, 12}
     with pytest.raises(ConfigError, match="nodes of this network: a, b, c"):
-        fit(plan_of("mesh"), Said(health=[{"node": at, "name": name} for at, name in enumerate("abc")]))  # type: ignore[arg-type]
+        fit(plan_of("mesh"), Said(health=[{"node": at, "name": name} for at, name in enumerate("abc")]))
     with pytest.raises(ConfigError, match="a plan for the network's 1 nodes"):
-        fit(plan_of("mesh"), Said(health=healths[:1]))  # type: ignore[arg-type]
+        fit(plan_of("mesh"), Said(health=healths[:1]))

@@ -10,9 +10,8 @@ import pytest
 
 from coterie.errors import InputError
 from coterie.model.store import save_design
-from coterie.plans.plan import DESIGN, PlanFacts
+from coterie.plans.plan import DESIGN, PartsInFolder, PlanFacts
 from coterie.plans.store import CURRENT, PlanStore
-from coterie.plans.tables import read_table
 from coterie.systems import SYSTEMS
 from tests.conftest import small_workload
 
@@ -130,4 +129,4 @@ def test_a_table_whose_text_is_none_is_told(tmp_path):
     broken = pa.StringArray.from_buffers(1, pa.py_buffer(b"\0\0\0\0\2\0\0\0"), pa.py_buffer(b"\x82\xff"))
     pq.write_table(pa.table({"topic": broken}), tmp_path / "topics.parquet")
     with pytest.raises(InputError, match=r"topics\.parquet"):
-        read_table(tmp_path, "topics")
+        PartsInFolder(tmp_path, "").table("topics")

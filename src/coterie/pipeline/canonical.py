@@ -37,11 +37,12 @@ def canonicalise(raw: Mapping[str, pa.Array], length: int, source: Source, lates
         if values is None:
             columns.append(_defaulted(pa.nulls(length, ARROW_TYPES[field.kind]), field))
             continue
-        present = _is_present(values)
         converted = _convert(values, field, source)
-        wrong = pc.and_(present, pc.is_null(converted))
-        reasons = _noted(reasons, wrong, f"{field.name} is not {_WANTED[field.kind]}", values)
-        columns.append(_defaulted(converted, field))
+        if converted.null_count:
+            wrong = pc.and_(_is_present(values), pc.is_null(converted))
+            reasons = _noted(reasons, wrong, f"{field.name} is not {_WANTED[field.kind]}", values)
+            converted = _defaulted(converted, field)
+        columns.append(converted)
     table = pa.Table.from_arrays(columns, schema=schema.arrow)
     return Checked(table, pc.coalesce(reasons, check_values(table, schema, latest_us, source.topics)))
 
@@ -113,8 +114,6 @@ def is_trimmed(values: pa.Array) -> bool:
 
 
 def _is_present(values: pa.Array) -> pa.Array:
-    if pa.types.is_string(values.type) and is_trimmed(values):
-        return pa.array(np.ones(len(values), bool))
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(values), ""), False)
     return pc.is_valid(values)

@@ -70,7 +70,7 @@ def bodies_of(filters: pa.Array) -> pa.Array:
 
 def has_filters(names: pa.Array) -> bool:
     """Whether some name is more than the name of one topic."""
-    return bool(pc.any(_has(names, r"[+#]|^\$share/"), min_count=0).as_py())
+    return bool(pc.any(pc.match_substring_regex(names, r"[+#]|^\$share/"), min_count=0).as_py())
 
 
 def without_wildcards(names: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ starts it, late: this decides where functions run, never what they do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from coterie.pipeline.files import find_files
@@ -43,12 +43,3 @@ def _plain_bytes(sources: Sequence[Source]) -> float:
 
 def _plain(size: int, is_packed: bool) -> int:
     return size * (PACKED_TIMES if is_packed else 1)
-
-
-def by_part(batches: Iterable[Any], parts: int) -> list[list[Any]]:
-    """What a shuffle does: blocks (part, block) to the part that they are for."""
-    found: list[list[Any]] = [[] for _ in range(parts)]
-    for batch in batches:
-        for row, part in enumerate(batch.column(0).to_pylist()):
-            found[part].append(batch.slice(row, 1))
-    return found

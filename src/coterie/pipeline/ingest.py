@@ -21,9 +21,9 @@ import pyarrow.compute as pc
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline.canonical import VALUE_MARK
 from coterie.pipeline.files import InputFile, find_files
-from coterie.pipeline.here import by_part, is_here
+from coterie.pipeline.here import is_here
 from coterie.pipeline.mapping import Source
-from coterie.pipeline.packing import PACKED, packed
+from coterie.pipeline.packing import PACKED, carried_schema, cut, packed, unpacked
 from coterie.pipeline.parts import QUARANTINE_FOLDER, PartReport, finish_part
 from coterie.pipeline.reading import LINE_BITS, Split, checked_rows, read_split
 from coterie.pipeline.schemas import QUARANTINE, SPARK_TYPES, TableSchema, table_schema
@@ -95,9 +95,9 @@ def ingest(
         remove_all(folder)
     keeps = sources[0].keeps_duplicates
     if is_here(spark):
-        rows = (table for split in splits for table in read_split(split, latest_us))
-        cut = by_part(packed(rows, name, parts), parts)
-        reports = [finish_part(blocks, name, out, part, keeps) for part, blocks in enumerate(cut)]
+        read_here = [table for split in splits for table in read_split(split, latest_us)]
+        rows = pa.concat_tables([carried_schema(schema).empty_table(), *read_here])
+        reports = [finish_part(mine, name, out, part, keeps) for part, mine in enumerate(cut(rows, name, parts))]
     else:
         numbers = spark.range(0, max(1, len(bins)), 1, max(1, len(bins))).where(f"id < {len(bins)}")
         reports = _write_parts(numbers.mapInArrow(read, PACKED), schema, out, parts, keeps)
@@ -214,7 +214,7 @@ def _write_parts(
     def finish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        report = finish_part(batches, name, target, context.partitionId(), keep_duplicates)
+        report = finish_part(unpacked(batches, name), name, target, context.partitionId(), keep_duplicates)
         yield pa.RecordBatch.from_pydict({"report": [json.dumps(report)]})
 
     told = blocks.repartitionById(parts, sf.col("part")).mapInArrow(finish, "report string").toArrow()

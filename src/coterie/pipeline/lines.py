@@ -77,7 +77,7 @@ def _lines(file: InputFile, start: int, stop: int | None) -> Iterator[FileLines]
             _, newline, chunk = chunk.partition(b"\n")
             skipping = not newline
         whole, newline, rest = (rest + chunk).rpartition(b"\n")
-        if newline and may_break:
+        if newline and may_break and b'"' in whole:
             at = _open_quote(whole, file)
             if at < len(whole):
                 whole, newline, rest = whole[:at], b"", whole[at:] + newline + rest
@@ -97,7 +97,7 @@ def _open_quote(lines: bytes, file: InputFile) -> int:
 
     Counting quotes would not do: one stray quote before would turn all that follow inside out.
     """
-    end = len(lines) if b'"' in lines else -1
+    end = len(lines)
     while end > 0 and len(lines) - end < HELD_BYTES_MAX:
         begin = lines.rfind(b"\n", 0, end) + 1
         if lines.count(b'"', begin, end) % 2:

@@ -6,6 +6,7 @@ A row on its own pays for its serialisation and its place in the shuffle; in a b
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -35,10 +36,10 @@ def packed(tables: Iterable[pa.Table], table: str, parts: int) -> Iterator[pa.Re
         waiting.append(piece)
         rows += len(piece)
         if rows >= BLOCK_ROWS:
-            yield from _cut(pa.concat_tables(waiting), table, parts)
+            yield from _blocks(pa.concat_tables(waiting), table, parts)
             waiting, rows = [], 0
     if rows:
-        yield from _cut(pa.concat_tables(waiting), table, parts)
+        yield from _blocks(pa.concat_tables(waiting), table, parts)
 
 
 def unpacked(batches: Iterable[pa.RecordBatch], table: str) -> pa.Table:
@@ -48,20 +49,24 @@ def unpacked(batches: Iterable[pa.RecordBatch], table: str) -> pa.Table:
     return pa.concat_tables([carried.empty_table(), *(pa.ipc.open_stream(block).read_all() for block in blocks)])
 
 
-def _cut(rows: pa.Table, table: str, parts: int) -> Iterator[pa.RecordBatch]:
-    schema = table_schema(table)
-    rows = rows.cast(carried_schema(schema)).combine_chunks()
-    bounds = np.array([0, len(rows)])
-    numbers = [0]
-    if parts > 1:
-        part = _part_of(rows, schema, parts)
-        rows = rows.take(pa.array(np.argsort(part, kind="stable")))
-        bounds = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=parts))])
-        numbers = list(range(parts))
-    for number in numbers:
-        block = rows.slice(bounds[number], bounds[number + 1] - bounds[number])
+def _blocks(rows: pa.Table, table: str, parts: int) -> Iterator[pa.RecordBatch]:
+    for number, block in enumerate(cut(rows, table, parts)):
         if len(block):
             yield pa.record_batch({"part": pa.array([number], pa.int32()), "block": pa.array([_written(block)])})
+
+
+def cut(rows: pa.Table, table: str, parts: int) -> Iterator[pa.Table]:
+    """The rows of every part in turn, some of which may have none."""
+    schema = table_schema(table)
+    rows = rows.cast(carried_schema(schema)).combine_chunks()
+    if parts == 1:
+        yield rows
+        return
+    part = _part_of(rows, schema, parts)
+    rows = rows.take(pa.array(np.argsort(part, kind="stable")))
+    bounds = np.concatenate([[0], np.cumsum(np.bincount(part, minlength=parts))])
+    for start, end in pairwise(bounds.tolist()):
+        yield rows.slice(start, end - start)
 
 
 def _part_of(rows: pa.Table, schema: TableSchema, parts: int) -> NDArray[np.int16]:

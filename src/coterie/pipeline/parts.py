@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from coterie.pipeline.packing import unpacked
 from coterie.pipeline.reading import FAULT_MARK, REPORT_MARK, rendered
 from coterie.pipeline.schemas import TableSchema, table_schema
 from coterie.pipeline.storage import Folder
@@ -41,12 +39,10 @@ class PartReport(TypedDict):
     splits: list[SplitReport]
 
 
-def finish_part(
-    batches: Iterable[pa.RecordBatch], table: str, out: Folder, part: int, keep_duplicates: bool
-) -> PartReport:
+def finish_part(rows: pa.Table, table: str, out: Folder, part: int, keep_duplicates: bool) -> PartReport:
     """Write the part and its quarantine; the same rows in any order give the same files."""
     schema = table_schema(table)
-    rows = unpacked(batches, table).combine_chunks()
+    rows = rows.combine_chunks()
     told, rows = _divided(rows, pc.fill_null(pc.starts_with(rows["fault"], REPORT_MARK), False))
     bad, rows = _divided(rows, pc.is_valid(rows["fault"]))
     codes = [_codes(rows[name].combine_chunks()) for name in schema.names]
@@ -65,13 +61,12 @@ def _divided(rows: pa.Table, mask: pa.Array) -> tuple[pa.Table, pa.Table]:
     return rows.filter(mask), rows.filter(pc.invert(mask))
 
 
-class _Codes:
+class _Codes(NamedTuple):
     """A column as whole numbers that sort and compare like its values; null is the smallest."""
 
-    def __init__(self, codes: I64, size: int, names: pa.Array | None = None) -> None:
-        self.codes = codes
-        self.size = size  # codes lie in 0..size; 0 means unknown bounds
-        self.names = names
+    codes: I64
+    size: int  # codes lie in 0..size; 0 means unknown bounds
+    names: pa.Array | None = None
 
 
 def _codes(values: pa.Array) -> _Codes:

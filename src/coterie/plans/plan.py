@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from coterie.errors import InputError
 from coterie.model import Design, Ledger, Slice
 from coterie.model.plan import slices
 from coterie.model.store import load_design, save_design
-from coterie.plans.tables import CLIENTS, NODES, OUTSIDE, TOPICS, NamedWorkload, column_of, read_table, write_tables
+from coterie.plans.tables import CLIENTS, NODES, OUTSIDE, TOPICS, NamedWorkload, column_of, write_tables
 
 if TYPE_CHECKING:
     from coterie.model.prices import Prices
@@ -90,7 +91,15 @@ class PartsInFolder:
         return load_design(path)
 
     def table(self, name: str) -> pa.Table | None:
-        return read_table(self.folder, name)
+        path = self.folder / f"{name}.parquet"
+        if not path.exists():
+            return None
+        try:
+            table = pq.read_table(path, page_checksum_verification=True)
+            table.validate(full=True)  # texts that are none, offsets that point elsewhere
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise InputError(str(path), f"cannot be read: {(str(error) or 'damaged').splitlines()[0]}") from None
+        return table
 
 
 class Plan:
@@ -151,11 +160,11 @@ class Plan:
 
     @cached_property
     def topics(self) -> list[str]:
-        return column_of(self.table(TOPICS), "topic", self.source)
+        return column_of(self._parts.table(TOPICS), "topic", self.source)
 
     @cached_property
     def clients(self) -> list[str]:
-        names = column_of(self.table(CLIENTS), "client", self.source)
+        names = column_of(self._parts.table(CLIENTS), "client", self.source)
         if len(names) != len(self.design.placement.node_of):
             placed = len(self.design.placement.node_of)
             raise InputError(self.source, f"names {len(names)} clients where its design places {placed}")

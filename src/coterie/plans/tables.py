@@ -97,19 +97,6 @@ def write_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
         pq.write_table(table, folder / f"{name}.parquet", compression="zstd", write_page_checksum=True)
 
 
-def read_table(folder: Path, name: str) -> pa.Table | None:
-    """None where the plan has no such table."""
-    path = folder / f"{name}.parquet"
-    if not path.exists():
-        return None
-    try:
-        table = pq.read_table(path, page_checksum_verification=True)
-        table.validate(full=True)  # texts that are none, offsets that point elsewhere
-    except (OSError, ValueError, pa.ArrowException) as error:
-        raise InputError(str(path), f"cannot be read: {(str(error) or 'damaged').splitlines()[0]}") from None
-    return table
-
-
 def column_of(table: pa.Table | None, column: str, source: str) -> list[str]:
     """A column as a list; InputError where the table or the column is missing."""
     if table is None or column not in table.column_names:

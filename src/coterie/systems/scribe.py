@@ -29,8 +29,8 @@ SILENT_HEARTBEATS = 3.5  # a parent not heard of for so long is asked again
 class ScribeParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Pastry's b and L, and how often structures are kept alive."""
 
-    digit_bits: int = DIGIT_BITS  # b, Pastry section 2.1
-    leaves: int = LEAVES  # |L|, Pastry section 2.1
+    digit_bits: int = DIGIT_BITS  # bits of a digit of ids: more make shorter ways, larger tables (b, Pastry 2.1)
+    leaves: int = LEAVES  # nearest nodes on the ring that a node knows (|L|, Pastry section 2.1)
     tree_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a tree edge
     link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
     seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice

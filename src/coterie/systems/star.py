@@ -37,7 +37,7 @@ class StarParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
     """Which node is the hub (-1: the one that makes the fewest copies), what it passes on, how links are kept alive."""
 
     hub: int = 0  # the node in the middle; -1: the one that makes the fewest copies
-    crossing: str = "all"  # or "wanted"
+    crossing: str = "all"  # what leaves a broker for the hub: everything; or "wanted": what somebody elsewhere wants
     link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
     seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 

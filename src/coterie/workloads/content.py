@@ -32,8 +32,8 @@ UNITS = ("keyword", "node")
 class OnNetwork(WorkloadParameters, frozen=True, kw_only=True):
     """A workload of documents over a given broker network."""
 
-    nodes: int = 500  # n, brokers: 500 to 5000; a network from a file brings its own number
-    network: str = "transit-stub"  # or flat, file:PATH, zoo:NAME (Topology Zoo), gtitm:MEMBER (GT-ITM and Inet)
+    nodes: int = 500  # brokers, 500 to 5000 (n); a network from a file brings its own number
+    network: str = "transit-stub"  # of brokers; or flat, file:PATH, zoo:NAME (Topology Zoo), gtitm:MEMBER
     degree: float = 10.0  # mean degree of a flat network
     cost: str = "unit"  # of a link: 1, or its length
 
@@ -49,7 +49,7 @@ class OnNetwork(WorkloadParameters, frozen=True, kw_only=True):
 class Keywords(OnNetwork, frozen=True, kw_only=True):
     """Keywords, documents and how local interest is. The defaults are the data-set Localized1."""
 
-    topics: int = 10_000  # |D|, documents: each is a topic of the workload
+    topics: int = 10_000  # documents: each is a topic of the workload (|D|)
     keywords: int = 1000  # different ones that documents and filters are made of
     locality: float = 2.0  # x: part of the network, in percent, around a keyword's root: 2, 15 or 100
     subscribers_per_keyword: int = 10  # nodes drawn from that neighbourhood, at most

@@ -38,11 +38,11 @@ class Debian(WorkloadParameters, frozen=True, kw_only=True):
 
     rate_models: ClassVar[tuple[str, ...]] = ("measured", *RATE_MODELS)
 
-    rates: str = "measured"  # uploads of the package's source per interval, or one of RATE_MODELS
+    rates: str = "measured"  # uploads of the package's source per interval, or a model: constant, power-law ...
     interval_s: float = 2 * 3600.0  # M of Figure 9: 2, 12 or 24 hours
     history_s: float = 6 * 365 * DAY_S  # years of uploads that rates are taken from
     nodes: int = 0  # brokers; 0: every user is a node
-    subscribers: int = 1000  # users
+    subscribers: int = 1000  # how many users
     topics: int = 3000  # the packages installed most; 0: all that are installed by anyone
     choices: int = 10  # packages a user picks; what they need comes along
     sections: int = 2  # sections of the archive a user picks from

@@ -23,14 +23,14 @@ CHANGE_READINGS = ("topic", "mode")
 class Dynatops(Sized, frozen=True, kw_only=True):
     """Users, brokers, topics and how subscriptions change."""
 
-    nodes: int = 100  # |B|, brokers
-    subscribers: int = 50_000  # users
-    topics: int = 1000  # |P|
+    nodes: int = 100  # how many brokers (|B|)
+    subscribers: int = 50_000  # how many users
+    topics: int = 1000  # how many topics (|P|)
     subscriptions: int = 5  # topics per user
-    pattern: str = "multimodal"  # section 6.1.2
+    pattern: str = "multimodal"  # how interests go together: multimodal, zipf or uniform (section 6.1.2)
     exponent: float = 1.0  # sigma of zipf: p_i proportional to (i + 1)^-sigma
-    modes: int = 100  # m; each holds n_mode = topics / m topics
-    duration_s: float = 100 * HOUR_S  # T
+    modes: int = 100  # groups of topics of the same size (m)
+    duration_s: float = 100 * HOUR_S  # how long interests change (T)
     step_s: float = HOUR_S  # Delta t: changes take effect at the end of their step; 0: at once
     change_rate: float = 0.1  # Poisson rate of changes per user and hour (0.025 and 0.1 in section 6.3)
     change: str = "topic"  # a change replaces one topic inside the mode, or redraws the mode and all topics

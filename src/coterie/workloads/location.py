@@ -47,7 +47,7 @@ class Moves:
 class Location(WorkloadParameters, frozen=True, kw_only=True):
     """Cells are the topics; who moves, and how, comes from check-ins or from a synthetic model."""
 
-    source: str = "synthetic"  # or one of CHECKINS
+    source: str = "synthetic"  # movements by a model; or those of gowalla or foursquare (check-ins, needs the traces)
     nodes: int = 0  # brokers, in the cells visited most; 0: one in every cell (1200 in the paper)
     subscribers: int = 0  # people: 0 takes all of a trace, or 5000 synthetic ones (40,000 in the paper)
     friends: int = 4  # other people whose cells one follows
@@ -61,7 +61,7 @@ class Location(WorkloadParameters, frozen=True, kw_only=True):
     stay_median_s: float = DAY_S  # half of the stays are shorter than a day (Figure 5b)
     stay_spread: float = 1.52  # sigma of log(stay): a tenth is longer than a week (Figure 5b)
     returning: float = 0.7  # probability that a move leads to a cell visited before (Figure 5a)
-    jump_exponent: float = 1.0  # P(jump > x cells) = x^-jump_exponent
+    jump_exponent: float = 1.0  # of the lengths of jumps: higher ones make far jumps rarer
 
     def __post_init__(self) -> None:
         super().__post_init__()

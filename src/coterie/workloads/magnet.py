@@ -35,9 +35,9 @@ class MultiModal(Sized, frozen=True, kw_only=True):
     topics: int = 1000
     subscriptions: int = 50  # topics per peer
     sizes: str = "fixed"  # every peer that many, or only on average (placed one after the other at random peers)
-    modes: int = 10  # b_n, categories
-    modes_per_peer: int = 1  # b_p, categories of a peer
-    exponent: float = 1.0  # alpha, popularity inside a category
+    modes: int = 10  # categories of topics (b_n)
+    modes_per_peer: int = 1  # categories of a peer (b_p)
+    exponent: float = 1.0  # of the popularity inside a category (alpha)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -25,7 +25,7 @@ class WorkloadParameters(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     rate_models: ClassVar[tuple[str, ...]] = RATE_MODELS
 
     publishers: int = 1  # of a topic, drawn from its subscribers; they share the topic's rate
-    rates: str = "constant"  # one of RATE_MODELS; power-law: Magnet 4.2; average, frequent, infrequent: Tamara Table 1
+    rates: str = "constant"  # constant, power-law (Magnet 4.2), average, frequent or infrequent (Tamara Table 1)
     rate: float = 1.0  # of every topic (constant), or the mean over topics (power-law)
     rate_exponent: float = 0.75  # alpha of the publication rates, Magnet section 4.2
     whole_rates: bool = False  # rounds to whole events, at least 1: what a simulation publishes

@@ -34,10 +34,10 @@ class Recorded(WorkloadParameters, frozen=True, kw_only=True):
 
     rate_models: ClassVar[tuple[str, ...]] = ("measured", *RATE_MODELS)
 
-    rates: str = "measured"  # events of a topic in the trace per interval, or one of RATE_MODELS
+    rates: str = "measured"  # events of a topic in the trace per interval, or a model: constant, power-law ...
     interval_s: float = DAY_S  # rates are events per so many seconds
     nodes: int = 0  # brokers, people at nodes drawn evenly; 0: everybody is a node
-    topics: int = 0  # 0: all
+    topics: int = 0  # how many topics of the trace; 0: all
     subscribers: int = 0  # people, drawn evenly from the trace; 0: all
     selection: str = "popular"  # of topics: the most popular, or random (Magnet section 4.5: 3,000 random pages)
 

@@ -18,9 +18,9 @@ POPULARITIES = ("zipf", "exponential", "uniform")
 class Popular(Sized, frozen=True, kw_only=True):
     """Interests without correlation beyond popularity."""
 
-    subscriptions: int = 10  # min of T, section 3.1; every list has this size unless subscriptions_max is set
-    subscriptions_max: int = 0  # max of T: sizes even over [min : max]
-    popularity: str = "zipf"  # p_i, section 3.1
+    subscriptions: int = 10  # topics of a node, or the fewest if subscriptions_max is set (T, section 3.1)
+    subscriptions_max: int = 0  # the most: numbers are drawn evenly from all between; 0: all have the same
+    popularity: str = "zipf"  # of topics: zipf, exponential or uniform (p_i, section 3.1)
     exponent: float = 0.5  # alpha of zipf; 0.5 is RSS
     top_tenth: float = 0.55  # exponential: probability of the 10 % most popular topics (NYSE)
 
@@ -89,8 +89,8 @@ class Churn(Popular, frozen=True, kw_only=True):
     """Section 3.8: nodes come and go, each time with another interest."""
 
     nodes: int = 1250
-    mean_life_s: float = 100.0  # lambda, mean time connected (100 to 500 s)
-    mean_pause_s: float = 0.0  # mean time away; 0 is lambda / 4
+    mean_life_s: float = 100.0  # mean time connected, 100 to 500 s (lambda)
+    mean_pause_s: float = 0.0  # mean time away; 0: a quarter of the mean time connected
     duration_s: float = 1000.0  # of the story
     crash_share: float = 0.0  # of the departures, those without a good-bye
     is_renewed: bool = True  # whether a node comes back with another interest

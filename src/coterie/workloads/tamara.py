@@ -39,10 +39,10 @@ class Tamara(Sized, frozen=True, kw_only=True):
     nodes: int = 3000  # how many users
     topics: int = 120  # how many topics
     subscriptions: float = 0.0  # topics per user on average; 0: as the reading has it (26.7 or 25)
-    rates: str = "average"  # freq(t), Table 1
+    rates: str = "average"  # of topics: average, frequent or infrequent (freq(t), Table 1)
     frequency_spread: str = "uniform"  # inside a bin of Table 1: uniform (Scribe's DC comes out) or log-uniform
     is_first_bin_printed: bool = False  # take "0.6-0.6" in Table 1(a) literally instead of as 0.4-0.6
-    interval_s: float = 360.0  # M, maintenance interval: rates are events per M
+    interval_s: float = 360.0  # rates are events per so many seconds (M, the maintenance interval)
     duration_s: float = 60 * DAY_S  # time in which all (un)subscriptions are issued: two months to one day
     operations_max: int = 0  # of an interest shift; 0: all it takes (about 125,000), the text says 75,000
     shift_to: str = "clustered"  # what interests shift to: clustered (by another split of the topics) or uniform
@@ -61,7 +61,7 @@ class Clustered(Tamara, frozen=True, kw_only=True):
     """Topics split into clusters of which users have favourites."""
 
     clusters: int = 10  # section 5.2, "10 clusters, each containing approximately 12 topics"
-    reading: str = "tables"  # one of READINGS; the three fields below override it where they are not negative
+    reading: str = "tables"  # of the paper: its tables or its text; the three below override it if not negative
     two_favourites: float = -1.0  # part of the users with two favourite clusters, the others have one
     inclination: float = -1.0  # probability of each topic of a favourite
     elsewhere: float = -1.0  # mean number (Poisson) of topics outside the favourites

@@ -16,7 +16,7 @@ class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fi
     """Defaults are the paper's where it has any."""
 
     unit: str = "keyword"  # what is grouped: all subscriptions to a keyword (or topic), or all of a node
-    algorithm: str = "overlap"  # MULT is overlap (Algorithm 3), MULT2 is cost (Algorithm 2); SINGLE and SPT likewise
+    algorithm: str = "overlap"  # groups topics into trees: overlap (MULT), cost (MULT2), hybrid, single, shortest-paths
     shape: str = "best"  # of a tree: low-stretch (Algorithm 1), shortest (from the busiest node), the better of both
     learn_from: str = "auto"  # documents where the workload has content, else interest: every topic once
     sampling: float = 0.03  # p, the share of documents the coordinator sees (section VI; Figure 4)

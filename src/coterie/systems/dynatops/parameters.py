@@ -13,15 +13,15 @@ PLACEMENTS = ("similarity", "given", "hypergraph")
 class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Defaults are the paper's where it gives any."""
 
-    placement: str = "similarity"  # Algorithm 1; "given": as attached; "hypergraph": ours
-    cluster_size: int = 10  # c, section 4
-    load_weight: float = 1.0  # w_l / |B|, section 4: L_b is about 1 / |B|
+    placement: str = "similarity"  # beside their like (Algorithm 1); "given": where they are; "hypergraph": ours
+    cluster_size: int = 10  # brokers that a joining user compares (c, section 4)
+    load_weight: float = 1.0  # how much load counts beside likeness when users choose a broker (w_l / |B|, section 4)
     joins_per_update: int = 1  # T_update while users join at first: joins between two exchanges of state
     rounds: int = 1  # how often everybody joins; more than once lets early users reconsider
     imbalance: float = 0.03  # hypergraph placement: how far above the mean load a broker may be
-    positions: str = "paper"  # SSBR-Greedy, section 5.1.1; "hash": consistent hashing (beyond 8,192 brokers always)
+    positions: str = "paper"  # the like side by side on the ring (SSBR-Greedy); "hash": by chance (beyond 8,192 always)
     spacing: str = "random"  # of node ids on the ring, which the paper does not give
-    delay_weight: float = 1.0  # w_d, eq. 5
+    delay_weight: float = 1.0  # how much the length of links counts when positions are chosen (w_d, eq. 5)
     near: int = 4  # neighbours kept on each side of the ring
     coordinator: int = 0  # the node that is the reconfiguration manager, section 3.1
     tree_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a tree edge

@@ -15,7 +15,7 @@ class RingParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
     near: int = 1  # ring neighbours on each side; more survive more crashes at once
     median_samples: int = 0  # random walks per median (section 2.2, step a); 0: exact medians
     choices: int = 1  # candidates per long link, of which one is kept (section 2.2, power of two choices)
-    tree_heartbeat_s: float = HEARTBEAT_S  # section 3.3
+    tree_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a tree edge (section 3.3)
     link_heartbeat_s: float = HEARTBEAT_S  # seconds between two heartbeats on a link
     seen_capacity: int = 4096  # events a node remembers, so that none is delivered twice
 
@@ -38,7 +38,7 @@ class RingParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
 class MagnetParameters(RingParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Two rings: the control ring by name, the skewed ring by interest."""
 
-    samples: int = 10  # k, interests sampled for each topic (section 3.4)
+    samples: int = 10  # interests sampled for each topic (k, section 3.4)
     rounds: int = 0  # how often everybody looks for a better place once all have arrived (section 3.2)
     is_rate_weighted: bool = True  # sim weighted by the topics' rates lambda_i (section 2.1), in the bulk form
     control_near: int = 4  # neighbours on each side of the control ring

@@ -15,19 +15,19 @@ class SpiderCastParameters(Parameters, frozen=True, kw_only=True, forbid_unknown
     """How links are chosen (bulk form), kept (protocol) and learned about (membership)."""
 
     links: str = "spidercast"  # who links whom; similarity(x, y) of section 3.9.1 takes x, y from k_greedy, k_random
-    k_greedy: int = 3  # K_g, section 2.1
-    k_random: int = 0  # K_r, section 2.1
-    is_adaptive: bool = False  # section 3.3.1: nodes raise their own K_r
-    margin: int = 5  # Margin, Figure 1
+    k_greedy: int = 3  # neighbours that each topic of a node should have, chosen for sharing many (K_g, section 2.1)
+    k_random: int = 0  # and neighbours chosen at random (K_r, section 2.1)
+    is_adaptive: bool = False  # nodes raise their own k_random (section 3.3.1)
+    margin: int = 5  # links above the target before a node gives one up (Margin, Figure 1)
     bare_share: float = 0.42  # lean links: how many of the interests may have K_g neighbours and no more
     search_rounds: int = 30  # lean links: rounds of local search for links to save
-    ties: str = "random"  # Figure 5, line 8
+    ties: str = "random"  # among equally good neighbours: random or the first (Figure 5, line 8)
     disconnects: str = "at-target"  # candidates have degree >= target (section 2.3.1); Figure 3, line 11 prints >
     view_share: float = 1.0  # p / 100, section 3.7: share of the others each node knows (bulk form)
     view_capacity: int = 1024  # size of the interest view that a node learns by gossip, section 2.2
     exchange_size: int = 32  # descriptors in one gossip message
     gossip_s: float = 20.0  # between two gossip exchanges once the view is learned
-    connect_timeout_s: float = 0.2  # sleep(connect_timeout), Figure 2
+    connect_timeout_s: float = 0.2  # between two attempts to make a link (connect_timeout, Figure 2)
     quarantine_s: float = 30.0  # how long a refuser is left alone, section 2.3.1
     link_heartbeat_s: float = HEARTBEAT_S  # on every link, section 2.3
     beacon_s: float = 20.0  # how often a topic's lowest member shows itself to find partitions; 0: never

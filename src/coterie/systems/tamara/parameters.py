@@ -9,11 +9,11 @@ from coterie.systems.scribe import ScribeParameters
 class TamaraParameters(ScribeParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Costs are the running example's: one message per subscriber, association and notification."""
 
-    confidence: float = 0.99  # phi, section 3.1: how surely a beneficial update is looked at
+    confidence: float = 0.99  # how surely a beneficial update is looked at (phi, section 3.1)
     survey_size: int = 384  # n0 of Cochran's sample (5 points, 95 %), reference [1]; 0 asks everybody
     survey_share: float = 0.1  # "periodically", section 3.2: after this share of a channel's subscribers moved
     clusters_max: int = 100_000  # in use at a time
-    rate_prior: float = 0.1  # alpha, section 3.2: events per interval of a topic nobody has seen any of
+    rate_prior: float = 0.1  # events per interval of a topic nobody has seen any of (alpha, section 3.2)
     depth_max: int = 6  # updates that may follow from one another before a user's next wish
     is_adaptive: bool = True  # off: clusters stay as they are (SC, section 5.2)
 
