@@ -317,7 +317,8 @@ class PeerSockets:
         if one in self._strangers:
             self._strangers.discard(one)
             self.refused += 1
-            self.driver.say(f"a connection with node {one.peer} did not come about: {reason}")
+            who = f"node {one.peer}" if one.peer >= 0 else "a stranger"
+            self.driver.say(f"connection with {who} failed: {reason}")
             return
         found = self._open[one.peer]
         was_first = found[0] is one
