@@ -31,7 +31,9 @@ from coterie.broker.frames import (
     frame,
     greeting_in,
 )
+from coterie.broker.members import MemberEntry, Members, pack_members, unpack_member, unpack_members
 from coterie.broker.rights import Rights, TopicRules
+from coterie.broker.said import AskJoin, ListOfMembers
 from coterie.broker.settings import AccessSection
 from coterie.errors import RemoteProtocolError
 from coterie.live.admin import AdminInterface
@@ -150,6 +152,10 @@ def frames(data: bytes) -> None:
             if kind == CONTROL:
                 said = decode_control(body)
                 assert decode_control(encode_control(said)) == said
+                if isinstance(said, AskJoin):
+                    unpack_member(said.member).impossible()
+                elif isinstance(said, ListOfMembers):
+                    unpack_members(said.members)
             elif kind == MESSAGE:
                 decode_carried(body)
             elif kind == HELLO:
@@ -261,9 +267,12 @@ def filters(data: bytes) -> None:
 
 
 _head = b"Host: 127.0.0.1\r\nAuthorization: Bearer secret\r\n"
+_MEMBER = MemberEntry(3, "three", "h", 1003, "h:1883", "z", "token")
 FRAMES = [
     frame(CONTROL, encode_control(WantedFilters(3, 17, ("a/#", "+/b"), ("g/a",)))),
     frame(CONTROL, encode_control(SentOff("c", 2))),
+    frame(CONTROL, encode_control(AskJoin(pack_members(_MEMBER)))),
+    frame(CONTROL, encode_control(ListOfMembers(pack_members(Members(2, (_MEMBER,)))))),
     frame(CONTROL, encode_control(Handed("c", ((1, b"x"),), True))),
     frame(MESSAGE, encode_carried(99, Message("a/b", b"x", 2, True, publisher="ann"), 1)),
     frame(HELLO, encode_hello(Hello(LINK_VERSION, "coterie", "flooding", 1, bytes(range(32))))),

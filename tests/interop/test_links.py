@@ -61,6 +61,14 @@ class Between:
     def stop(self) -> None:
         self._server.close()
 
+    async def __aenter__(self) -> Between:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self.stop()
+        await asyncio.sleep(0.05)  # until what passed through it is closed too
+
 
 class End:
     """Stands where the driver does, for the sockets of one node."""

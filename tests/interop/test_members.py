@@ -23,7 +23,9 @@ from tests.interop.fleet import FAST_RECOVERY, TOKEN, Network, free_ports, run, 
 pytestmark = pytest.mark.interop
 
 
-def newcomer(folder: Path, like: NodeConfig, number: int, **network: Any) -> NodeConfig:
+def newcomer(
+    folder: Path, like: NodeConfig, number: int, certified: dict[str, Any] | None = None, **network: Any
+) -> NodeConfig:
     """The configuration of a node that asks the one that is like it."""
     folder.mkdir(parents=True, exist_ok=True)
     links, mqtt, admin = free_ports(3)
@@ -31,7 +33,7 @@ def newcomer(folder: Path, like: NodeConfig, number: int, **network: Any) -> Nod
         "node": {"id": number, "data": "."},
         "mqtt": {"port": mqtt},
         "admin": {"port": admin, "token": TOKEN},
-        "links": {"port": links, "heartbeat_s": 0.5, "silence_s": 3.0, "backoff_s_max": 0.5},
+        "links": {"port": links, "heartbeat_s": 0.5, "silence_s": 3.0, "backoff_s_max": 0.5, **(certified or {})},
         "network": {"system": like.network.system, "key": "test", "join": [f"127.0.0.1:{like.links.port}"], **network},
         "recovery": FAST_RECOVERY,
     }
