@@ -148,7 +148,7 @@ def count_dissemination(design: Design, workload: Workload, latency: Latency, wi
     entries = _grouped(design.entries)
     audience, local_deliveries = local_audience(workload, node_of)
     counters = np.zeros((2, pricing.COUNTER_COUNT))
-    tally = Tally(load=np.zeros(design.node_count))
+    tally = Tally(load=np.zeros(design.node_count), us_weights=np.zeros(pricing.US_BINS))
     np.add.at(tally.load, node_of[publications.publisher], publications.rate)
     zone_of = np.zeros(design.node_count, np.int32) if workload.zone_of is None else workload.zone_of
     relay_zones = zone_of if design.overlay.zone_of is None else design.overlay.zone_of

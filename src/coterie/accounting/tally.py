@@ -61,7 +61,7 @@ class Tally:
     us_sum: float = 0.0
     us_max: float = 0.0
     hop_weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))
-    us_weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(US_BINS))
+    us_weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(1))  # grows with the delays that come
     volume: dict[str, float] = field(default_factory=lambda: dict.fromkeys((*COPIES, "delivered"), 0.0))
     load: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     crossing: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))  # copies and bytes
@@ -78,7 +78,10 @@ class Tally:
         if hops >= len(self.hop_weights):
             self.hop_weights = np.concatenate([self.hop_weights, np.zeros(hops + 1)])
         self.hop_weights[hops] += weight
-        self.us_weights[min(delay_us // US_PER_BIN, US_BINS - 1)] += weight
+        place = min(delay_us // US_PER_BIN, US_BINS - 1)
+        if place >= len(self.us_weights):
+            self.us_weights = np.concatenate([self.us_weights, np.zeros(place + 1)])
+        self.us_weights[place] += weight
 
     def ledger(self, structure: Standing, wire: Wire, span_s: float = 1.0) -> Ledger:
         """The whole bill; heartbeats and control come in as rates already."""

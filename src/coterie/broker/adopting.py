@@ -13,8 +13,9 @@ import msgspec
 from coterie.broker.copies import Copy, HeldCopies
 from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.members import Members
+from coterie.broker.quests import Outcome
 from coterie.broker.said import TakeSessions
-from coterie.broker.takeover import Outcome, Takeover
+from coterie.broker.takeover import Takeover
 from coterie.broker.turn import Turn
 from coterie.broker.writes import SESSIONS, SessionRow
 from coterie.mqtt.sessions import Sessions

@@ -32,6 +32,8 @@ class ComingSession:
         self.taken: dict[Place, int] | None = None  # what went into it at the other node, as far as that is known
         self.floor = (0, 0)  # all of this origin up to there did
         self.floors: dict[int, int] = {}  # and of these, where it was before
+        self.missed_until_us = 0  # nobody collected for it up to then, by our clock: its node is away
+        self._sought: dict[int, None] = {}  # what was found missing because of that
         self._index: SubscriptionIndex[Session] = SubscriptionIndex()
         for subscription in guest.subscriptions.values():
             self._index.subscribe(guest, subscription)
@@ -65,10 +67,18 @@ class ComingSession:
         ]  # fmt: skip
 
     def lacks(self, topic: str, identifier: int, when_us: int = TIME_MASK) -> bool:
-        """Whether it lies in such a gap; it was published then, by our clock, if that is known."""
-        last = self.due.get((origin_of(identifier), topic), 0)
-        is_lacking = identifier <= last and self.wants(topic) and not self.has(topic, identifier)
-        return is_lacking and self.is_owed(topic, identifier, when_us)
+        """Whether it lies in such a gap; it was published then, by our clock, if that is known.
+
+        Others here may have wanted its topic for a shorter time, and what they were not owed is no gap of theirs.
+        """
+        is_due = identifier <= self.due.get((origin_of(identifier), topic), 0)
+        is_missed = when_us < self.missed_until_us or identifier in self._sought
+        is_lacking = (is_due or is_missed) and self.wants(topic) and not self.has(topic, identifier)
+        if not is_lacking or not self.is_owed(topic, identifier, when_us):
+            return False
+        if is_missed and not is_due:
+            self._sought[identifier] = None
+        return True
 
     def is_owed(self, topic: str, identifier: int, when_us: int = TIME_MASK) -> bool:
         """Whether it came after the subscription."""

@@ -25,9 +25,10 @@ from coterie.broker.orders import Close, Order, Prove, Write
 from coterie.broker.placement import Placing
 from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
+from coterie.broker.quests import REFUSALS, Outcome
 from coterie.broker.spreading import SpreadingFilters
 from coterie.broker.stored import StoredSessions
-from coterie.broker.takeover import REFUSALS, Outcome, Takeover
+from coterie.broker.takeover import Takeover
 from coterie.broker.turn import Turn
 from coterie.mqtt.connection import Connection, Ended, Fact, Stage
 from coterie.mqtt.packets import Connect, Publish, Subscribe, Unsubscribe

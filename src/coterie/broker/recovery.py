@@ -238,7 +238,7 @@ class Recovery:
         state = copy.state
         ahead_us = self._turn.now_us - self.now_us + state.now_us - state.here_us
         since_us = max(since_us + ahead_us, state.log_first & TIME_MASK, 1)
-        until_us = max(state.now_us, since_us)
+        until_us = max(state.now_us, state.log_last & TIME_MASK, since_us)  # identifiers may be ahead of the clock
         lag_us = max(0, self._turn.now_us - state.here_us - (until_us - state.now_us))
         rows = self._copies.log(copy.origin, since_us, until_us)
         return self._in_parts(copy.origin, rows, since_us, until_us, lag_us, is_answer)

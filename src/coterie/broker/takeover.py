@@ -15,7 +15,6 @@ is unavailable, never that it has no session.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Literal
 
 import msgspec
 
@@ -40,26 +39,23 @@ from coterie.broker.frames import (
 from coterie.broker.interest import LocalInterest, book_of, wished_of
 from coterie.broker.keeping import Keeping
 from coterie.broker.lastpublished import LastPublished
+from coterie.broker.lastwords import named_in_log
 from coterie.broker.links import PeerLinks
 from coterie.broker.marks import Marks
+from coterie.broker.quests import Outcome, Quest
 from coterie.broker.recovery import Recovery
 from coterie.broker.stored import StoredSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
-from coterie.broker.writes import (
-    LOG,
-    MESSAGES,
-    SESSIONS,
-    Shelf,
-)
+from coterie.broker.writes import LOG, MESSAGES, SESSIONS, Shelf
 from coterie.mqtt.packets import Connect
-from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import Session, SessionState
 from coterie.mqtt.sessions import Sessions
 from coterie.mqtt.topics import split_shared
 
 AGAIN_S = 0.2
 ANSWER_S = 1.0  # a node that has not answered by then is silent
+PATIENT_S = 2.5  # the same for one that there is a link to: its disk may be slow
 GIVE_UP_S = 5.0
 EFFECT_S = 1.5  # a node that is silent holds up no session: what it missed of the wishes is found by logs
 LOOK_S = 4.0  # how long logs are compared for what a node that is away took with it
@@ -67,31 +63,8 @@ FRESH_S = 10.0  # after a start: somebody may have taken what was here meanwhile
 MOVED_PER_FRAME = 500
 FORGET_S = 60.0
 TAKE_TIMER, FORGET_TIMER = "take", "forget"
-Outcome = Literal["here", "away", "other"]
-REFUSALS: dict[Outcome, tuple[Reason, str]] = {
-    "away": (Reason.SERVER_UNAVAILABLE, "the node that has the session is away; try again"),
-    "other": (Reason.CLIENT_ID_NOT_VALID, "the client identifier is another user's"),
-}
 _pack = msgspec.msgpack.Encoder().encode
 _state = msgspec.msgpack.Decoder(SessionState).decode
-
-
-class _Quest:
-    """A client that waits here for its session."""
-
-    def __init__(
-        self, user: str | None, asked: list[int], now_s: float, done: Callable[[Outcome], None], of: int
-    ) -> None:  # fmt: skip
-        self.user, self.done, self.of = user, done, of
-        self.since_s = self.entered_s = now_s
-        self.asked = dict.fromkeys(asked)
-        self.answers: dict[int, FoundSession] = {}
-        self.there: FoundSession | None = None
-        self.peer = -1
-        self.is_effective = self.is_asking = False
-        self.look_until_s = 0.0
-        self.new: dict[str, int] = {}  # filters that nobody here wanted before -> how long ago they were wanted there
-        self.state: SessionState | None = None
 
 
 class Takeover:
@@ -110,7 +83,7 @@ class Takeover:
         self._marks, self._last, self._identifiers, self._recovery = marks, last, identifiers, recovery
         self._keeping, self._copies, self._links, self._talk = keeping, copies, links, talk
         self._shelf, self._turn = shelf, turn
-        self._quests: dict[str, _Quest] = {}
+        self._quests: dict[str, Quest] = {}
         self._leaving: dict[str, int] = {}  # client -> where it goes
         self._came: dict[str, ComingSession] = {}  # sessions that came lately, and what they had had then
         self._fresh_until_s = 0.0
@@ -147,7 +120,7 @@ class Takeover:
         if before is not None:
             self._abandon(client)
             before.done("away")
-        quest = self._quests[client] = _Quest(user, self._links.peers, self._turn.now_s, done, of)
+        quest = self._quests[client] = Quest(user, self._links.peers, self._turn.now_s, done, of)
         for peer in quest.asked:
             self._talk.tell(peer, SeekSession(client, user))
         self._turn.set_timer((TAKE_TIMER, client), AGAIN_S)
@@ -169,7 +142,7 @@ class Takeover:
             return
         self._turn.set_timer((TAKE_TIMER, client), AGAIN_S)
         if quest.there is None:
-            if now_s - quest.since_s > ANSWER_S:
+            if now_s - quest.asked_s > (PATIENT_S if self._is_slow(quest) else ANSWER_S):
                 self._decide(client, quest)
         elif client in self._arrivals.of and not quest.is_asking:
             if quest.is_effective or now_s - quest.entered_s > EFFECT_S:
@@ -177,7 +150,7 @@ class Takeover:
         elif quest.look_until_s and now_s >= quest.look_until_s:
             self._settle(client, quest)
 
-    def _decide(self, client: str, quest: _Quest) -> None:
+    def _decide(self, client: str, quest: Quest) -> None:
         """Who has it, if that can be said by now."""
         own = self._sessions.of.get(client)
         silent = [peer for peer in quest.asked if peer not in quest.answers]
@@ -198,7 +171,7 @@ class Takeover:
         if len(silent) > self._spare:
             return  # until it is too late
         if best is None:
-            self._end(client, "here")
+            self._has_none(client, quest, bool(silent))
             return
         quest.peer, quest.there = best[-1], quest.answers.get(best[-1], at_home)
         if quest.of not in (-1, quest.there.of):
@@ -211,6 +184,20 @@ class Takeover:
             self._drop(own)
         self._say(quest.peer, HandOver(client, quest.there.of))
 
+    def _has_none(self, client: str, quest: Quest, is_doubtful: bool) -> None:
+        """Nobody who has answered knows of it. Before that is said while somebody is silent, all are asked again: the
+        copy may have gone from one keeper to another meanwhile. If nobody answers at all, it may be this node's fault.
+        """
+        if not is_doubtful or (quest.is_asked_again and (quest.answers or not self._is_slow(quest))):
+            self._end(client, "here")
+        elif not quest.is_asked_again:
+            quest.is_asked_again, quest.asked_s, quest.answers = True, self._turn.now_s, {}
+            for peer in quest.asked:
+                self._talk.tell(peer, SeekSession(client, quest.user))
+
+    def _is_slow(self, quest: Quest) -> bool:
+        return any(self._links.is_connected(peer) for peer in quest.asked if peer not in quest.answers)
+
     def on_hands_over(self, peer: int, said: HandsOver) -> None:
         quest = self._quests.get(said.client)
         if quest is None or quest.peer != peer or said.client in self._arrivals.of:
@@ -220,7 +207,7 @@ class Takeover:
             return
         self._enter(said.client, quest, said)
 
-    def _enter(self, client: str, quest: _Quest, said: HandsOver) -> None:
+    def _enter(self, client: str, quest: Quest, said: HandsOver) -> None:
         """Its wishes are wanted here from now on, and a little earlier: what is on its way to the other node counts."""
         subscriptions = said.subscriptions
         guest = guest_of(client, quest.user, subscriptions, self._sessions.options)
@@ -247,15 +234,17 @@ class Takeover:
         self._following.follow()
         self._cascades.end(cascade)
         self._cascades.current = outer
-        ago_us = {topic_filter: ago_us for topic_filter, ago_us, _ in said.wished}
-        quest.new, quest.entered_s = {one: ago_us.get(one, TIME_MASK) for one in new}, self._turn.now_s
+        wished_us = {topic_filter: ago_us for topic_filter, ago_us, _ in said.wished}
+        quest.new, quest.entered_s = {one: wished_us.get(one) for one in new}, self._turn.now_s
         self._want_earlier(quest, 0)
 
-    def _want_earlier(self, quest: _Quest, ago_us: int) -> None:
+    def _want_earlier(self, quest: Quest, ago_us: int) -> None:
+        """As there: what it has not dealt with is owed here. If it does not say since when, what is on its way is."""
         for topic_filter, wished_us in quest.new.items():
-            self._interest.want_earlier(topic_filter, min(ago_us + int(FRESH_S * 1e6), wished_us))
+            back_us = ago_us + int(FRESH_S * 1e6) if wished_us is None else wished_us
+            self._interest.want_earlier(topic_filter, back_us)
 
-    def _ask(self, client: str, quest: _Quest) -> None:
+    def _ask(self, client: str, quest: Quest) -> None:
         assert quest.there is not None
         quest.is_asking, quest.state = True, None
         self._say(quest.peer, AskSession(client, quest.there.of))
@@ -275,10 +264,10 @@ class Takeover:
         arrival.taken = {(origin, topic): last for origin, topic, last in said.marks}
         arrival.floor, arrival.floors = said.floor, dict(said.floors)
         self._fill_own(arrival)
-        is_late = self._turn.now_s - quest.since_s > GIVE_UP_S / 2
+        is_late = self._turn.now_s - quest.entered_s > GIVE_UP_S / 2
         others = [place for place in arrival.gaps() if place[0] != self._node]
         if said.ago_us:  # nobody has collected for it since then: logs have what came
-            quest.look_until_s = self._turn.now_s + LOOK_S
+            quest.look_until_s, arrival.missed_until_us = self._turn.now_s + LOOK_S, self._turn.now_us
             self._want_earlier(quest, said.ago_us)
             self._recovery.disturb(max(1, self._recovery.now_us - said.ago_us - int(FRESH_S * 1e6)))
         elif not others or is_late:
@@ -294,13 +283,14 @@ class Takeover:
             return
         ahead_us = self._recovery.now_us - self._turn.now_us  # identifiers may be ahead of the clock
         first = min(taken.get(place, 0) for place in places) or self._node << TIME_BITS
-        for identifier, topic in self._shelf.between(LOG, first + 1, max(arrival.due[place] for place in places)):
-            is_lacking = arrival.lacks(topic.decode(), identifier, (identifier & TIME_MASK) - ahead_us)
+        for identifier, logged in self._shelf.between(LOG, first + 1, max(arrival.due[place] for place in places)):
+            topic, _ = named_in_log(logged.decode(), identifier)
+            is_lacking = arrival.lacks(topic, identifier, (identifier & TIME_MASK) - ahead_us)
             body = self._shelf.get(MESSAGES, identifier) if is_lacking else None
             if body is not None:
                 arrival.offer(decode_carried(body).message())
 
-    def _settle(self, client: str, quest: _Quest) -> None:
+    def _settle(self, client: str, quest: Quest) -> None:
         """It is all here."""
         arrival, state, there = self._arrivals.of.pop(client), quest.state, quest.there
         assert state is not None
@@ -375,6 +365,9 @@ class Takeover:
     def hear(self, peer: int, said: Follows) -> None:
         match said:
             case SeekSession():
+                quest = self._quests.get(said.client)
+                if quest is not None and quest.look_until_s:  # its client is there now; and may have gone on already
+                    self._end(said.client, "away")
                 self._talk.tell(peer, self._found(said))
             case FoundSession():
                 self.on_found(peer, said)
@@ -483,11 +476,14 @@ class Takeover:
     def tell_all(self, peer: int) -> None:
         """To a new neighbour: the sessions that came here; it may have had one of them before it fell.
 
-        Whoever waits here for a session asks it, too: it may not have heard the question.
+        Whoever waits here for a session asks it, too: it may not have heard the question. And its own sessions are not
+        taken from a copy any more.
         """
-        for client, quest in self._quests.items():
+        for client, quest in list(self._quests.items()):
             if quest.there is None and peer not in quest.answers:
                 self._talk.tell(peer, SeekSession(client, quest.user))
+            elif quest.there is not None and quest.there.of == peer != quest.peer:
+                self._end(client, "away")
         moved = [(one.client_id, one.epoch, one.owner) for one in self._sessions.of.values() if one.epoch > 1]
         for start in range(0, len(moved), MOVED_PER_FRAME):
             self._talk.tell(peer, MovedSessions(tuple(moved[start : start + MOVED_PER_FRAME])))

@@ -184,6 +184,10 @@ class Client:
         self._write(Disconnect(reason))
         self.is_connected = False
 
+    def is_received(self, packet_id: int) -> bool:
+        """Whether the server has said that it has that message at QoS 2: it is not sent again."""
+        return isinstance(self._inflight.get(packet_id), PubRel)
+
     @property
     def unfinished_count(self) -> int:
         """Messages at QoS 1 and 2 that the server has not answered for."""

@@ -113,7 +113,7 @@ class Session:
         """Send or queue one message; False means it was given up (offline at QoS 0, shed, or too large)."""
         for answer in self.owed.values():
             answer.overtaken(self, shared.message, now_s)
-        if qos and self.is_had is not None and self.is_had(shared.message):
+        if self.is_had is not None and shared.message.qos and self.is_had(shared.message):
             return False
         return self.pass_on(shared, qos, retain, identifiers, now_s)
 
@@ -155,6 +155,8 @@ class Session:
         self.output.append(head + _pack_u16(packet_id) + tail)
         if self.journal is not None:
             self.journal.append(("delivery", delivery))
+            if qos == 2 and self.connection is not None:
+                self.connection.waits = True  # see `_send`
         return True
 
     def _has_window(self, connection: Connection) -> bool:
@@ -236,6 +238,8 @@ class Session:
             self._inflight[packet_id] = delivery
             self._last_packet_id = packet_id
             self._record("delivery", delivery)
+            # Whoever takes the session over must know the identifier, or would send the message as a new one.
+            connection.waits |= delivery.qos == 2 and self.journal is not None
         return True
 
     def _free_packet_id(self) -> int:
@@ -443,19 +447,10 @@ class Session:
     def state(self) -> SessionState:
         waiting = [delivery for delivery in self._queue if delivery.packet_id == 0]
         return SessionState(
-            self.client_id,
-            self.expiry_s,
-            tuple(self.subscriptions.values()),
-            (*self._inflight.values(), *waiting),
-            tuple(self.incoming),
-            self._last_packet_id,
-            self._last_sequence,
-            self.will,
-            self.will_due_s,
-            self.expires_at_s,
-            self.owner,
-            self.owed_places,
-        )
+            self.client_id, self.expiry_s, tuple(self.subscriptions.values()), (*self._inflight.values(), *waiting),
+            tuple(self.incoming), self._last_packet_id, self._last_sequence, self.will, self.will_due_s,
+            self.expires_at_s, self.owner, self.owed_places,
+        )  # fmt: skip
 
     def export(self) -> dict[str, Any]:
         plain: dict[str, Any] = msgspec.to_builtins(self.state(), builtin_types=(bytes,))

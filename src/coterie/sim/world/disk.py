@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import Any, NamedTuple
 
-from coterie.broker.carried import decode_carried
+from coterie.broker.carried import decode_carried, origin_of
 from coterie.broker.writes import COPIED_BODIES, LOADED, MESSAGES, TABLES, Between, Key, Rows, Saved, StoreWrite
 from coterie.sim.world.chance import Chance
 
@@ -25,14 +25,15 @@ class _Undo(NamedTuple):
 class Disk:
     """See the module; the `Shelf` of the broker that runs on it."""
 
-    def __init__(self, chance: Chance, is_full_sync: bool) -> None:
+    def __init__(self, chance: Chance, is_full_sync: bool, node: int = 0) -> None:
+        self._node = node
         self.tables: dict[str, dict[Any, bytes]] = {name: {} for name in TABLES}
         self.is_full_sync = is_full_sync
         self.handed = self.safe = self.synced = 0  # batches, over all lives
         self.slowness = 1.0
         self.is_full = False
         self.write_count = 0
-        self.bodies: dict[bytes, int] = {}  # payload -> the batch that first held it
+        self.bodies: dict[bytes, int] = {}  # payload -> the batch that first held it, for whoever asks for it
         self._chance = chance
         self._undo: list[_Undo] = []
 
@@ -52,7 +53,9 @@ class Disk:
                 rows.pop(key, None)
             else:
                 rows[key] = bytes(value)
-                if table in (MESSAGES, COPIED_BODIES):
+                if table == COPIED_BODIES or (
+                    table == MESSAGES and isinstance(key, int) and origin_of(key) == self._node
+                ):
                     self.bodies.setdefault(decode_carried(value).payload, self.handed)
         self.write_count += len(writes)
         self._undo.append(_Undo(self.handed, before))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from coterie.broker.writes import DELIVERIES, INCOMING
 from coterie.mqtt.topics import filter_matches, split_shared
@@ -65,9 +66,9 @@ class Judge:
         for one in self._record.uttered.values():
             if one.acked_us >= 0 and not one.is_refused and self.may_publish(self._world.people[one.who], one.topic):
                 self._record.checked["kept"] += 1
-                if one.copies < one.copies_due:
+                if len(one.copies) < one.copies_due:
                     text = f"message {one.number} was acknowledged at {one.acked_us / 1e6:.3f} s"
-                    self._record.violate("kept", f"{text} with {one.copies} of {one.copies_due} copies on disk")
+                    self._record.violate("kept", f"{text} with {len(one.copies)} of {one.copies_due} copies on disk")
 
     # --- lost, suback ---
 
@@ -87,7 +88,7 @@ class Judge:
     def _owed(self, person: Person, is_calm: bool) -> Iterator[tuple[Uttered, Grant]]:
         diary = person.diary
         grants = [one for one in diary.grants if one.until_us < 0 and one.epoch == diary.epoch]
-        if person.wire is None or not grants or person.node in self._world.gone or self._is_changed(person):
+        if person.wire is None or not grants or self._world.is_stranded(person) or self._is_changed(person):
             return  # it is not there, or has not noticed yet that nobody else is
         for one in self._record.uttered.values():
             if one.is_refused or (one.acked_us < 0 if one.qos else not is_calm) or not self._counts(one):
@@ -107,8 +108,8 @@ class Judge:
         return any(accounts.get(user, OPEN) != self._eras[0][1].get(user, OPEN) for _, accounts in self._eras)
 
     def _counts(self, one: Uttered) -> bool:
-        """What only a node had that never came back is nobody's fault while one copy is all that was promised."""
-        return self._world.scenario.copies > 1 or self._world.people[one.who].resident.home not in self._world.gone
+        """What only nodes had that never came back is nobody's fault: with more in reach, more had it (`kept`)."""
+        return one.acked_us < 0 or not one.qos or not self._world.gone.issuperset(one.copies)
 
     def _is_unbroken(self, person: Person, one: Uttered) -> bool:
         """Whether both ends have been connected since before it was said."""
@@ -150,6 +151,11 @@ class Judge:
         if first.qos < 2:  # each of those its author sent may come again wherever something broke
             again = sum(moment >= first.time_us for moment in person.diary.losses_us)
             most *= 1 + again + sum(moment >= one.asked_us for moment in self._record.failures_us)
+        else:  # while nobody could keep for its node, its session may have gone on elsewhere without what it had there
+            most += sum(
+                before.is_alone and (before.node != after.node or person.was_split)
+                for before, after in pairwise(receipts)
+            )
         if len(receipts) > most:
             text = f"{person.resident.name} got {one.number} {len(receipts)} times at QoS {first.qos}"
             self._record.violate("once", f"{text}, at most {most} can be explained")
@@ -167,7 +173,9 @@ class Judge:
                 continue
             seen.add(key)
             # What was said before SUBACK is not promised (in doubt it comes); a repetition is not what it was.
-            is_again = bool(one.resends) and (shares or bool(one.expiry_s))
+            is_again = bool(one.resends) and (
+                shares or bool(one.expiry_s) or not self._world.gone.isdisjoint(one.nodes)
+            )
             is_again |= shares and any(moment >= one.asked_us for moment in self._record.failures_us)
             if is_again or not self._was_listening(person, one, receipt.epoch):
                 continue
@@ -196,14 +204,14 @@ class Judge:
         last: dict[str, list[Uttered]] = {}
         for one in self._record.uttered.values():
             may = self.may_publish(self._world.people[one.who], one.topic) and not one.is_refused
-            if one.retain and may and self._counts(one):
+            if one.retain and may:
                 last.setdefault(one.topic, []).append(one)
         for topic, words in last.items():
             self._record.checked["retained"] += 1
             found = {table.get(topic, 0) for table in seen}
             if len(found) > 1:
                 wrong.append(f"{topic}: nodes say different things, {sorted(found)}")
-            acked = [one for one in words if one.qos and one.acked_us >= 0]
+            acked = [one for one in words if one.qos and one.acked_us >= 0 and self._counts(one)]
             latest_us = max((one.asked_us for one in acked), default=-1)
             # Whatever was acknowledged before a later acknowledged one was even asked for has been replaced.
             allowed = {one.number for one in words if one.acked_us < 0 or one.acked_us >= latest_us}
@@ -217,10 +225,13 @@ class Judge:
                 wrong.append(f"{topic}: {sorted(found)} instead of one of {sorted(allowed)}")
         return wrong
 
-    def _last_of_each_node(self, acked: list[Uttered]) -> set[int]:
+    @staticmethod
+    def _last_of_each_node(acked: list[Uttered]) -> set[int]:
+        """Of those that were sent to a node, those that none was asked for behind."""
         last: dict[int, list[Uttered]] = {}
         for one in acked:
-            last.setdefault(self._world.people[one.who].resident.home, []).append(one)
+            for node in one.nodes:
+                last.setdefault(node, []).append(one)
         return {
             one.number
             for words in last.values()

@@ -38,9 +38,15 @@ class Outages:
         Several of them one after the other count as one: between them there may not have been time enough.
         """
         length_us = 0
-        for one in self._all:
-            is_between = (node in one.nodes) != (peer in one.nodes) or node in one.nodes
+        for one in self._between(node, peer):
             until_us = now_us if one.until_us < 0 else one.until_us
-            if is_between and until_us >= now_us - AFTER_US:
+            if until_us >= now_us - AFTER_US:
                 length_us += until_us - one.from_us
         return length_us >= LONG_US
+
+    def was_between(self, node: int, peer: int, since_us: int) -> bool:
+        """Whether there was one between the two at any time since then."""
+        return any(one.until_us < 0 or one.until_us >= since_us for one in self._between(node, peer))
+
+    def _between(self, node: int, peer: int) -> list[Outage]:
+        return [one for one in self._all if (node in one.nodes) != (peer in one.nodes) or node in one.nodes]

@@ -49,7 +49,10 @@ class Surrounding(Protocol):
 
     def at(self, time_us: int, action: Callable[[], None]) -> None: ...
     def connect(self, person: Person, node: int, attempt: int) -> ClientEnd: ...
-    def copies_of(self, node: int, payload: bytes) -> tuple[int, int]: ...
+    def copies_of(self, node: int, payload: bytes, since_us: int) -> tuple[tuple[int, ...], int]: ...
+    def is_alone(self, node: int) -> bool: ...
+    def is_bereft(self, node: int) -> bool: ...
+    def was_parted(self, node: int, peer: int, since_us: int) -> bool: ...
 
 
 def payload_of(number: int, size: int) -> bytes:
@@ -71,6 +74,11 @@ class Person:
         self.wire: ClientEnd | None = None
         self._world, self._chance = world, chance
         self.node = resident.home
+        self.last_node = -1  # that let it in
+        self._is_forgettable = False  # that node was alone when it was left: what was agreed there may be gone
+        self._was_begun_alone = False  # the session
+        self.was_split = False  # its session may have lived at two nodes
+        self._lost_us = 0
         self._attempts = 0
         self._session = NONE  # what the server must say about it
         self._is_dozing = False
@@ -119,7 +127,7 @@ class Person:
         if wire is None:
             return
         if how == "torn" and self.client.is_connected and self.resident.will:
-            self.diary.wills_due_us.append(self._world.now_us)
+            self.diary.wills_due.append((self._world.now_us, self.node))
         if how == "said" and self.client.is_connected:
             self.client.disconnect()
             self._flush()
@@ -152,6 +160,7 @@ class Person:
         self._world.record.uttered[number] = one
         properties = Properties(message_expiry_s=said.expiry_s) if said.expiry_s else NO_PROPERTIES
         packet_id = self.client.publish(said.topic, payload_of(number, size), qos, said.retain, properties)
+        one.nodes = (self.node,) if self.client.is_connected else ()
         if packet_id:
             self._sent[packet_id] = number
             self._sizes[number] = size
@@ -193,6 +202,8 @@ class Person:
         """`is_told`: whether its node learns of it."""
         now_us = self._world.now_us
         self.diary.losses_us.append(now_us)
+        if self.client.is_connected:
+            self._lost_us, self._is_forgettable = now_us, self._world.is_alone(self.node)
         if is_told:
             self.diary.presences[-1] = (self.diary.presences[-1][0], now_us)
         if not self.client.is_connected and self._session == NONE:
@@ -249,25 +260,51 @@ class Person:
         if self.resident.will:
             one = Uttered(self.will_number, self.who, self.resident.will, 1, False, self._world.now_us, is_will=True)
             record.uttered.setdefault(self.will_number, one)
+        if self._world.is_bereft(self.last_node):
+            self._session = UNSURE
+            self.diary.end_grants(self._world.now_us)
+        elif self._is_forgettable and self._was_taken_in(self._lost_us):
+            self._forget_agreed()
         expected = self._session if self.resident.is_lasting else NONE
         if event.session_present and expected == NONE:
             record.violate("session", f"{name} was given a session that it never had")
         if not event.session_present and expected == HAS:
             record.violate("session", f"{name} was told that its session is gone")
+        if self._session != HAS:
+            self._was_begun_alone = self._world.is_alone(self.node)
         self._session = HAS if self.resident.is_lasting else NONE
-        numbers = [one for one in self._sent.values() if record.uttered[one].acked_us < 0]
-        for number in numbers:
-            record.uttered[number].resends += 1
-            record.uttered[number].may_double |= not event.session_present
+        for packet_id, number in self._sent.items():
+            one = record.uttered[number]
+            if one.acked_us < 0:
+                one.resends += 1
+                one.nodes = (*one.nodes, self.node)
+                one.may_double |= not event.session_present
+                one.may_double |= not self.client.is_received(packet_id) and self._was_taken_in(one.asked_us)
+        self.last_node, self._is_forgettable = self.node, False
         if not event.session_present:
             self.diary.epoch += 1
             self.diary.end_grants(self._world.now_us)
+            self._was_begun_alone = self._world.is_alone(self.node)
         granted = {grant.filter for grant in self.diary.grants if grant.until_us < 0}
         missing = tuple(one for one in self._wanted if one not in granted)
         if missing:
             self._subscribe(missing)
         if self._unwanted:
             self._unsubscribe(tuple(self._unwanted))
+
+    def _was_taken_in(self, since_us: int) -> bool:
+        """Whether its node could not be asked what it had when another one took its session from a copy."""
+        last, here = self.last_node, self.node
+        return last not in (-1, here) and self._world.was_parted(last, here, since_us)
+
+    def _forget_agreed(self) -> None:
+        """What a node granted while nobody kept for it is not known where its client is taken in."""
+        self.was_split = True
+        if self._was_begun_alone and self._session == HAS:
+            self._session = UNSURE
+        for grant in self.diary.grants:
+            if grant.is_alone and grant.until_us < 0:
+                grant.until_us = self._world.now_us
 
     def _subscribe(self, filters: tuple[str, ...]) -> None:
         packet_id = self.client.subscribe(*(Subscription(one, self._wanted[one]) for one in filters))
@@ -284,7 +321,10 @@ class Person:
                 continue  # it has asked again since, perhaps for another QoS: that answer counts
             if reason < 0x80 and topic_filter in self._wanted:
                 diary.end_grants(now_us, topic_filter)
-                diary.grants.append(Grant(topic_filter, reason, now_us, diary.epoch, diary.connection))
+                is_alone = self._world.is_alone(self.node)
+                diary.grants.append(
+                    Grant(topic_filter, reason, now_us, diary.epoch, diary.connection, is_alone=is_alone)
+                )
             elif reason >= 0x80:
                 self._wanted.pop(topic_filter, None)
 
@@ -296,7 +336,13 @@ class Person:
                 self._world.record.violate("garbled", f"{self.resident.name} got {packet.payload!r}")
             return
         diary, now_us = self.diary, self._world.now_us
-        diary.receive(Receipt(now_us, number, packet.topic, packet.qos, packet.retain, diary.epoch, diary.connection))
+        is_alone = packet.qos == 2 and self._world.is_alone(self.node)
+        diary.receive(
+            Receipt(
+                now_us, number, packet.topic, packet.qos, packet.retain, diary.epoch, diary.connection, self.node,
+                is_alone,
+            )
+        )  # fmt: skip
 
     def _on_published(self, event: PublishDone) -> None:
         number = self._sent.pop(event.packet_id, None)
@@ -306,7 +352,7 @@ class Person:
             # A PUBREL that is sent again after its answer was lost is not known any more, and need not be.
             one.is_refused = event.reason >= 0x80 and event.reason != Reason.PACKET_ID_NOT_FOUND
             one.copies, one.copies_due = self._world.copies_of(
-                self.node, payload_of(number, self._sizes.pop(number, 0))
+                self.node, payload_of(number, self._sizes.pop(number, 0)), one.asked_us
             )
 
     # --- sending, and time ---

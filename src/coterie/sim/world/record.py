@@ -18,8 +18,9 @@ class Uttered(msgspec.Struct):
     asked_us: int
     acked_us: int = -1
     is_refused: bool = False
-    copies: int = 0  # disks that had it when it was acknowledged
+    copies: tuple[int, ...] = ()  # nodes that had it on disk when it was acknowledged
     copies_due: int = 0
+    nodes: tuple[int, ...] = ()  # that it was sent to
     resends: int = 0  # connections on which it was sent again
     may_double: bool = False  # its client's session was gone, so it was sent as a new one
     expiry_s: int = 0
@@ -37,6 +38,8 @@ class Receipt(msgspec.Struct):
     is_retained: bool
     epoch: int
     connection: int
+    node: int = -1  # that sent it
+    is_alone: bool = False  # whether that node may have gone on with fewer copies than it should have
 
 
 class Grant(msgspec.Struct):
@@ -48,6 +51,7 @@ class Grant(msgspec.Struct):
     epoch: int
     connection: int
     until_us: int = -1
+    is_alone: bool = False  # as with receipts
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -67,7 +71,7 @@ class Diary:
         self.receipts: list[Receipt] = []
         self.grants: list[Grant] = []
         self.losses_us: list[int] = []  # when it noticed that its connection was gone
-        self.wills_due_us: list[int] = []  # when its connection broke, and it had a will
+        self.wills_due: list[tuple[int, int]] = []  # when its connection with which node broke, and it had a will
         self.presences: list[tuple[int, int]] = []  # from when to when its node may have seen it; -1: still
         self.got: dict[tuple[int, int], list[Receipt]] = {}  # (number, epoch) -> receipts
 

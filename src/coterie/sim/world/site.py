@@ -84,6 +84,7 @@ class Site:
         self._numbers = 0  # of timers, turns and batches: what chance is drawn by
         self._is_turning = False
         self.last_safe_us = 0  # when what was handed to the disk will be safe
+        self.forgot_us = -1  # when it last lost power, and with it what was written and not synced
 
     @property
     def now_s(self) -> float:
@@ -103,6 +104,8 @@ class Site:
         if self.broker is not None:
             self.broker = None
             self.disk.crash(self.life, with_power)
+            if with_power and not self.disk.is_full_sync:
+                self.forgot_us = self._world.now_us
             self._world.record.failures_us.append(self._world.now_us)
 
     # --- facts ---

@@ -163,7 +163,7 @@ def _is_settled(world: World) -> bool:
     return all(
         person.client.is_connected and not person.client.unfinished_count
         for person in world.people
-        if person.resident.home not in world.gone
+        if not world.is_stranded(person)
     )
 
 

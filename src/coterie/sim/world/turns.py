@@ -61,7 +61,9 @@ def missing_wills(world: World) -> list[str]:
     """Those that are due and have not come."""
     found = []
     for person in world.people:
-        for due_us in person.diary.wills_due_us:
+        for due_us, node in person.diary.wills_due:
+            if node in world.gone:  # and its will with it: nobody was told that it is kept
+                continue
             if any(abs(moment - due_us) < DUE_US for moment in world.record.failures_us):
                 continue
             for other in world.people:

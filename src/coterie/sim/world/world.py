@@ -78,7 +78,7 @@ class World:
         clocks = scenario.clocks + (Clockwork(),) * (scenario.nodes - len(scenario.clocks))
         self.sites = [
             Site(
-                self, node, make, Disk(Chance(seed, f"disk {node}"), scenario.sync == "full"), clocks[node],
+                self, node, make, Disk(Chance(seed, f"disk {node}"), scenario.sync == "full", node), clocks[node],
                 Chance(seed, f"site {node}"), int(scenario.disk_s * 1e6), int(scenario.linger_s * 1e6),
             )
             for node in range(scenario.nodes)
@@ -294,11 +294,38 @@ class World:
         self.lines[node, number] = line
         return line
 
-    def copies_of(self, node: int, payload: bytes) -> tuple[int, int]:
-        """(disks that have it, disks that must): what an acknowledgement that arrives from that node now says."""
+    def is_stranded(self, person: Person) -> bool:
+        """Whether its node is gone for good; or more are, and not removed, than there are copies of a session to spare:
+        then nobody can know that it is not theirs, and nobody says that it has none."""
+        dead = len(self.gone - self.roster.removed)
+        return person.node in self.gone or (dead >= self.scenario.copies and not person.client.is_connected)
+
+    def is_bereft(self, node: int) -> bool:
+        """Whether the only copy of what it had is gone with it."""
+        return self.scenario.copies == 1 and node in self.gone
+
+    def copies_of(self, node: int, payload: bytes, since_us: int) -> tuple[tuple[int, ...], int]:
+        """(nodes that have it on disk, how many must): what an acknowledgement that arrives from that node now says.
+
+        Who has lost power since the message was sent may have had it, and have said so.
+        """
+        having = tuple(site.node for site in self.sites if site.disk.has_had(payload))
+        return having, min(self.scenario.copies, self._in_reach(node, since_us))
+
+    def is_alone(self, node: int) -> bool:
+        """Whether that node may have stopped waiting for as many copies as there should be."""
+        return self._in_reach(node) < min(self.scenario.copies, len(self.roster.present))
+
+    def was_parted(self, node: int, peer: int, since_us: int) -> bool:
+        return self.outages.was_between(node, peer, since_us)
+
+    def _in_reach(self, node: int, since_us: int = 1 << 62) -> int:
+        """Nodes, itself among them, that it must have waited for and that have lost nothing since then."""
         others = (one for one in self.roster.present if one != node and one not in self.roster.leaving)
-        there = 1 + sum(not self.outages.excuse(node, peer, self.now_us) for peer in others)
-        return sum(site.disk.has_had(payload) for site in self.sites), min(self.scenario.copies, there)
+        return 1 + sum(
+            not self.outages.excuse(node, peer, self.now_us) and self.sites[peer].forgot_us < since_us
+            for peer in others
+        )
 
     def write(self, node: int, line: int, data: bytes) -> None:
         if (found := self.lines.get((node, line))) is not None:

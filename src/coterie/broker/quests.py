@@ -1,0 +1,35 @@
+"""Clients that wait here for their sessions: what is known of each so far, and what they are told if it stays so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from coterie.broker.frames import FoundSession
+from coterie.mqtt.reasons import Reason
+from coterie.mqtt.session import SessionState
+
+Outcome = Literal["here", "away", "other"]
+REFUSALS: dict[Outcome, tuple[Reason, str]] = {
+    "away": (Reason.SERVER_UNAVAILABLE, "the node that has the session is away; try again"),
+    "other": (Reason.CLIENT_ID_NOT_VALID, "the client identifier is another user's"),
+}
+
+
+class Quest:
+    """A client that waits here for its session."""
+
+    def __init__(
+        self, user: str | None, asked: list[int], now_s: float, done: Callable[[Outcome], None], of: int
+    ) -> None:  # fmt: skip
+        self.user, self.done, self.of = user, done, of
+        self.since_s = self.entered_s = self.asked_s = now_s
+        self.is_asked_again = False
+        self.asked = dict.fromkeys(asked)
+        self.answers: dict[int, FoundSession] = {}
+        self.there: FoundSession | None = None
+        self.peer = -1
+        self.is_effective = self.is_asking = False
+        self.look_until_s = 0.0
+        self.new: dict[str, int | None] = {}  # filters that nobody here wanted before -> since how long they were there
+        self.state: SessionState | None = None
