@@ -18,7 +18,7 @@ from coterie.systems import SYSTEMS, system_named
 
 SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
-TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan"), 40)
+TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan", "roam", "gone"), 40)
 DUE: dict[str, str] = {}  # what is still to be mended, and what is known of it
 
 

@@ -379,12 +379,19 @@ class Keeping:
         if count > self.need:
             self._turn.say(f"what is acknowledged is on {count + 1} disks again")
             self.need = count
-        long_s = now_s - self._settings.short_s
+        long_s = now_s - self._settings.short_s * (2 if self._is_trying() else 1)
         if self._settings.short == "go on" and self._lack_s.get(self.need, now_s) <= long_s:
             self.need = min(level for level, since_s in self._lack_s.items() if since_s <= long_s) - 1
             self._turn.say(f"too few nodes in reach: what is acknowledged is on {self.need + 1} disks, "
                            f"not on {self.wanted + 1}")  # fmt: skip
         self._announce()
+
+    def _is_trying(self) -> bool:
+        """Whether somebody in reach may be a good keeper in a moment: slow ones may stand before it in the order."""
+        trying = [peer for peer, one in self.keepers.items() if not (one.is_current and one.acked >= 0)]
+        trying = [peer for peer in trying if not self._is_late(peer, self.keepers[peer])]
+        free = [peer for peer in self._order if self._is_free(peer)]
+        return any(self._links.is_connected(peer) for peer in (*trying, *free))
 
     def _watch(self) -> None:
         """Look again while something is not as it should be."""

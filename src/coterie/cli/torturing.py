@@ -31,7 +31,7 @@ from coterie.writing import write_whole
 SEEDS_PER_JOB = 20
 JOBS_AT_ONCE = 500  # for a cluster: what was done is kept behind each of these
 SHOWN = 5
-DEFAULT_FAULTS = (*ALONE, *(one for one in TOGETHER if one != "roam"))
+DEFAULT_FAULTS = (*ALONE, *TOGETHER, "gone")  # members that come and go are asked for by name
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Score).decode
 

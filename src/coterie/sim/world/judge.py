@@ -2,7 +2,7 @@
 
 lost       acknowledged at QoS 1 or 2 and owed: came at least once
 once       QoS 2 not twice; QoS 1 twice only where a connection or a node failed in between
-order      first receipts rise, for each publisher, topic and subscriber, from SUBACK on
+order      first receipts rise, for each publisher, topic and subscriber, from SUBACK on, while it publishes at one node
 suback     owed is whatever was published after SUBACK; at QoS 0 too, where nothing was broken
 session    (noted by people) CONNACK says "present" exactly when it must
 retained   in the end the same at every node, and the last word that was acknowledged
@@ -163,7 +163,7 @@ class Judge:
     # --- order ---
 
     def _check_order(self, person: Person) -> None:
-        last: dict[tuple[int, int, str, int, int], Uttered] = {}
+        last: dict[tuple[int, int, str, int, int, frozenset[int]], Uttered] = {}
         seen: set[tuple[int, int]] = set()
         shares = any(grant.filter.startswith("$share") for grant in person.diary.grants)
         for receipt in person.diary.receipts:
@@ -179,7 +179,7 @@ class Judge:
             is_again |= shares and any(moment >= one.asked_us for moment in self._record.failures_us)
             if is_again or not self._was_listening(person, one, receipt.epoch):
                 continue
-            stream = (receipt.epoch, one.who, one.topic, one.qos, receipt.qos)
+            stream = (receipt.epoch, one.who, one.topic, one.qos, receipt.qos, frozenset(one.nodes))
             before = last.get(stream)
             self._record.checked["order"] += 1
             if before is not None and (before.asked_us, before.number) > (one.asked_us, one.number):

@@ -442,11 +442,12 @@ class World:
         for person in self.people:
             person.doze(False)
             if person.node in self.gone or (person.resident.home in self.gone and not person.resident.roams):
-                if self.scenario.copies == 1:
+                served = [site.node for site in self.sites if self.roster.is_served(site.node)]
+                there = [node for node in served if node not in self.gone]
+                if self.scenario.copies == 1 or not there:
                     continue
                 person.depart("torn")  # wherever its node has gone, what it had there is elsewhere too
-                served = [site.node for site in self.sites if self.roster.is_served(site.node)]
-                person.settle_at(next(node for node in served if node not in self.gone))
+                person.settle_at(there[0])
             person.arrive(-1)
 
     def add_person(self, resident: Resident) -> Person:
