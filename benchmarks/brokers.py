@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 START_S, END_S = 60.0, 20.0
 BrokerAt = tuple[int, int]
@@ -85,6 +86,34 @@ def mosquitto() -> Iterator[BrokerAt | None]:
         )
         with running([found, "-c", str(path)], port) as broker:
             yield broker
+
+
+@contextmanager
+def shared_port(folder: Path, processes: int, mqtt: str = "", rest: str = "") -> Iterator[tuple[int, int, list[int]]]:
+    """A node of several processes: (its port, the first of the processes' own ports, the processes' ids)."""
+    base, path = free_base(processes + 2), folder / "node.toml"
+    own = base + 1
+    path.write_text(
+        f"[node]\nprocesses = {processes}\nprocess_port = {own}\n[links]\nport = {base + 1000}\n[admin]\n"
+        f'port = {base + 2000}\n[network]\nsystem = "mesh"\n{rest}[mqtt]\nport = {base}\n{mqtt}{LIMITS}'
+    )
+    command = [sys.executable, "-m", "coterie", "node", "--config", str(path)]
+    with running(command, base, {}) as (port, parent):
+        deadline_s = time.monotonic() + START_S
+        while not _is_ready(base + 2000):
+            if time.monotonic() > deadline_s:
+                raise SystemExit(f"not every process is ready after {START_S:.0f} s")
+            time.sleep(0.2)
+        children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+        yield port, own, [int(one) for one in children]
+
+
+def _is_ready(admin: int) -> bool:
+    try:
+        with urlopen(f"http://127.0.0.1:{admin}/ready", timeout=5) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 Run `python benchmarks/mqtt_suite.py FOLDER` with the folder of a checkout of the suite. Its own command line mishandles
 the port, so its modules are driven through unittest with host and port set. With `--nodes 2` its connections take turns
 over the nodes of one network, behind one port: a session, a queue or a retained message left at one node must be there
-at the next.
+at the next. `--processes 2` is one node with that many processes: the kernel deals out the connections.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 
 from bench_broker import free_port
 from bench_network import free_base
+from brokers import shared_port
 from coterie.api.running import ADMIN_OFFSET, NodeProcesses, arrange
 from coterie.systems import system_named
 
@@ -89,16 +90,26 @@ def network(nodes: int, system: str) -> Iterator[int]:
             processes.stop()
 
 
+@contextlib.contextmanager
+def processes_of_one(count: int) -> Iterator[int]:
+    """One node of several processes; its port."""
+    with tempfile.TemporaryDirectory() as folder:
+        rest = '[access]\ndenied_subscriptions = ["test/nosubscribe"]\n'
+        with shared_port(Path(folder), count, 'profile = "conformance"\n', rest) as (port, _, _):
+            yield port
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("suite", type=Path, help="a checkout of eclipse/paho.mqtt.testing")
     arguments.add_argument("--nodes", type=int, default=1, help="connections take turns over so many nodes")
     arguments.add_argument("--system", default="mesh", help="the system of the network, where there are several nodes")
+    arguments.add_argument("--processes", type=int, default=0, help="one node of so many processes instead")
     chosen = arguments.parse_args()
     sys.path.insert(0, str(chosen.suite / "interoperability"))
     logging.disable(logging.CRITICAL)
     bad = 0
-    with network(chosen.nodes, chosen.system) as port:
+    with processes_of_one(chosen.processes) if chosen.processes else network(chosen.nodes, chosen.system) as port:
         for title, name in FILES.items():
             result = run_file(name, port)
             failed = result.failures + result.errors

@@ -19,10 +19,11 @@ import msgspec
 import numpy as np
 
 from coterie.errors import ConfigError, RunError
-from coterie.live.config import load_config
+from coterie.live.config import NodeConfig, load_config
+from coterie.live.processes import SLICES, count_of, number_of
 from coterie.live.tokens import TOKEN_FILE, kept_token, read_token
 from coterie.model import Publications, Relation, Slice, Workload
-from coterie.model.plan import slices
+from coterie.model.plan import renumbered, slices
 from coterie.plans.admin import LiveNetwork, ask
 from coterie.plans.measured import SideBySide, measured, side_by_side
 from coterie.plans.plan import Plan
@@ -30,6 +31,7 @@ from coterie.plans.rollout import Told, change_over, changes, fit, follow, silen
 from coterie.plans.store import PlanStore
 from coterie.protocol.system import System
 from coterie.systems import system_named
+from coterie.writing import write_whole
 
 ADMIN_OFFSET, LINK_OFFSET = 1000, 2000
 HEALTHY_S = 60.0
@@ -278,6 +280,16 @@ def _toml(value: object) -> str:
     text = str(value)
     is_plain = text.replace(".", "", 1).lstrip("-").isdigit() or text in ("true", "false")
     return text if is_plain else msgspec.json.encode(text).decode()
+
+
+def found_processes(config: NodeConfig, system: System) -> None:
+    """The slices of a network of one machine's processes."""
+    count, folder = count_of(config), config.data / SLICES
+    folder.mkdir(parents=True, exist_ok=True)
+    design = system.plan(nobody_yet(count), system.configure(config.network.settings), config.network.seed)
+    numbers = [number_of(config, process) for process in range(count)]
+    for process, part in enumerate(slices(design, version=1)):
+        write_whole(folder / f"{process}.json", msgspec.json.encode(renumbered(part, numbers)))
 
 
 def nobody_yet(nodes: int) -> Workload:

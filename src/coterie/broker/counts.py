@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
+
+from coterie.mqtt.bins import Bins
 
 
 @dataclass
@@ -31,5 +33,8 @@ class Counts:
     stored_refused: int = 0  # publications refused because too much is stored already
     publishers_paused: int = 0  # times that a client was not read because what it published piled up
 
+    fan_out: Bins = field(default_factory=Bins, compare=False)  # local receivers of a message, published here or not
+    late_us: Bins = field(default_factory=Bins, compare=False)  # of events from other nodes, a delivery each
+
     def totals(self) -> dict[str, float]:
-        return {name: float(value) for name, value in asdict(self).items()}
+        return {one.name: float(getattr(self, one.name)) for one in fields(self) if one.type == "int"}

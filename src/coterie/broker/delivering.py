@@ -78,8 +78,9 @@ class Delivering:
             return
         delivered = self._take(carried)
         if delivered:
-            delay_us = self._turn.now_us - (carried.id & TIME_MASK)
-            tally.add_delivery(hops, max(0, delay_us), delivered)
+            delay_us = max(0, self._turn.now_us - (carried.id & TIME_MASK))
+            tally.add_delivery(hops, delay_us, delivered)
+            self._counts.late_us.add(delay_us, delivered)
 
     def take_detoured(self, body: bytes) -> None:
         """A copy that came straight from where it was published."""
@@ -155,6 +156,7 @@ class Delivering:
             self._recent.note(carried.id, self._turn.now_s)
         self._counts.events_in += 1
         self._counts.messages_out += delivered
+        self._counts.fan_out.add(delivered)
         return delivered
 
     def in_turn(self, match: Match[Session], identifier: int) -> Match[Session]:

@@ -21,6 +21,7 @@ from coterie.broker.copies import COPIED, SMALL, delivery_row, pack_rows
 from coterie.broker.frames import CONTROL, AskKept, Keep, KeepAll, KeepLog, Kept, KeptBy, encode_control, frame
 from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.links import PeerLinks
+from coterie.broker.members import is_beside
 from coterie.broker.settings import DurabilitySection
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -410,11 +411,11 @@ class Keeping:
 
 
 def rendezvous(node: int, zones: dict[int, str]) -> list[int]:
-    """The other nodes in the order in which they keep for this one: other zones first, then by a hash of both."""
-
-    def rank(peer: int) -> tuple[bool, bytes]:
-        return zones[peer] == zones.get(node, ""), blake2b(f"{node} {peer}".encode(), digest_size=8).digest()
-
+    """The other nodes in the order in which they keep for this one: other machines and zones first, then by a hash."""
     is_zoned = len(set(zones.values())) > 1
-    others = [peer for peer in zones if peer != node]
-    return sorted(others, key=rank if is_zoned else lambda peer: rank(peer)[1:])
+
+    def rank(peer: int) -> tuple[bool, bool, bytes]:
+        is_near = is_zoned and zones[peer] == zones.get(node, "")
+        return is_beside(peer, node), is_near, blake2b(f"{node} {peer}".encode(), digest_size=8).digest()
+
+    return sorted((peer for peer in zones if peer != node), key=rank)

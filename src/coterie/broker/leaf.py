@@ -16,6 +16,7 @@ from coterie.broker.detours import Detours
 from coterie.broker.frames import CONTROL, encode_control, frame
 from coterie.broker.keeping import rendezvous
 from coterie.broker.links import PeerLinks
+from coterie.broker.members import is_beside
 from coterie.broker.plane import FRAME_BYTES, LocalReceiver, Plane
 from coterie.broker.said import (
     AboutLeaves,
@@ -179,6 +180,7 @@ class LeafPlane(Plane):
             self._asked = -1
         if self._asked < 0:
             order = rendezvous(self.slice.node, dict.fromkeys(links.peers, ""))
+            order.sort(key=lambda peer: not is_beside(peer, self.slice.node))
             free = [peer for peer in order if peer not in self._refused]
             if not free:
                 self._refused.clear()

@@ -10,7 +10,13 @@ from coterie.broker.commands import Setup
 from coterie.errors import ConfigError, RemoteProtocolError
 
 NUMBER_MAX = 4095  # identifiers of events hold the node in 12 bits
+STRIDE = 512  # between the numbers of processes of one machine
 TEXT_MAX = 255  # characters of a name, a host or a token: the list is told on every new link
+
+
+def is_beside(node: int, other: int) -> bool:
+    """Whether they are processes of one machine."""
+    return node % STRIDE == other % STRIDE
 
 
 class MemberEntry(msgspec.Struct, frozen=True, array_like=True):

@@ -29,6 +29,7 @@ from coterie.broker.members import (
     Members,
     check_removal,
     founding,
+    is_beside,
     pack_members,
     unpack_member,
     unpack_members,
@@ -270,7 +271,7 @@ class Membership:
         proved = fact.named if fact.node == NEWCOMER else fact.node
         if isinstance(said, AskJoin):
             member = msgspec.structs.replace(unpack_member(said.member), state="in")
-            if proved not in (-1, member.id):  # who has proved to be one node has not proved to be another
+            if proved >= 0 and not is_beside(proved, member.id):  # who has proved to be one machine is not another
                 raise RemoteProtocolError(f"node {proved} asks for node {member.id} to be a member")
             self.want(ListChange("join", (member.id,), member, door=fact.door))
         elif isinstance(said, ListOfMembers) and fact.node != NEWCOMER:  # who would like to be a member has no say

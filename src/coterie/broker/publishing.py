@@ -83,7 +83,9 @@ class Publishing:
         if self._journal is not None:
             self._journal.published(route.tally, now_s, run.payload_bytes, count)
         if self._is_alone or not match.groups:
-            counts.messages_out += fan_out_run(run, match, session, self._sessions.dirty, now_s)
+            delivered = fan_out_run(run, match, session, self._sessions.dirty, now_s)
+            counts.messages_out += delivered
+            counts.fan_out.add(delivered // count, count)
         if self._is_alone:
             return
         for publish in run.publishes():
@@ -172,7 +174,9 @@ class Publishing:
         if match is not None and match.groups:
             match = self._delivering.in_turn(match, message.id)
         if match is not None and (match.receivers or match.groups):
-            self._counts.messages_out += fan_out(message, match, origin, self._sessions.dirty, self._turn.now_s)
+            delivered = fan_out(message, match, origin, self._sessions.dirty, self._turn.now_s)
+            self._counts.messages_out += delivered
+            self._counts.fan_out.add(delivered)
         if self._is_alone:
             return
         if message.qos:

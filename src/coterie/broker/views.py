@@ -198,6 +198,18 @@ def totals(broker: Broker) -> dict[str, float]:
     }
 
 
+def histograms(broker: Broker) -> dict[str, dict[str, Any]]:
+    """Numbers in powers of two (`mqtt.bins`). What is published and wanted at one node is handed on in one turn."""
+    counts, waited = broker.counts, broker.sessions.budget.waited_us
+    late = list(counts.late_us.counts)
+    late[0] += max(0, counts.messages_out - counts.late_us.count)
+    return {
+        "delivery_latency_seconds": {"counts": late, "sum": counts.late_us.total / 1e6},
+        "fan_out": {"counts": list(counts.fan_out.counts), "sum": float(counts.fan_out.total)},
+        "queue_age_seconds": {"counts": list(waited.counts), "sum": waited.total / 1e6},
+    }
+
+
 def online(broker: Broker) -> list[str]:
     """The clients that are connected."""
     return sorted(name for name, one in broker.sessions.of.items() if one.is_online)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -11,12 +13,15 @@ from typing import Annotated
 import msgspec
 import typer
 
+from coterie.api.running import found_processes
 from coterie.cli.console import out
 from coterie.errors import ConfigError
 from coterie.live.config import NodeConfig, checked, load_config
 from coterie.live.joining import place_in
 from coterie.live.node import load_slice, run_node
 from coterie.live.passwords import hash_password
+from coterie.live.processes import check_processes, count_of, is_by_itself, process_config
+from coterie.live.supervising import run_processes
 from coterie.systems import system_named
 
 
@@ -29,6 +34,10 @@ def node_command(
         bool, typer.Option("--hash-password", help="Read a password from standard input and print its hash.")
     ] = False,
     check: Annotated[bool, typer.Option("--check", help="Only check the configuration.")] = False,
+    process: Annotated[
+        int | None,
+        typer.Option("--process", min=0, hidden=True, help="Which of node.processes; the first starts them."),
+    ] = None,
     join: Annotated[
         list[str] | None, typer.Option("--join", help="HOST:PORT of a member's links: join its network; repeatable.")
     ] = None,
@@ -62,7 +71,16 @@ def node_command(
         settings.keys()
         out.print(f"{config}: node {settings.node.id} of {settings.network.name}, {system.title}")
         return
-    run_node(settings, system_named, _log, lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}"), _announce,
+    if count_of(settings) > 1:
+        check_processes(settings)
+        if process is None:
+            _run_all(config, settings, join)
+            return
+        reread = partial(_read, config, join)
+        settings = process_config(settings, process)
+        run_node(settings, system_named, _log, _told(settings), reread=lambda: process_config(reread(), process))
+        return
+    run_node(settings, system_named, _log, _told(settings), _announce,
              lambda: _read(config, join))  # fmt: skip
     _log(f"{settings.name} has stopped")
 
@@ -73,6 +91,19 @@ def _read(config: Path, join: list[str] | None) -> NodeConfig:
     if not join:
         return settings
     return checked(msgspec.structs.replace(settings, network=msgspec.structs.replace(settings.network, join=join)))
+
+
+def _told(settings: NodeConfig) -> Callable[[dict[str, int]], None]:
+    return lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}")
+
+
+def _run_all(config: Path, settings: NodeConfig, join: list[str] | None) -> None:
+    """As many processes as the configuration wants, behind one port."""
+    if is_by_itself(settings):
+        found_processes(settings, system_named(settings.network.system))
+    words = [word for one in join or () for word in ("--join", one)]
+    command = [sys.executable, "-m", "coterie", "node", "--config", str(config), *words]
+    run_processes(settings, command, _log)
 
 
 def example() -> str:

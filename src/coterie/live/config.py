@@ -30,6 +30,7 @@ from coterie.mqtt.options import ServerOptions
 LATENCY_BUDGET_MS_MAX = 1000.0
 OFF = -1  # mqtt.port: no plain TCP
 NODE_MAX = 4095  # identifiers of events hold the node in 12 bits
+PROCESSES_MAX = 8
 
 
 class NodeSection(ConfigTable, frozen=True, kw_only=True):
@@ -37,6 +38,8 @@ class NodeSection(ConfigTable, frozen=True, kw_only=True):
     name: str = ""
     data: str = "data"
     log_level: Literal["info", "error"] = "info"
+    processes: int | Literal["auto"] = 1
+    process_port: int = 0
 
 
 class AdminSection(ConfigTable, frozen=True, kw_only=True):
@@ -45,6 +48,14 @@ class AdminSection(ConfigTable, frozen=True, kw_only=True):
     token: str = ""
     token_file: str = ""
     hosts: tuple[str, ...] = ()
+
+
+class ProcessPart(msgspec.Struct, frozen=True):
+    """Which of the processes of one machine; where they have their Unix sockets. No part of the file."""
+
+    number: int
+    count: int
+    folder: str
 
 
 class NodeConfig(ConfigTable, frozen=True, kw_only=True):
@@ -64,6 +75,7 @@ class NodeConfig(ConfigTable, frozen=True, kw_only=True):
     admission: AdmissionSection = AdmissionSection()
     bridges: tuple[BridgeSection, ...] = ()
     folder: str = "."
+    process: ProcessPart | None = None
 
     @property
     def name(self) -> str:
@@ -148,8 +160,9 @@ def load_config(path: Path) -> NodeConfig:
 
 
 def config_of(table: dict[str, Any], folder: str = ".") -> NodeConfig:
-    if "folder" in table:
-        raise ConfigError("folder", table["folder"], "no such key: paths start where the file lies")
+    for key in ("folder", "process"):
+        if key in table:
+            raise ConfigError(key, table[key], "no such key: paths start where the file lies")
     try:
         config = msgspec.convert({**table, "folder": folder}, NodeConfig)
     except msgspec.ValidationError as error:
@@ -189,6 +202,9 @@ def _check(config: NodeConfig) -> None:
     check_bridges(config.bridges, config.access)
     ids = [peer.id for peer in config.network.peers]
     _within("node.id", config.node.id, 0, NODE_MAX)
+    if config.node.processes != "auto":
+        _within("node.processes", config.node.processes, 1, PROCESSES_MAX)
+    _within("node.process_port", config.node.process_port, 0, 65_535 - PROCESSES_MAX)
     for peer in ids:
         _within("network.peers.id", peer, 0, NODE_MAX)
     if len(set(ids)) != len(ids):

@@ -55,7 +55,7 @@ def totals(node: LiveNode) -> dict[str, float]:
 
 
 def prometheus(node: LiveNode) -> str:
-    return exposition(totals(node), node.config.name)
+    return exposition({node.config.name: totals(node)}, {node.config.name: views.histograms(node.broker)})
 
 
 def system_topics(node: LiveNode, version: str) -> dict[str, str]:

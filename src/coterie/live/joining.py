@@ -7,10 +7,10 @@ again and gets the same answer; one that has the list on its disk asks nobody an
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 from itertools import cycle
 
+from coterie.broker.facts import Fact, PeerSaid
 from coterie.broker.frames import CONTROL, NEWCOMER, decode_control, encode_control, frame
 from coterie.broker.members import MemberEntry, pack_members, unpack_members
 from coterie.broker.membership import MEMBERS
@@ -44,8 +44,8 @@ class Newcomer:
     def opened(self, one: PeerSocket) -> None:
         one.write([frame(CONTROL, encode_control(AskJoin(pack_members(self._member))))])
 
-    def said(self, one: PeerSocket, frames: list[tuple[int, bytes]]) -> None:
-        for kind, body in frames:
+    def take(self, fact: Fact, /) -> None:
+        for kind, body in fact.frames if isinstance(fact, PeerSaid) else ():
             found = decode_control(body) if kind == CONTROL else None
             if isinstance(found, AnswerJoin) and not self.answer.done():
                 self.answer.set_result(found)
@@ -91,9 +91,6 @@ async def joined(config: NodeConfig, store: Store, log: Callable[[str], None]) -
 async def _asked(config: NodeConfig, member: MemberEntry, host: str, port: int) -> AnswerJoin:
     owner = Newcomer(config, member)
     _, tls = link_tls(config.link_section)
-    if tls is not None:
-        tls.check_hostname = False  # its number is not known yet; its certificate must name the one it says it has
-        assert tls.verify_mode == ssl.CERT_REQUIRED
     async with asyncio.timeout(ANSWER_S):
         transport, _ = await asyncio.get_running_loop().create_connection(
             lambda: PeerSocket(owner, True), host, port, ssl=tls

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+Shapes = Mapping[str, Mapping[str, Any]]
 MEANING = {
     "admitted_here_total": "New clients let in where they came, by interest or because they do not follow",
     "admitted_sent_total": "New clients sent to where what they ask for is wanted already",
@@ -72,29 +74,59 @@ MEANING = {
     "subscriptions_refused_total": "Subscriptions refused by a limit or for want of a right",
     "uptime_seconds": "Time since the node started",
 }
+HISTOGRAMS = {
+    "delivery_latency_seconds": "From the PUBLISH to the receiver's connection, through other nodes or within this one",
+    "fan_out": "Local receivers of a message that somebody here wants",
+    "queue_age_seconds": "How long messages waited here that could not be sent to their client at once",
+}
 SENT = "Messages to other nodes, by what they are for"
 
 
 class NodeCollector(Collector):
-    """The totals of one node at this moment."""
+    """The totals of nodes at this moment: of one, or of all processes of a machine."""
 
-    def __init__(self, totals: Mapping[str, float], name: str) -> None:
-        self._totals, self._name = totals, name
+    def __init__(self, totals: Mapping[str, Mapping[str, float]], shapes: Mapping[str, Shapes]) -> None:
+        self._totals, self._shapes = totals, shapes
 
     def collect(self) -> Iterator[Metric]:
         sent = CounterMetricFamily("coterie_sent", SENT, labels=["node", "traffic"])
-        for name, value in sorted(self._totals.items()):
-            if name.startswith("sent_"):
-                sent.add_metric([self._name, name.removeprefix("sent_").removesuffix("_total")], value)
-                continue
-            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            one = kind(f"coterie_{name.removesuffix('_total')}", MEANING.get(name, name), labels=["node"])
-            one.add_metric([self._name], value)
-            yield one
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for node, totals in self._totals.items():
+            for name, value in sorted(totals.items()):
+                if name.startswith("sent_"):
+                    sent.add_metric([node, name.removeprefix("sent_").removesuffix("_total")], value)
+                    continue
+                if name not in families:
+                    kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+                    text = MEANING.get(name, name)
+                    families[name] = kind(f"coterie_{name.removesuffix('_total')}", text, labels=["node"])
+                families[name].add_metric([node], value)
+        yield from families.values()
         yield sent
+        yield from self._histograms()
+
+    def _histograms(self) -> Iterator[Metric]:
+        for name, text in HISTOGRAMS.items():
+            one = HistogramMetricFamily(f"coterie_{name}", text, labels=["node"])
+            for node, shapes in self._shapes.items():
+                if name in shapes:
+                    one.add_metric([node], buckets_of(name, shapes[name]["counts"]), shapes[name]["sum"])
+            yield one
 
 
-def exposition(totals: Mapping[str, float], name: str) -> str:
+def buckets_of(name: str, counts: Sequence[int]) -> list[tuple[str, float]]:
+    """(upper bound, how many are not above it), as the format wants it; bins of nobody's interest are put together."""
+    is_time = name.endswith("_seconds")
+    first, last = (7, 27) if is_time else (0, 20)  # 127 microseconds to 67 seconds; 0 to half a million receivers
+    found = []
+    for bin_ in range(first, last):
+        bound = (2**bin_ - 1) / 1e6 if is_time else float(2**bin_ - 1)
+        found.append((f"{bound:g}", float(sum(counts[: bin_ + 1]))))
+    return [*found, ("+Inf", float(sum(counts)))]
+
+
+def exposition(totals: Mapping[str, Mapping[str, float]], shapes: Mapping[str, Shapes] | None = None) -> str:
+    """By the nodes' names; `shapes` are the histograms (`views.histograms`)."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(NodeCollector(totals, name))
+    registry.register(NodeCollector(totals, shapes or {}))
     return generate_latest(registry).decode()

@@ -50,6 +50,7 @@ from coterie.live.oldfiles import old_files
 from coterie.live.overview import Overview
 from coterie.live.pacing import Pacer
 from coterie.live.peers import PeerSockets
+from coterie.live.processes import socket_of
 from coterie.live.reloading import reload
 from coterie.live.store import FOLD_BYTES, Store
 from coterie.live.tokens import kept_token
@@ -62,6 +63,7 @@ LIFE = "life"
 SYS_S = 10.0
 FOLD_LOOK_S, FOLD_S = 0.5, 4.0
 LOG_LINES_PER_S = 20
+SHARED = ("mqtt", "tls", "websocket")  # ports that all processes of a machine listen on
 
 
 def load_slice(config: NodeConfig, system: System) -> Slice:
@@ -154,6 +156,7 @@ class LiveNode:
                 network.peers,
                 config.link_section,
                 self.driver,
+                partial(socket_of, config),
             )
         self.bridges = [LiveBridge(config, one, self.driver, log) for one in config.bridges]
         self.token, self.is_new_token = (
@@ -211,6 +214,9 @@ class LiveNode:
                      (mqtt.certificate, mqtt.certificate_key, mqtt.client_authority)]  # fmt: skip
             self.tls.append(client_tls(*paths))
             await self._open("tls", new_socket, mqtt.host, mqtt.tls_port, self.tls[0])
+        if self.config.process is not None and self.config.node.process_port:
+            own_port = self.config.node.process_port + self.config.process.number
+            await self._open("own", new_socket, mqtt.host, own_port, self.tls[0] if mqtt.port == OFF else None)
         if mqtt.websocket_port:
             make = partial(WebSocket, self.driver, mqtt.write_buffer_bytes_max, self.websocket_origins)
             await self._open("websocket", make, mqtt.host, mqtt.websocket_port)
@@ -221,7 +227,8 @@ class LiveNode:
     ) -> None:
         loop = asyncio.get_running_loop()
         try:
-            listener = await loop.create_server(make, host, port, ssl=tls, backlog=1024)
+            is_shared = self.config.process is not None and name in SHARED
+            listener = await loop.create_server(make, host, port, ssl=tls, backlog=1024, reuse_port=is_shared or None)
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError(f"{name} port", port, f"a port that is free on {host} ({why})") from None
@@ -240,6 +247,7 @@ class LiveNode:
         interface.add("GET", "/find", lambda query, body: self.overview.find(query.get("name", "")))
         interface.add("GET", "/ledger", lambda query, body: figures.ledger_document(self))
         interface.add("GET", "/totals", lambda query, body: figures.totals(self))
+        interface.add("GET", "/histograms", lambda query, body: views.histograms(broker))
         interface.add("GET", "/inspect", lambda query, body: self._inspect(query))
         interface.add("GET", "/plan", lambda query, body: broker.planes.document())
         interface.add("POST", "/plan", lambda query, body: self._take_plan(body))

@@ -11,12 +11,13 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Protocol, cast
 
-from coterie.broker.facts import DialFailed, Knocked, PeerChoked, PeerDrained, PeerGone, PeerSaid, PeerUp
+from coterie.broker.facts import DialFailed, Fact, Knocked, PeerChoked, PeerDrained, PeerGone, PeerSaid, PeerUp
 from coterie.broker.frames import (
     HELLO,
     LINK_VERSION,
@@ -29,6 +30,7 @@ from coterie.broker.frames import (
     frame,
     greeting_in,
 )
+from coterie.broker.members import STRIDE
 from coterie.broker.settings import LinkSection, PeerEntry
 from coterie.errors import ConfigError, RemoteProtocolError
 from coterie.live.driver import Driver
@@ -65,7 +67,7 @@ class PeerOwner(Protocol):
 
     def objection(self, node: int) -> str: ...
     def opened(self, one: PeerSocket) -> None: ...
-    def said(self, one: PeerSocket, frames: list[tuple[int, bytes]]) -> None: ...
+    def take(self, fact: Fact, /) -> None: ...
     def choked(self, one: PeerSocket, is_choked: bool) -> None: ...
     def closed(self, one: PeerSocket, reason: str) -> None: ...
 
@@ -106,7 +108,9 @@ class PeerSocket(asyncio.Protocol):
             if frames and not self.is_open:
                 self._take_proof(*frames.pop(0))
             if frames:
-                self._owner.said(self, frames)
+                is_member = self.door < 0
+                knock = None if is_member else Knocked(self.door, self.peer, frames, self.named)
+                self._owner.take(knock or PeerSaid(self.peer, frames))
         except RemoteProtocolError as error:
             self.abort(str(error))
 
@@ -155,7 +159,7 @@ class PeerSocket(asyncio.Protocol):
         numbers = [int(found[1]) for one in names if (found := NODE_NAME(one))]
         if node == NEWCOMER and numbers:  # it can become that one only
             self.named = numbers[0]
-        elif node not in numbers:
+        elif node not in numbers and node % STRIDE not in numbers:  # a machine's is good for all of its processes
             expected = "a node" if node == NEWCOMER else f"node-{node}"
             raise RemoteProtocolError(f"the certificate names {sorted(names)}, not {expected}")
 
@@ -189,14 +193,14 @@ class PeerSockets:
 
     def __init__(
         self, network: str, system: str, node: int, keys: tuple[bytes, ...], peers: Iterable[PeerEntry],
-        settings: LinkSection, driver: Driver,
+        settings: LinkSection, driver: Driver, socket_of: Callable[[int], str] = lambda node: "",
     ) -> None:  # fmt: skip
         self.network, self.system, self.node, self.keys = network, system, node, keys
         self.settings = settings
         self.choke_bytes = settings.queue_bytes_max >> 3
         self.refused = 0  # connections dropped for breaking the protocol or not proving who they are
         self.bytes_in = self.bytes_out = 0
-        self.driver = driver
+        self.driver, self.take = driver, driver.take
         self._loop = asyncio.get_running_loop()
         self._addresses = {peer.id: (peer.host, peer.port) for peer in peers if peer.id != node}
         self._open: dict[int, list[PeerSocket]] = {}
@@ -204,7 +208,8 @@ class PeerSockets:
         self._strangers: set[PeerSocket] = set()
         self._doors: dict[int, PeerSocket] = {}
         self._door_numbers = count()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
+        self._socket_of = socket_of
         self._server_tls, self._client_tls = link_tls(settings)
 
     @property
@@ -213,12 +218,17 @@ class PeerSockets:
         return [one for one in (self._server_tls, self._client_tls) if one is not None]
 
     async def listen(self) -> int:
-        """Open the peer port; returns its number."""
+        """Open the peer port, and the socket for processes of this machine; returns the port's number."""
         settings = self.settings
-        self._server = await self._loop.create_server(
+        server = await self._loop.create_server(
             self._new_socket, settings.host, settings.port, ssl=self._server_tls, backlog=256
         )
-        port: int = self._server.sockets[0].getsockname()[1]
+        self._servers.append(server)
+        if path := self._socket_of(self.node):
+            Path(path).unlink(missing_ok=True)  # of a life before
+            self._servers.append(await self._loop.create_unix_server(self._new_socket, path, backlog=256))
+            Path(path).chmod(0o600)
+        port: int = server.sockets[0].getsockname()[1]
         return port
 
     def _new_socket(self, dialled: int | None = None) -> PeerSocket:
@@ -253,11 +263,13 @@ class PeerSockets:
         try:
             if not self.may_link(peer):
                 raise OSError("blocked")
-            make = self._loop.create_connection(
-                partial(self._new_socket, peer), host, port, ssl=self._client_tls,
-                server_hostname=f"node-{peer}" if self._client_tls else None,
-            )  # fmt: skip
-            _, one = await asyncio.wait_for(make, DIAL_TIMEOUT_S)
+            new_socket = partial(self._new_socket, peer)
+            path = self._socket_of(peer)
+            if path:  # the key is proven there as anywhere; whoever may open the socket may read the key
+                _, one = await asyncio.wait_for(self._loop.create_unix_connection(new_socket, path), DIAL_TIMEOUT_S)
+            else:
+                make = self._loop.create_connection(new_socket, host, port, ssl=self._client_tls)
+                _, one = await asyncio.wait_for(make, DIAL_TIMEOUT_S)
             await one.settled.wait()
         except (OSError, TimeoutError) as error:
             reason = f"{host}:{port}: {error}"
@@ -304,12 +316,6 @@ class PeerSockets:
         self._loop.call_later(DOOR_S, one.abort, "nobody answered at the door")
         self.driver.take(Knocked(one.door, one.peer, [], one.named))
 
-    def said(self, one: PeerSocket, frames: list[tuple[int, bytes]]) -> None:
-        if one.door >= 0:
-            self.driver.take(Knocked(one.door, one.peer, frames, one.named))
-        else:
-            self.driver.take(PeerSaid(one.peer, frames))
-
     def closed(self, one: PeerSocket, reason: str) -> None:
         one.settled.set()
         if self._doors.pop(one.door, None) is not None:
@@ -336,8 +342,8 @@ class PeerSockets:
             self.driver.take(PeerChoked(one.peer) if is_choked else PeerDrained(one.peer))
 
     async def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for task in self._dialling.values():
             task.cancel()
         for one in [one for found in self._open.values() for one in found]:
@@ -357,6 +363,7 @@ def link_tls(settings: LinkSection) -> tuple[ssl.SSLContext | None, ssl.SSLConte
         client = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=settings.authority)
         for context in (server, client):
             context.load_cert_chain(settings.certificate, settings.certificate_key or None)
+            context.check_hostname = False  # whose it is, is looked at when the node has said who it is
             context.verify_mode = ssl.CERT_REQUIRED
     except (OSError, ssl.SSLError) as error:
         raise ConfigError("links.certificate", settings.certificate, f"a usable certificate: {error}") from None

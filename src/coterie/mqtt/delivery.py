@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from coterie.mqtt.bins import Bins
 from coterie.mqtt.packets import Subscription, Will
 from coterie.mqtt.publish import Message
 
@@ -26,6 +27,7 @@ class Delivery(msgspec.Struct, gc=False):
     packet_id: int = 0
     state: int = QUEUED
     on_wire: bool = False  # sent on the present connection, so it counts against the client's window
+    queued_s: float = 0.0  # since when it waits, if it had to
 
 
 class SessionState(msgspec.Struct, frozen=True):
@@ -52,7 +54,7 @@ class Budget:
     `full`: the client is away, and as much waits for it as may.
     """
 
-    __slots__ = ("bytes", "bytes_max", "crowded", "full", "is_pressed")
+    __slots__ = ("bytes", "bytes_max", "crowded", "full", "is_pressed", "waited_us")
 
     def __init__(self, bytes_max: int) -> None:
         self.bytes = 0
@@ -60,6 +62,13 @@ class Budget:
         self.crowded: dict[Session, None] = {}
         self.full: dict[Session, None] = {}
         self.is_pressed = False
+        self.waited_us = Bins()  # how long messages waited that could not be sent at once
+
+    def note_wait(self, delivery: Delivery, now_s: float) -> None:
+        """It is sent now."""
+        if delivery.queued_s:
+            self.waited_us.add(max(0, int((now_s - delivery.queued_s) * 1e6)))
+            delivery.queued_s = 0.0
 
     def has_room(self, size: int) -> bool:
         """For one more copy of so many bytes; what is acknowledged must find a place at least once."""

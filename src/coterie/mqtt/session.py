@@ -16,7 +16,7 @@ One rule suffices: **commit the journal of a loop turn before writing that turn'
   with every part of what is `owed`; ("ended", client id).
 ("done", sequence) may be lost in a crash: at QoS 1 the message is sent twice, at QoS 2 only PUBREL is.
 A Delivery in the journal is the live record: write it down as it is when the turn is committed.
-`export` gives the whole state as plain data and `restore` takes it back.
+`state` gives the whole of it as plain data and `take_state` takes it back.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Session:
         delivery = Delivery(self._last_sequence, shared.message, qos, retain, identifiers)
         if connection is not None and not self._queue and self._has_window(connection):
             return self._send(connection, delivery, shared, now_s)
-        return self._enqueue(delivery)
+        return self._enqueue(delivery, now_s)
 
     def send_plain(self, message: Message, qos: int, retain: bool, head: bytes, tail: bytes) -> bool:
         """The short way for a message at QoS 1 or 2 that is already encoded up to its identifier.
@@ -162,9 +162,8 @@ class Session:
     def _has_window(self, connection: Connection) -> bool:
         return self._window < self._window_max and not connection.is_congested and len(self._inflight) < 65_535
 
-    def _enqueue(self, delivery: Delivery) -> bool:
-        size = len(delivery.message.payload)
-        options = self.options
+    def _enqueue(self, delivery: Delivery, now_s: float) -> bool:
+        size, options, delivery.queued_s = len(delivery.message.payload), self.options, now_s
         if options.shed == "nothing":
             if self._budget.bytes + size > self._budget.bytes_max:
                 self.shed_count += 1
@@ -267,6 +266,7 @@ class Session:
                 self.expired_count += 1
                 self._record("done", delivery.sequence)
                 continue
+            self._budget.note_wait(delivery, now_s)
             self._send(connection, delivery, SharedPublish(delivery.message), now_s)
 
     def undelivered(self) -> list[tuple[int, Message]]:

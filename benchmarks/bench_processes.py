@@ -1,0 +1,130 @@
+"""What several processes behind one port cost and bring, with one process beside them in the same run.
+
+Run `python benchmarks/bench_processes.py` (`--processes 4`, `--scale 5` for longer runs). All get the same bytes from
+the same load generators, in turns; a round's ratio is broker CPU per delivery, several processes to one, and the median
+of the rounds counts. Rows:
+
+- `crowds`: 1 publisher, 100 subscribers, wherever the kernel put them: a message crosses once, for all who are there.
+- `pairs`: 1:1, wherever the kernel put them.
+- `placed`: as pairs, with both where their topic is wanted: at the process's own port, as admission sends clients.
+- `capacity`: deliveries a second with as many load generators as processes. The generators need cores too: what they
+  used is said beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import socket
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from statistics import median
+
+from brokers import node, shared_port
+from coterie.live.load import Result, Shape, run_load
+from coterie.mqtt.encode import encode_packet
+from coterie.mqtt.packets import MQTT_3, Connect
+from paced_load import scheduled_s
+
+CONNECTIONS = 400
+CROWD, PAIR = Shape(1, 100, 1, window=50_000), Shape(1, 1, 1)
+RUNS = count()
+
+
+def cost_us(ports: list[int], pids: Sequence[int], shape: Shape, messages: int) -> float:
+    """Broker CPU per delivery."""
+    before_s, topic = sum(map(scheduled_s, pids)), f"bench/{next(RUNS)}"
+    result = run_load("127.0.0.1", ports, replace(shape, topic=topic, filter=topic), messages)
+    if result.missing:
+        raise SystemExit(f"{result.missing} of {result.published} messages did not arrive: {shape}")
+    return (sum(map(scheduled_s, pids)) - before_s) / result.delivered * 1e6
+
+
+def several_us(ports: list[list[int]], pids: Sequence[int], shape: Shape, messages: int, times: int) -> float:
+    """The mean over several pairs, each with new connections: the kernel deals them out anew."""
+    return sum(cost_us(ports[one % len(ports)], pids, shape, messages // times) for one in range(times)) / times
+
+
+def spread(port: int, pids: Sequence[int]) -> list[int]:
+    """How the kernel deals out connections: sockets by process."""
+    found: list[socket.socket] = []
+    before = [_sockets(pid) for pid in pids]
+    for number in range(CONNECTIONS):
+        one = socket.create_connection(("127.0.0.1", port))
+        one.sendall(encode_packet(Connect(f"spread{number}", MQTT_3, True, 0), MQTT_3))
+        one.recv(4)
+        found.append(one)
+    counts = [_sockets(pid) - had for pid, had in zip(pids, before, strict=True)]
+    for one in found:
+        one.close()
+    return counts
+
+
+def _sockets(pid: int) -> int:
+    links = (os.readlink(path) for path in Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink())
+    return Counter(link.partition(":")[0] for link in links)["socket"]
+
+
+def _loaded(port: int, messages: int) -> tuple[Result, float]:
+    began_s = time.process_time()
+    shape = Shape(1, 20, 0, topic=f"bench/{os.getpid()}", filter=f"bench/{os.getpid()}")
+    result = run_load("127.0.0.1", [port], shape, messages)
+    return result, time.process_time() - began_s
+
+
+def capacity(ports: list[int], pids: Sequence[int], messages: int) -> tuple[float, float, float]:
+    """(deliveries a second, cores of the brokers, cores of the generators)."""
+    before_s, began_s = sum(map(scheduled_s, pids)), time.perf_counter()
+    with multiprocessing.Pool(len(ports)) as pool:
+        found = pool.starmap(_loaded, [(port, messages) for port in ports])
+        wall_s = time.perf_counter() - began_s
+    delivered = sum(result.delivered for result, _ in found)
+    broker_s = sum(map(scheduled_s, pids)) - before_s
+    return delivered / wall_s, broker_s / wall_s, sum(spent_s for _, spent_s in found) / wall_s
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--processes", type=int, default=2)
+    arguments.add_argument("--scale", type=float, default=1.0, help="times as many messages")
+    arguments.add_argument("--rounds", type=int, default=5, help="the median counts")
+    chosen = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as home:
+        first, second = Path(home) / "one", Path(home) / "several"
+        first.mkdir()
+        second.mkdir()
+        with node(first) as (alone, pid), shared_port(second, chosen.processes) as (port, own, pids):
+            own_ports = [own + number for number in range(chosen.processes)]
+            counts = spread(port, pids)
+            print(f"{CONNECTIONS} connections over {chosen.processes} processes: {counts}", flush=True)
+            few = int(20_000 * chosen.scale)
+            rows = [
+                ("crowds, 1:100", CROWD, int(2_000 * chosen.scale), [[port]], 1),
+                ("crowds, 1:100, QoS 0", replace(CROWD, qos=0), int(10_000 * chosen.scale), [[port]], 1),
+                ("pairs, 1:1 as they come", PAIR, few, [[port]], 8),
+                ("placed, 1:1", PAIR, few, [[one] for one in own_ports], chosen.processes),
+            ]
+            for what, shape, messages, ports, times in rows:
+                ratios, costs = [], []
+                for _ in range(chosen.rounds):
+                    single_us = several_us([[alone]], [pid], shape, messages, times)
+                    several = several_us(ports, pids, shape, messages, times)
+                    ratios.append(several / single_us)
+                    costs.append((single_us, several))
+                single_us, several = (median(one) for one in zip(*costs, strict=True))
+                told = f"{single_us:6.1f} us a delivery with one, {several:6.1f} with {chosen.processes}"
+                print(f"{what:26} {told}: ratio {median(ratios):.2f}", flush=True)
+            for what, ports, ids in (("one", [alone] * chosen.processes, [pid]), ("several", own_ports, pids)):
+                rate, broker, generator = capacity(ports, ids, int(20_000 * chosen.scale))
+                told = f"{rate:9,.0f} deliveries a second, brokers {broker:.2f} cores, generators {generator:.2f}"
+                print(f"capacity, {what:16} {told} of {os.cpu_count()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
