@@ -228,23 +228,12 @@ def _check(config: NodeConfig) -> None:
         raise ConfigError("access.jwt.algorithms", "none", "algorithms that sign")
     if config.mqtt.tls_port and not config.mqtt.certificate:
         raise ConfigError("mqtt.certificate", "", "a PEM file, because mqtt.tls_port is set")
+    _check_network(config)
     links = config.links
     if bool(links.certificate) != bool(links.authority):
         raise ConfigError(
             "links.authority", links.authority, "a PEM file, together with links.certificate (mutual TLS)"
         )
-    others = [peer for peer in config.network.peers if peer.id != config.node.id]
-    network = config.network
-    has_key = bool(network.key or network.key_file or links.certificate)
-    if network.join and (others or network.slice):
-        raise ConfigError("network.join", network.join, "no other peers and no slice: who joins is told by the others")
-    if (network.join or network.may_grow) and not (has_key and links.port):
-        raise ConfigError("links.port", links.port, "a port of its own, and network.key set, in a network that grows")
-    if others and not has_key:
-        raise ConfigError("network.key", "", "a shared key (or links.certificate), because the network has peers")
-    if others and not network.slice:
-        told = "the JSON file with this node's slice of a plan, because the network has peers"
-        raise ConfigError("network.slice", "", told, do="`coterie init --hosts ...` makes folders that fit together")
     if not 0 < links.heartbeat_s < links.silence_s:
         raise ConfigError("links.silence_s", links.silence_s, f"more than links.heartbeat_s, {links.heartbeat_s:g}")
     budget_ms = config.mqtt.latency_budget_ms
@@ -261,6 +250,23 @@ def _check(config: NodeConfig) -> None:
         raise ConfigError("durability.short_s", config.durability.short_s, "more than 0 seconds")
     if config.admin.token and config.admin.token_file:
         raise ConfigError("admin.token_file", config.admin.token_file, "empty, because admin.token is set")
+
+
+def _check_network(config: NodeConfig) -> None:
+    """Whether it can be reached by the others, and they by it."""
+    links = config.links
+    others = [peer for peer in config.network.peers if peer.id != config.node.id]
+    network = config.network
+    has_key = bool(network.key or network.key_file or links.certificate)
+    if network.join and (others or network.slice):
+        raise ConfigError("network.join", network.join, "no other peers and no slice: who joins is told by the others")
+    if (network.join or network.may_grow) and not (has_key and links.port):
+        raise ConfigError("links.port", links.port, "a port of its own, and network.key set, in a network that grows")
+    if others and not has_key:
+        raise ConfigError("network.key", "", "a shared key (or links.certificate), because the network has peers")
+    if others and not network.slice:
+        told = "the JSON file with this node's slice of a plan, because the network has peers"
+        raise ConfigError("network.slice", "", told, do="`coterie init --hosts ...` makes folders that fit together")
 
 
 def _within(key: str, value: int, low: int, high: int) -> None:
