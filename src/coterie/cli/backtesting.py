@@ -95,7 +95,8 @@ def backtest_command(
             log, brokers=brokers or [0], windows=windows, traffic=traffic, zones=zones, prices=prices, seed=seed,
             progress=report,
         )  # fmt: skip
-    page = found.report().write(log.home / "backtest.html")
+        report("report", 1.0)
+        page = found.report().write(log.home / "backtest.html")
     if as_json:
         print_json(found.document() | {"report": str(page)})
     else:

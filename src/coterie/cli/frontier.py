@@ -82,7 +82,8 @@ def frontier_command(
             learn, systems=systems, against=against, prices=prices, zones=zones, fleet=fleet, seed=seed, progress=report
         )
         found = frontier(compared, report)
-    page = found.report().write(log.home / "frontier.html")
+        report("report", 1.0)
+        page = found.report().write(log.home / "frontier.html")
     if as_json:
         print_json(found.document() | {"report": str(page)})
     else:

@@ -185,22 +185,22 @@ def planning_command(publishes: bool, says: str) -> Callable[..., None]:
         if answer is not None:
             _print(answer, None, as_json)
             return
-        from coterie.cli.bills import Unit, answer_of
-        from coterie.pipeline.shapes import Choices
-
-        unit = Unit(interval)
-        readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
-        log = log_of_words(inputs, out_folder, columns, mapping, time_unit, zone, readers, spark, peers)
-        folder, learn = log.home, replace(log, brokers=brokers).split(learn_share)[0]
-        with progress(log.name, as_json, LOG_STAGES) as report:
+        with progress("plan" if publishes else "compare", as_json, LOG_STAGES) as report:
             from coterie.api.comparing import compare
+            from coterie.cli.bills import Unit, answer_of
+            from coterie.pipeline.shapes import Choices
 
+            unit = Unit(interval)
+            readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
+            log = log_of_words(inputs, out_folder, columns, mapping, time_unit, zone, readers, spark, peers)
+            folder, learn = log.home, replace(log, brokers=brokers).split(learn_share)[0]
             found = compare(
                 learn, systems=systems, against=against, prices=prices, zones=zones, target=target, fleet=fleet,
                 limits=limit, seed=seed, progress=report,
             )  # fmt: skip
-        page = found.report(unit.seconds, unit.name).write(folder / "report.html")
-        answer = answer_of(found, unit, page)
+            report("report", 1.0)
+            page = found.report(unit.seconds, unit.name).write(folder / "report.html")
+            answer = answer_of(found, unit, page)
         keep_answer(out_folder / ANSWERS, name, answer)
         published = found.publish() if publishes else None
         _print(answer, published, as_json)

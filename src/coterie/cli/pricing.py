@@ -98,7 +98,8 @@ def price_command(
             ledgers[made.system if design is not None else name] = _columns(bill)
             if save_to is not None:
                 save_design(made, save_to / f"design-{name}.npz")
-    ledgers["lower bound"] = _columns(bounds(demand, paid))
+        report("lower bound", 1.0)
+        ledgers["lower bound"] = _columns(bounds(demand, paid))
     if as_json:
         print_json({"workload": demand.name, "seed": seed, "ledgers": ledgers})
         return

@@ -66,7 +66,8 @@ def reproduce_command(
             findings = reproduce(in_processes(), picked, out_folder, full, seeds, tell)
         else:
             findings = _on_cluster(spark, picked, out_folder, full, seeds, tell)
-    page = report(findings, full, out_folder)
+        tell("report", 1.0)
+        page = report(findings, full, out_folder)
     if pages is not None:
         write_pages(findings, full, pages)
     if as_json:
