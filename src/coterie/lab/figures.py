@@ -27,6 +27,9 @@ class DrawnFigure:
 
     @property
     def svg(self) -> str:
+        return self.picture()
+
+    def picture(self, is_lettered: bool = False) -> str:
         plot = self.plot
         return charts.spots(
             plot.title,
@@ -36,6 +39,7 @@ class DrawnFigure:
             plot.y_label or _name(plot),
             plot.log_x,
             plot.log_y,
+            is_lettered,
         )
 
     @property

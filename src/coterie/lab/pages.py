@@ -7,6 +7,7 @@ with the day, the commit and the machine, and never by hand.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -62,7 +63,7 @@ def _section(found: Sequence[Finding], is_full: bool, folder: Path) -> Iterator[
     yield ""
     yield from _table(TOTALS_HEADER, totals_rows(found))
     if any(judgement.is_small for finding in found for judgement in finding.judgements):
-        yield f"{SMALL_NOTE}. Readings stand below the claim that they read."
+        yield f"\\{SMALL_NOTE}. Readings stand below the claim that they read."
         yield ""
     for finding in found:
         yield from _claims(finding, found)
@@ -87,12 +88,10 @@ def _commit() -> str:
 
 
 def _machine() -> str:
-    try:
-        models = [line.partition(":")[2].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()]
-        model = next(name for name in models if "CPU" in name or "Processor" in name)
-    except (OSError, StopIteration):
-        model = "unknown processor"
-    return f"{os.cpu_count()} cores ({model})"
+    """Its cores and what they are."""
+    told = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
+    model = re.search(r"^model name\s*:\s*(.+)$", told, re.MULTILINE)
+    return f"{os.cpu_count()} cores{f' ({model[1]})' if model else ''}"
 
 
 def _share(found: Sequence[Finding]) -> Iterator[str]:
@@ -147,7 +146,7 @@ def _drawn(found: Sequence[Finding], folder: Path) -> Iterator[str]:
     yield from ("### Figures", "", "Ours with 95 % intervals; what the paper prints as hollow marks, where its text")
     yield from ("gives a number, with how far the reading may be off.", "")
     for name, figure in drawn:
-        write_whole(folder / f"{name}.svg", figure.svg)
+        write_whole(folder / f"{name}.svg", figure.picture(is_lettered=True))
         write_whole(folder / f"{name}.csv", figure.csv)
         yield f"![{figure.plot.title}]({FIGURES}/{name}.svg)"
         yield f"[{name}.csv]({FIGURES}/{name}.csv)"
