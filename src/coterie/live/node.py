@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
+import gc
 import resource
 import signal
 import ssl
@@ -456,6 +457,8 @@ def run_node(
             await asyncio.wait((starting,))
         else:
             ready(starting.result())
+            gc.collect()
+            gc.freeze()  # what was imported stays anyway: a full collection looks at sessions alone, not at all of it
             if node.is_new_token:
                 announce(node.token, config.token_path)
         await stopping
