@@ -28,11 +28,14 @@ def node_with(channels: int) -> Any:
     planes = SimpleNamespace(in_use=plane, outdated_by=0, generation=1, links=lambda: {1, 2})
     return SimpleNamespace(
         planes=planes,
-        links=SimpleNamespace(connected=[1, 2]),
+        links=SimpleNamespace(connected=[1, 2], peers={1: None, 2: None}),
         setup=SimpleNamespace(node=0, name="node-0"),
         recovery=SimpleNamespace(behind=()),
         book=SimpleNamespace(remote=SimpleNamespace(of_node={})),
         sessions=SimpleNamespace(index=SimpleNamespace(count=channels)),
+        keeping=None,
+        draining=SimpleNamespace(phase=""),
+        membership=SimpleNamespace(is_settled=True),
         is_alone=False,
     )
 
