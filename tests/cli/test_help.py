@@ -131,11 +131,13 @@ def test_the_time_that_is_left_counts_down_between_reports_and_the_bar_never_end
 def test_without_a_terminal_every_stage_that_lasts_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     now = [0.0]
     report = console.StageLines("log", console.Pace({}, lambda: now[0]))
+    report("files", 0.0)
     report("tables", 0.0)
     assert capsys.readouterr().err == ""
     now[0] = 3.0
     report("tables", 0.5)
     report("tables", 0.6)
+    report("files", 1.0)  # it was over before it was worth a line
     report("designs", 0.0)
     report("tables", 0.0)  # a later stage that looks back
     assert capsys.readouterr().err.splitlines() == ["log: tables (3 s so far)", "log: designs (3 s so far)"]

@@ -110,6 +110,8 @@ class StageLines:
 
     def __call__(self, stage: str, share: float) -> None:
         self._pace.tell(stage, share)
+        if stage != self._stage:
+            self._told.add(self._stage)  # it is over; should it be passed again, there is nothing to say
         self._stage = stage
         if self._pace.elapsed_s >= PATIENCE_S:
             self.remind()
