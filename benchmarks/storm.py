@@ -68,24 +68,25 @@ class Traffic:
     async def move(self, node: int, to: int) -> None:
         """The clients of a node that is gone: its reader appears elsewhere and subscribes to nothing again."""
         self._tasks.pop(node).cancel()
-        for client in self._of.pop(node):
-            await client.stop()
+        reader, writer = self._of.pop(node)
+        await writer.stop()
+        reader.subscriptions.clear()
         for _ in range(30):  # while too many nodes are silent nobody can say where the session is
             try:
-                await self._client(node, "reader", self.got[node], to).start()
+                await reader.go_to("127.0.0.1", self._base + to)
             except RunError:
                 await asyncio.sleep(2.0)
             else:
                 return
 
-    def _client(self, node: int, kind: str, got: dict[bytes, int], at: int = -1) -> MqttClient:
+    def _client(self, node: int, kind: str, got: dict[bytes, int]) -> MqttClient:
         def take(one: Publish) -> None:
             got[one.payload] = got.get(one.payload, 0) + 1
 
         packet = connect_packet(f"{kind}{node}", clean=False, expiry_s=3600, keep_alive_s=10)
         client = MqttClient(
             "127.0.0.1",
-            self._base + (node if at < 0 else at),
+            self._base + node,
             packet,
             take,
             give_up_s=600,

@@ -28,6 +28,7 @@ DETERMINISTIC = (
     "accounting",
     "mqtt",
 )
+MACHINES = [path for path in SOURCES if path.parent.name in ("broker", "mqtt")]
 
 
 def module_id(path: Path) -> str:
@@ -62,6 +63,19 @@ def test_no_ambient_randomness_or_clock(path: Path) -> None:
             spelled = ast.unparse(node)
             if re.fullmatch(r"(np|numpy)\.random\.\w+", spelled):
                 assert node.attr in {"default_rng", "Generator", "SeedSequence", "PCG64", "Philox"}, spelled
+
+
+@pytest.mark.parametrize("path", MACHINES, ids=module_id)
+def test_a_machine_opens_nothing_and_nobody_hangs_a_lambda_on_it(path: Path) -> None:
+    """Imports that can do I/O are forbidden by a contract; parts know each other by protocols an editor can follow."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in {"open", "print", "input"}, f"line {node.lineno}"
+        if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Lambda):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            assert not any(isinstance(one, ast.Attribute) for one in targets), (
+                f"line {node.lineno}: a late-bound lambda"
+            )
 
 
 def test_no_addresses_of_registries_or_machines() -> None:

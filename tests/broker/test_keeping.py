@@ -6,8 +6,8 @@ from coterie.broker.copies import pack_rows, unpack_rows
 from coterie.broker.facts import PeerGone
 from coterie.broker.keeping import rendezvous
 from coterie.broker.views import health
-from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, LOG, MARKS, MESSAGES, SESSIONS, Between
-from coterie.mqtt.packets import PubAck, Publish
+from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, COPIES, DELIVERIES, LOG, MARKS, MESSAGES, SESSIONS, Between
+from coterie.mqtt.packets import MQTT_3, PubAck, Publish, Subscribe, Subscription
 from tests.broker.driving import Driven
 from tests.broker.groups import Group
 
@@ -45,6 +45,25 @@ def test_an_acknowledgement_waits_for_every_copy_that_was_asked_for() -> None:
     group.cut = set()
     group.pass_on()
     assert acknowledged(here, line) == [7]
+
+
+def test_what_a_lasting_session_must_get_once_leaves_when_the_keeper_knows_by_which_identifier() -> None:
+    group = Group()
+    here, there = group.nodes
+    reader, writer = here.client("r", version=MQTT_3, clean_start=False), here.client("w")
+    group.pass_on()
+    here.say(reader, Subscribe(1, (Subscription("t", 2),)))
+    group.pass_on()
+    here.hear(reader)
+    group.cut = {1}
+    here.say(writer, Publish("t", b"x", 2, packet_id=7))
+    group.pass_on()
+    assert not here.hear(reader)
+    group.cut = set()
+    group.pass_on()
+    (got,) = here.hear(reader)
+    assert isinstance(got, Publish)
+    assert [key[:2] for key in there.shelf.tables[COPIES] if key[1] == DELIVERIES] == [(0, DELIVERIES)]
 
 
 def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:

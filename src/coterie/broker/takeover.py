@@ -306,7 +306,7 @@ class Takeover:
             session.deliver(shared, qos, retain, identifiers, now_s)
         self._seed_marks(arrival)
         self._came[client] = arrival
-        session.is_had = lambda message: arrival.has(message.topic, message.id)  # it may still be on its way here
+        session.past = arrival  # what it had there may still be on its way here
         session.update_plain_version()
         self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
         self.taken_count += 1
@@ -337,7 +337,7 @@ class Takeover:
         session = self._sessions.of.get(client)
         self._came.pop(client, None)
         if session is not None:
-            session.is_had = None
+            session.past = None
             session.update_plain_version()
 
     def _end(self, client: str, outcome: Outcome) -> None:

@@ -87,6 +87,14 @@ class MqttClient:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    async def go_to(self, host: str, port: int) -> None:
+        """Leave, and come to another server with all that it knows: asked for is the session that it had."""
+        await self.stop()
+        self.server = (host, port)
+        self._is_leaving = self._is_refused = False
+        self._connected.clear()
+        await self.start()
+
     def cut(self) -> None:
         """Lose the connection without a word; the client comes back by itself."""
         if self._writer is not None:

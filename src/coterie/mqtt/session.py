@@ -24,7 +24,7 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["DONE", "QUEUED", "RELEASED", "SENT", "Budget", "Delivery", "Session", "SessionState"]
 Places = tuple[tuple[str, str], ...]  # a filter, and the topic behind which its answer goes on
 _pack_u16 = struct.Struct(">H").pack
+
+
+class PastDeliveries(Protocol):
+    def has(self, topic: str, identifier: int) -> bool: ...
 
 
 class Session:
@@ -61,7 +65,7 @@ class Session:
         self.connection: Connection | None = None
         self.output: list[bytes] = []  # the connection's, while there is one
         self.epoch = 1  # rises with every move to another node
-        self.is_had: Callable[[Message], bool] | None = None  # whether it had a message at another node
+        self.past: PastDeliveries | None = None  # what it had at another node
         # While it is not all here yet: what comes for it by now, by the message's identifier; else None.
         self.collected: dict[int, tuple[SharedPublish, int, bool, tuple[int, ...]]] | None = None
         self.owed: dict[str, Owed] = {}  # retained messages that its subscriptions have not been answered with yet
@@ -113,7 +117,7 @@ class Session:
         """Send or queue one message; False means it was given up (offline at QoS 0, shed, or too large)."""
         for answer in self.owed.values():
             answer.overtaken(self, shared.message, now_s)
-        if self.is_had is not None and shared.message.qos and self.is_had(shared.message):
+        if self.past is not None and shared.message.qos and self.past.has(shared.message.topic, shared.message.id):
             return False
         return self.pass_on(shared, qos, retain, identifiers, now_s)
 
@@ -417,7 +421,7 @@ class Session:
     def update_plain_version(self) -> None:
         connection = self.connection
         is_plain = connection is not None and not connection.is_congested and connection.is_plain
-        is_plain = is_plain and self.is_had is None and not self.owed
+        is_plain = is_plain and self.past is None and not self.owed
         self.plain_version = connection.version if connection is not None and is_plain else 0
 
     def end(self) -> None:
