@@ -9,28 +9,13 @@ from coterie.sim.world.drawing import ALONE, Swarm, draw_scenario
 from coterie.sim.world.scenario import Utter
 from coterie.sim.world.torture import brokers_of, run_scenario
 from coterie.systems import system_named
-from tests.sim.world.saboteurs import BUGS, KINDS, sabotaged
+from tests.sim.world.planted import RULES, SEEDS_MAX, seeds_until_found
 from tests.sim.world.spoilers import SPOILERS, answers_in_part, hoarding, spoilt
 
-SEEDS_MAX = 1000
 TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan"))
-RULES = {
-    "drops a persist": {"lost", "session", "order"},
-    "skips a dedupe": {"once", "retained", "order"},
-    "acknowledges early": {"lost", "session", "once", "order"},
-    "forgets an owner": {"session", "access"},
-}
 
 
-def seeds_until_found(bug: str) -> tuple[int, tuple[str, ...]]:
-    for seed in range(SEEDS_MAX):
-        scenario = draw_scenario(seed)
-        if rules := run_scenario(scenario, sabotaged(scenario, system_named, bug), system_named).rules:
-            return seed + 1, rules
-    return SEEDS_MAX, ()
-
-
-@pytest.mark.parametrize("bug", sorted(BUGS))
+@pytest.mark.parametrize("bug", sorted(RULES))
 def test_a_planted_bug_is_found(bug: str) -> None:
     _, rules = seeds_until_found(bug)
     assert RULES[bug] & set(rules), rules
@@ -61,14 +46,3 @@ def test_subscriptions_that_are_answered_in_part_are_found(monkeypatch: pytest.M
 def test_what_is_kept_for_nobody_is_found() -> None:
     scenario = draw_scenario(1, "flooding", TOGETHER)
     assert "bounds" in run_scenario(scenario, hoarding(scenario, system_named), system_named).rules
-
-
-@pytest.mark.parametrize("bug", sorted(KINDS))
-def test_what_is_acknowledged_without_copies_is_found(bug: str) -> None:
-    found: set[str] = set()
-    for seed in range(SEEDS_MAX):
-        scenario = draw_scenario(seed, "flooding", Swarm(3, ("gone",)))
-        found |= set(run_scenario(scenario, sabotaged(scenario, system_named, bug), system_named).rules)
-        if found:
-            break
-    assert "kept" in found
