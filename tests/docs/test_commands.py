@@ -28,6 +28,7 @@ FOLLOWED = {
     "docs/PIPELINE.md": "tests/docs/test_commands.py::test_pipeline",
     "docs/NETWORK.md": "tests/docs/test_commands.py::test_network",
     "docs/howto/spark.md": "tests/docs/test_commands.py::test_spark_cluster",
+    "docs/howto/cluster.md": "tests/interop/test_cluster_page.py::test_the_page_word_for_word",
     "docs/howto/operate.md": "tests/docs/test_commands.py::test_operate",
     "docs/howto/tls.md": "tests/docs/test_commands.py::test_tls",
     "docs/howto/install.md": "tests/cli/test_commands.py::test_doctor_finds_everything",
