@@ -9,16 +9,20 @@ everything the frame caused has been dealt with (see `cascades`).
 from __future__ import annotations
 
 import struct
+from typing import Any, get_args
 
 import msgspec
 
-from coterie.broker.said import AboutLeaves, AboutMembers, Said
+from coterie.broker.said import AboutLeaves, AboutMembers, Said, Unheard
 from coterie.broker.writes import Since
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
 LINK_VERSION = 7
+# Nodes of two versions in a row work together, so that they can be upgraded one after the other. The newer says nothing
+# that the older must understand: fields are added at the end, with defaults; what is new altogether is not heard.
+SPOKEN = (LINK_VERSION - 1, LINK_VERSION, LINK_VERSION + 1)
 HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
 _HEAD = struct.Struct(">IB")
 _NUMBER = struct.Struct(">Q")
@@ -383,11 +387,13 @@ Moves = SentOff | ClaimSession | Handed | Taken
 ControlMessage = (
     Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
     | Retained | OpenDetours | Detoured | LogGone | LogHeads | AboutCopies | Follows
-    | AboutMembers | AboutLeaves
+    | AboutMembers | AboutLeaves | Unheard
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(ControlMessage).decode
+_decode_head = msgspec.msgpack.Decoder(list[Any]).decode
+KINDS = frozenset(one.__struct_config__.tag for one in get_args(ControlMessage))
 
 
 def encode_control(message: ControlMessage) -> bytes:
@@ -395,13 +401,23 @@ def encode_control(message: ControlMessage) -> bytes:
 
 
 def decode_control(body: bytes) -> ControlMessage:
-    if not body or body[0] != LINK_VERSION:
+    if not body or body[0] not in SPOKEN:
         raise RemoteProtocolError("a control frame of another version")
     try:
         said: ControlMessage = _decode(memoryview(body)[1:])
         return said
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        if body[0] > LINK_VERSION and _is_new(body):
+            return Unheard()
         raise RemoteProtocolError(f"malformed control message: {error}") from None
+
+
+def _is_new(body: bytes) -> bool:
+    """Whether it is well-formed, and of a kind that this version does not have."""
+    try:
+        return _decode_head(memoryview(body)[1:])[0] not in KINDS
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
+        return False
 
 
 NEWCOMER = 4096  # in a greeting: somebody who would like to have a number

@@ -79,6 +79,7 @@ from coterie.broker.said import (
     LeafServed,
     LeafWants,
     TakeSessions,
+    Unheard,
 )
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
@@ -284,6 +285,8 @@ class Neighbourhood:
                 self._hosting.hear(peer, said)
             case TakeSessions():
                 self._adopting.hear(peer, said)
+            case Unheard():
+                pass
             case _:
                 self._membership.hear(peer, said)
 

@@ -9,6 +9,10 @@ class Said(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Base of the control messages."""
 
 
+class Unheard(Said, frozen=True):
+    """What a newer version says, and this one does not know."""
+
+
 # --- the list of members ---
 
 

@@ -23,6 +23,7 @@ from coterie.broker.frames import (
     LINK_VERSION,
     NEWCOMER,
     PROOF,
+    SPOKEN,
     FrameReader,
     Hello,
     decode_hello,
@@ -138,8 +139,9 @@ class PeerSocket(asyncio.Protocol):
 
     def _check_hello(self, hello: Hello) -> None:
         owner = self._owner
-        if hello.version != LINK_VERSION:
-            raise RemoteProtocolError(f"links of version {hello.version}, this node speaks {LINK_VERSION}")
+        if hello.version not in SPOKEN:
+            told = f"links of version {hello.version}, this node speaks {SPOKEN[0]} to {SPOKEN[-1]}"
+            raise RemoteProtocolError(f"{told}; upgrade through the versions between")
         if (hello.network, hello.system) != (owner.network, owner.system):
             raise RemoteProtocolError(f"belongs to {hello.network}/{hello.system}, not {owner.network}/{owner.system}")
         if hello.node == owner.node or self.peer not in (-1, hello.node):
