@@ -107,7 +107,7 @@ SPOILERS: dict[str, tuple[Spoil, str, str, int]] = {
     "reviews nobody": (reviews_nobody, "access", "flooding", 65),
     "always its turn": (always_its_turn, "shared", "flooding", 57),
     "tells no wills": (tells_no_wills, "will", "flooding", 0),
-    "keeps for ever": (keeps_for_ever, "expired", "flooding", 24),
+    "keeps for ever": (keeps_for_ever, "expired", "flooding", 2179),
     "never rests": (never_rests, "quiet", "flooding", 0),
 }
 
