@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+from coterie.broker.carried import decode_carried
 from coterie.broker.copies import pack_rows, unpack_rows
 from coterie.broker.facts import PeerGone
 from coterie.broker.keeping import rendezvous
 from coterie.broker.views import health
-from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, COPIES, DELIVERIES, LOG, MARKS, MESSAGES, SESSIONS, Between
-from coterie.mqtt.packets import MQTT_3, PubAck, Publish, Subscribe, Subscription
+from coterie.broker.writes import (
+    COPIED_BODIES,
+    COPIED_LOG,
+    COPIES,
+    DELIVERIES,
+    LOG,
+    MARKS,
+    MESSAGES,
+    SESSIONS,
+    SUBSCRIPTIONS,
+    Between,
+)
+from coterie.mqtt.packets import MQTT_3, MQTT_5, ConnAck, PubAck, Publish, SubAck, Subscribe, Subscription
+from coterie.mqtt.properties import Properties
 from tests.broker.driving import Driven
 from tests.broker.groups import Group
 
@@ -64,6 +77,29 @@ def test_what_a_lasting_session_must_get_once_leaves_when_the_keeper_knows_by_wh
     (got,) = here.hear(reader)
     assert isinstance(got, Publish)
     assert [key[:2] for key in there.shelf.tables[COPIES] if key[1] == DELIVERIES] == [(0, DELIVERIES)]
+
+
+def test_sessions_and_retained_messages_are_kept_as_messages_are() -> None:
+    """CONNACK, SUBACK and the answer to a retained message wait for the copy; the keeper has all of it then."""
+    group = Group()
+    here, there = group.nodes
+    reader, writer = here.client("r", version=MQTT_3, clean_start=False), here.client("w")
+    group.pass_on()
+    assert here.hear(reader)
+    here.hear(writer)
+    group.cut = {1}
+    late = here.client("late", version=MQTT_5, clean_start=True, properties=Properties(session_expiry_s=100))
+    here.say(reader, Subscribe(1, (Subscription("t", 1),)))
+    here.say(writer, Publish("r", b"x", 1, retain=True, packet_id=7))
+    group.pass_on()
+    assert [here.hear(line) for line in (late, reader, writer)] == [[], [], []]
+    group.cut = set()
+    group.pass_on()
+    kept = {key[1:3] for key in there.shelf.tables[COPIES] if key[0] == 0}
+    assert {(SESSIONS, "r"), (SESSIONS, "late"), (SUBSCRIPTIONS, "r")} <= kept
+    assert list(there.shelf.tables[COPIED_LOG]) == list(here.shelf.tables[LOG])  # what is retained is in the log
+    assert [one.retain for one in map(decode_carried, there.shelf.tables[COPIED_BODIES].values())] == [True]
+    assert [type(here.hear(line)[0]) for line in (late, reader, writer)] == [ConnAck, SubAck, PubAck]
 
 
 def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
