@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from coterie.errors import ConfigError
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, ValueTable, per_seed
 from coterie.lab.pages import BEGIN, END, write_pages
+from coterie.lab.registry import PAPERS
 from coterie.lab.reproduce import reproduce
 from coterie.pipeline.sweep import in_processes
+
+FIVE = [paper for paper in PAPERS if paper not in ("coterie", "survey")]
+DOCS = Path(__file__).parents[2] / "docs" / "papers"
 
 
 def run(point: Point, seed: int) -> Mapping[str, float]:
@@ -87,3 +92,23 @@ def test_a_page_without_marks_is_left_alone(tmp_path, page):
     with pytest.raises(ConfigError, match=r"planted\.md"):
         write_pages(found(tmp_path), False, tmp_path)
     assert page.read_text() == "# Mine\n"
+
+
+@pytest.mark.parametrize("paper", [*FIVE, "survey"])
+def test_every_paper_has_a_page_with_its_verdicts_and_figures(paper):
+    text = (DOCS / f"{paper}.md").read_text()
+    assert text.index(BEGIN) < text.index("## Every claim and its verdict") < text.index(END)
+    for target in re.findall(r"\((figures/\S+)\)", text):
+        assert (DOCS / target).is_file(), target
+
+
+@pytest.mark.parametrize("paper", FIVE)
+def test_what_does_not_hold_has_a_reason_and_a_second_reading(paper):
+    """On the page as it was written last: a reviewer finds both beside the verdict."""
+    text = (DOCS / f"{paper}.md").read_text()
+    rows = [line for line in text[text.index(BEGIN) :].splitlines() if line.startswith("| `")]
+    for at, line in enumerate(rows):
+        told, verdict = line.split(" | ")[1], line.split(" | ")[-1]
+        if verdict.startswith("not reproduced") and not told.startswith(("reading: ", "ours: ")):
+            assert ": " in verdict, line
+            assert rows[at + 1].split(" | ")[1].startswith("reading: "), line

@@ -309,8 +309,9 @@ FIGURE_8A = experiment(
             1.0,
             worst("diameter", ties="random"),
             "hops",
-            "as in Figure 7",
+            "as in Figure 7: random graphs with as many links inside a topic are no shallower",
         ),
+        *sentences.NODES,
     ],
     [
         Plot("Figure 8(a): degree by nodes, 100 and 200 topics", "nodes", "degree", "topics", only={"ties": "random"}),

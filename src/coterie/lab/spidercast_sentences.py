@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from coterie.lab.experiment import Claim, Row, Sense, yes
-from coterie.lab.spidercast_claims import SIZES, Measure, holds, ratio, value
+from coterie.lab.spidercast_claims import SIZES, Measure, holds, ratio, value, worst
 
 STRAIGHT = 0.95  # share of the variance that a line explains
 
@@ -41,6 +41,22 @@ def _by_power(topics: np.ndarray, degrees: np.ndarray) -> float:
     return _explained(degrees, np.exp(np.polyval(np.polyfit(x, np.log(degrees), 1), x)))
 
 
+NODES = [
+    Claim(
+        f"fig8a/{name}",
+        "section 3.5.1",
+        told,
+        6.0,
+        1.0,
+        worst(value_name, ties=ties),
+        "hops",
+        reads="fig8a/diameter",
+    )
+    for name, told, value_name, ties in (
+        ("distance", "read as a mean: the mean distance inside the widest topic is 6", "distance", "random"),
+        ("diameter-ties", "maximal topic diameter 6, ties by node number", "diameter", "first"),
+    )
+]
 TOPICS = [
     *(
         Claim(
