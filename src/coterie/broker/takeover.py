@@ -171,7 +171,8 @@ class Takeover:
         if len(silent) > self._spare:
             return  # until it is too late
         if best is None:
-            self._has_none(client, quest, bool(silent))
+            if len(silent) <= max(1, len(quest.asked) // 2):  # who is cut off from most does not know of what they did
+                self._has_none(client, quest, bool(silent))
             return
         quest.peer, quest.there = best[-1], quest.answers.get(best[-1], at_home)
         if quest.of not in (-1, quest.there.of):
@@ -304,6 +305,8 @@ class Takeover:
         self._stored.adopt(session)
         for shared, qos, retain, identifiers in rest:
             session.deliver(shared, qos, retain, identifiers, now_s)
+        if self._sessions.review(session):  # rights have changed while its node was away
+            self._following.follow()
         self._seed_marks(arrival)
         self._came[client] = arrival
         session.past = arrival  # what it had there may still be on its way here

@@ -163,7 +163,7 @@ def _is_settled(world: World) -> bool:
     return all(
         person.client.is_connected and not person.client.unfinished_count
         for person in world.people
-        if not world.is_stranded(person)
+        if person.resident.roams or not world.is_stranded(person)
     )
 
 
