@@ -12,6 +12,8 @@ import pytest
 
 from coterie.founding.hosts import read_hosts
 from coterie.founding.templates import Ports
+from coterie.live.config import load_config
+from tests.docs.pages import with_command
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -73,3 +75,19 @@ def test_haproxy_accepts_its_configuration(tmp_path):
         ["haproxy", "-c", "-f", tmp_path / "haproxy.cfg"], capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_pods_found_the_network_or_join_it_by_its_name(tmp_path):
+    """What the first container of a pod does: three founders, and whoever comes when the set is scaled up."""
+    first = documents("kubernetes/coterie.yaml")[-1]["spec"]["template"]["spec"]["initContainers"][0]
+    (tmp_path / "secret").mkdir()
+    for name in ("network.key", "admin.token"):
+        (tmp_path / "secret" / name).write_text("a secret of some length")
+    script = first["args"][0].replace("/etc/coterie", str(tmp_path)).replace("/secret", str(tmp_path / "secret"))
+    named = {one["name"]: one.get("value", "") for one in first["env"]}
+    for pod, number, joins in (("coterie-1", 1, []), ("coterie-4", 4, ["coterie-0.coterie-nodes:3883"])):
+        environment = with_command(tmp_path) | named | {"POD": pod}
+        done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        config = load_config(tmp_path / "net" / pod / "node.toml")
+        assert (config.node.id, config.network.join[:1], config.node.data) == (number, joins, "/data")

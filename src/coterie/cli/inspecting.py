@@ -19,6 +19,7 @@ from coterie.plans.inspecting import client_told, inspect, link_told, topic_told
 
 class Subject(StrEnum):
     CLIENT = "client"
+    SESSION = "session"
     TOPIC = "topic"
     LINK = "link"
 
@@ -36,8 +37,8 @@ def inspect_command(
 ) -> None:
     """Ask the whole network about a client, a topic or a link.
 
-    Where a client is, what it wants and what waits for it; who subscribes to a topic anywhere and which way its events
-    go; who is linked to a node.
+    Where a client (or the session of one that is away) is, what it wants and what waits for it; who subscribes to a
+    topic anywhere and which way its events go; who is linked to a node.
 
     Examples:
       coterie inspect client ann
@@ -48,11 +49,11 @@ def inspect_command(
         raise ConfigError("NAME", name, "the number of a node")
     places = [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
     network = LiveNetwork(places, token or read_token(data / TOKEN_FILE))
-    found = inspect(network, subject.value, name)
+    found = inspect(network, "client" if subject is Subject.SESSION else subject.value, name)
     if as_json:
         print_json({subject.value: name, "nodes": found})
         return
     told = link_told(int(name), found) if subject is Subject.LINK else None
-    told = told or (client_told(name, found) if subject is Subject.CLIENT else topic_told(name, found))
+    told = told or (topic_told(name, found) if subject is Subject.TOPIC else client_told(name, found))
     for line in told:
         out.print(line, soft_wrap=True, highlight=False, markup=False)

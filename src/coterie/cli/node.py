@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from importlib.resources import files
@@ -19,6 +18,7 @@ from coterie.errors import ConfigError
 from coterie.live.config import NodeConfig, checked, load_config
 from coterie.live.joining import place_in
 from coterie.live.node import load_slice, run_node
+from coterie.live.nodelog import NodeLog
 from coterie.live.passwords import hash_password
 from coterie.live.processes import check_processes, count_of, is_by_itself, process_config
 from coterie.live.supervising import run_processes
@@ -78,11 +78,12 @@ def node_command(
             return
         reread = partial(_read, config, join)
         settings = process_config(settings, process)
-        run_node(settings, system_named, _log, _told(settings), reread=lambda: process_config(reread(), process))
+        log = NodeLog(settings)
+        run_node(settings, system_named, log, _told(settings, log), reread=lambda: process_config(reread(), process))
         return
-    run_node(settings, system_named, _log, _told(settings), _announce,
-             lambda: _read(config, join))  # fmt: skip
-    _log(f"{settings.name} has stopped")
+    log = NodeLog(settings)
+    run_node(settings, system_named, log, _told(settings, log), _announce, lambda: _read(config, join))
+    log(f"{settings.name} has stopped")
 
 
 def _read(config: Path, join: list[str] | None) -> NodeConfig:
@@ -93,8 +94,8 @@ def _read(config: Path, join: list[str] | None) -> NodeConfig:
     return checked(msgspec.structs.replace(settings, network=msgspec.structs.replace(settings.network, join=join)))
 
 
-def _told(settings: NodeConfig) -> Callable[[dict[str, int]], None]:
-    return lambda ports: _log(f"{settings.name} is ready: {_listed(ports)}")
+def _told(settings: NodeConfig, log: NodeLog) -> Callable[[dict[str, int]], None]:
+    return lambda ports: log(f"{settings.name} is ready: {_listed(ports)}")
 
 
 def _run_all(config: Path, settings: NodeConfig, join: list[str] | None) -> None:
@@ -103,7 +104,7 @@ def _run_all(config: Path, settings: NodeConfig, join: list[str] | None) -> None
         found_processes(settings, system_named(settings.network.system))
     words = [word for one in join or () for word in ("--join", one)]
     command = [sys.executable, "-m", "coterie", "node", "--config", str(config), *words]
-    run_processes(settings, command, _log)
+    run_processes(settings, command, NodeLog(settings))
 
 
 def example() -> str:
@@ -117,10 +118,6 @@ def _listed(ports: dict[str, int]) -> str:
 def _announce(token: str, path: Path) -> None:
     """Once, at the start that made it; to the terminal of whoever started the node."""
     out.print(f"admin token, made now and kept in {path}: {token}", soft_wrap=True, highlight=False)
-
-
-def _log(text: str) -> None:
-    print(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ LATENCY_BUDGET_MS_MAX = 1000.0
 OFF = -1  # mqtt.port: no plain TCP
 NODE_MAX = 4095  # identifiers of events hold the node in 12 bits
 PROCESSES_MAX = 8
+LOG_BYTES_MIN = 4096
 
 
 class NodeSection(ConfigTable, frozen=True, kw_only=True):
@@ -38,6 +39,10 @@ class NodeSection(ConfigTable, frozen=True, kw_only=True):
     name: str = ""
     data: str = "data"
     log_level: Literal["info", "error"] = "info"
+    log_format: Literal["text", "json"] = "text"
+    log_file: str = ""
+    log_bytes_max: int = 10 << 20
+    log_files_max: int = 5
     processes: int | Literal["auto"] = 1
     process_port: int = 0
 
@@ -204,6 +209,9 @@ def _check(config: NodeConfig) -> None:
     _within("node.id", config.node.id, 0, NODE_MAX)
     if config.node.processes != "auto":
         _within("node.processes", config.node.processes, 1, PROCESSES_MAX)
+    _within("node.log_files_max", config.node.log_files_max, 1, 1000)
+    if config.node.log_bytes_max < LOG_BYTES_MIN:
+        raise ConfigError("node.log_bytes_max", config.node.log_bytes_max, f"{LOG_BYTES_MIN} or more")
     _within("node.process_port", config.node.process_port, 0, 65_535 - PROCESSES_MAX)
     for peer in ids:
         _within("network.peers.id", peer, 0, NODE_MAX)
