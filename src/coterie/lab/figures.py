@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from coterie.lab.experiment import Experiment, Plot, Row
 from coterie.lab.judging import confidence
@@ -25,7 +26,7 @@ class DrawnFigure:
     theirs: dict[str, list[Spot]]
     seeds: int
 
-    @property
+    @cached_property
     def svg(self) -> str:
         return self.picture()
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from coterie.errors import ConfigError
 from coterie.lab.code import code_of
 from coterie.lab.experiment import Experiment, Kind, Point, Row
-from coterie.lab.figures import figures_of
+from coterie.lab.figures import DrawnFigure, figures_of
 from coterie.lab.judging import Judgement, Verdict, judge
 from coterie.lab.tables import measured_tables
 from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow
@@ -193,22 +193,25 @@ def report(findings: Sequence[Finding], is_full: bool, folder: Path) -> Path:
     sums = PageSection(
         "Verdicts", (), (), [ReportTable(TOTALS_HEADER, [TableRow(row) for row in totals_rows(findings)], (0, 1))]
     )
+    drawn = [figures_of(finding.experiment, finding.rows) for finding in findings]
     made = Report(
         title="Coterie: claims of the papers",
         subtitle=f"The {form} form of {len(findings)} experiments. {SMALL_NOTE}.",
-        sections=[sums, *(_section(finding) for finding in findings)],
+        sections=[sums, *(_section(finding, figures) for finding, figures in zip(findings, drawn, strict=True))],
     )
-    _write_figures(findings, folder / "figures")
+    _write_figures([named for figures in drawn for named in figures], folder / "figures")
     return made.write(folder / "report.html")
 
 
-def _write_figures(findings: Sequence[Finding], folder: Path) -> None:
+NamedFigure = tuple[str, DrawnFigure]
+
+
+def _write_figures(drawn: Sequence[NamedFigure], folder: Path) -> None:
     """Every picture of the report with its numbers beside it."""
     folder.mkdir(parents=True, exist_ok=True)
-    for finding in findings:
-        for name, figure in figures_of(finding.experiment, finding.rows):
-            (folder / f"{name}.svg").write_text(figure.svg)
-            (folder / f"{name}.csv").write_text(figure.csv)
+    for name, figure in drawn:
+        (folder / f"{name}.svg").write_text(figure.svg)
+        (folder / f"{name}.csv").write_text(figure.csv)
 
 
 def shown(judgement: Judgement) -> str:
@@ -216,7 +219,7 @@ def shown(judgement: Judgement) -> str:
     return f"{judgement.verdict.value}{SMALL_MARK if judgement.is_small and judgement.measured else ''}"
 
 
-def _section(finding: Finding) -> PageSection:
+def _section(finding: Finding, figures: Sequence[NamedFigure]) -> PageSection:
     experiment = finding.experiment
     rows = [
         TableRow(
@@ -232,7 +235,7 @@ def _section(finding: Finding) -> PageSection:
         for judgement in finding.judgements
     ]
     header = ["claim", "claimed", "ours, with its 95 % confidence interval", "verdict", "because"]
-    pictures = [figure.svg for _, figure in figures_of(experiment, finding.rows)]
+    pictures = [figure.svg for _, figure in figures]
     tables = [ReportTable(header, rows, (0, 3, 4))] if rows else []
     tables += [
         ReportTable(table.header, [TableRow(row) for row in table.rows], (0,)) for table in measured_tables(finding)
