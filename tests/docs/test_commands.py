@@ -398,6 +398,9 @@ ELSEWHERE = {
     "export": "tests/fleets/test_howtos.py",
     "loop": "tests/fleets/test_howtos.py",
     "backup": "tests/interop/test_founding.py",
+    "members": "tests/interop/test_cluster_page.py",
+    "drain": "tests/interop/test_cluster_page.py",
+    "remove": "tests/interop/test_cluster_page.py",
     "inspect": "tests/interop/test_founding.py",
     "restore": "tests/interop/test_founding.py",
 }
