@@ -110,16 +110,16 @@ def packet_at(version: int, data: bytes, number: int) -> str:
 
 
 def compared(version: int, data: bytes, ours: Verdict, theirs: Verdict) -> str | None:
-    """How two codecs differ, or None. A packet that we refuse and they wait for differs as well."""
+    """How two codecs differ first, or None. A packet that we refuse and they wait for differs as well."""
     if theirs.ended == "panic":
         return "it panics"
     if ours.count == theirs.count and ours.ended == theirs.ended:
         return None
-    if ours.ended == REFUSED and (theirs.count > ours.count or theirs.ended == WAITS):
+    if ours.ended == REFUSED and theirs.count >= ours.count:
         return f"we refuse: {ours.about}"
     if theirs.ended == REFUSED:
         return f"MQTT {version}: it refuses {packet_at(version, data, theirs.count)}"
-    return f"MQTT {version}: it stops after {packet_at(version, data, theirs.count)}"
+    return f"MQTT {version}: it stops at {packet_at(version, data, theirs.count)}"
 
 
 # --- Rust ---
