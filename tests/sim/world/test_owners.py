@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+import msgspec
 import pytest
 
 from coterie.broker.machine import Broker
@@ -110,8 +111,16 @@ TRIES = Scenario(
 )  # fmt: skip
 
 
+# The same by somebody whose user name is a wildcard.
+BY_USER = msgspec.structs.replace(
+    TRIES,
+    users=(Tenant("+", ("dev/%u/#", "$own/#"), ("dev/%u/#", "public/#"), share=("g",)), TRIES.users[1]),
+    residents=(Resident("eve", 0, "+", 5), TRIES.residents[1]),
+)
+
+
 def names_as_they_are(rules: Iterable[str], user: str, client: str) -> tuple[str, ...]:
-    """As in 0.1: a client identifier `+` is a wildcard."""
+    """As in 0.1: a client identifier or a user name `+` is a wildcard."""
     return tuple(one.replace("%u", user).replace("%c", client) for one in rules)
 
 
@@ -130,18 +139,19 @@ def may_subscribe_to_statistics(rights: Rights, topic_filter: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("place", "spoilt", "found"),
+    ("story", "place", "spoilt", "found"),
     [
-        ("coterie.broker.rights.filled_in", names_as_they_are, {"access", "owner"}),
-        ("coterie.broker.rights.Rights.may_publish", may_publish_by_rules_alone, {"access"}),
-        ("coterie.broker.rights.Rights.may_subscribe", may_subscribe_in_any_group, {"owner"}),
-        ("coterie.broker.rights.Rights.may_subscribe", may_subscribe_to_statistics, {"owner"}),
+        (TRIES, "filled_in", names_as_they_are, {"access", "owner"}),
+        (BY_USER, "filled_in", names_as_they_are, {"access", "owner"}),
+        (TRIES, "Rights.may_publish", may_publish_by_rules_alone, {"access"}),
+        (TRIES, "Rights.may_subscribe", may_subscribe_in_any_group, {"owner"}),
+        (TRIES, "Rights.may_subscribe", may_subscribe_to_statistics, {"owner"}),
     ],
-    ids=["%c", "publish $", "$share", "read $"],
+    ids=["%c", "%u", "publish $", "$share", "read $"],
 )
 def test_each_rule_is_judged(
-    place: str, spoilt: Callable[..., object], found: set[str], monkeypatch: pytest.MonkeyPatch
+    story: Scenario, place: str, spoilt: Callable[..., object], found: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert told(TRIES).violations == []
-    monkeypatch.setattr(place, spoilt)
-    assert found <= set(told(TRIES).rules)
+    assert told(story).violations == []
+    monkeypatch.setattr(f"coterie.broker.rights.{place}", spoilt)
+    assert found <= set(told(story).rules)
