@@ -21,7 +21,6 @@ KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan", "roam", "gone"), 40)
 DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
     "mesh+zones-5409-lost": "a session is taken from a copy before logs are compared: its new node's disk is slow then",
-    "magnet-uniform-742-lost": "two splits, then the subscriber's node is gone: something of before is not found",
     "homes-859-kept": "a publisher taken in elsewhere is answered for what only one of its old node's two keepers had",
 }
 

@@ -269,8 +269,10 @@ class Takeover:
         others = [place for place in arrival.gaps() if place[0] != self._node]
         if said.ago_us:  # nobody has collected for it since then: logs have what came
             quest.look_until_s, arrival.missed_until_us = self._turn.now_s + LOOK_S, self._turn.now_us
+            # There may have been cut off from somebody without knowing it, for as long as links are believed silent.
+            ago_us = said.ago_us + int(max(FRESH_S, self._links.settings.silence_s) * 1e6)
             self._want_earlier(quest, said.ago_us)
-            self._recovery.disturb(max(1, self._recovery.now_us - said.ago_us - int(FRESH_S * 1e6)))
+            self._recovery.disturb(max(1, self._recovery.now_us - ago_us))
         elif not others or is_late:
             self._settle(said.client, quest)
         else:
