@@ -62,6 +62,7 @@ class PeerLinks:
         self.ending: list[HangUp] = []
         self._tick_s = self._start_s = 0.0
         self._is_closing = False
+        self.held_batch = self.persisted = 0  # the last batch that anything waits for, and the last on disk
 
     def start(self) -> None:
         self._tick_s = self._start_s = self._turn.now_s
@@ -174,7 +175,7 @@ class PeerLinks:
                 order = Tell(target.peer, target.output)
                 target.output, target.output_bytes = [], 0
                 if has_writes or target.held_batch > persisted:
-                    target.held_batch = batch
+                    target.held_batch = self.held_batch = batch
                     held.append(order)
                 else:
                     free.append(order)

@@ -278,7 +278,7 @@ class Broker(BrokerParts):
 
     def _on_persisted(self, batch: int) -> bool:
         """Whether anybody may have waited for it."""
-        self._persisted = max(self._persisted, batch)
+        self._persisted = self.links.persisted = max(self._persisted, batch)
         self.pressure.safe(batch)
         if self.pressure.lines:
             self._relieve()

@@ -31,5 +31,6 @@ class Quest:
         self.peer = -1
         self.is_effective = self.is_asking = False
         self.look_until_s = 0.0
+        self.look_batch = -1  # the question to all logs leaves with this batch
         self.new: dict[str, int | None] = {}  # filters that nobody here wanted before -> since how long they were there
         self.state: SessionState | None = None

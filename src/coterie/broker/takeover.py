@@ -147,8 +147,13 @@ class Takeover:
         elif client in self._arrivals.of and not quest.is_asking:
             if quest.is_effective or now_s - quest.entered_s > EFFECT_S:
                 self._ask(client, quest)
-        elif quest.look_until_s and now_s >= quest.look_until_s:
-            self._settle(client, quest)
+        elif quest.look_until_s:
+            if quest.look_batch < 0:
+                quest.look_batch = self._links.held_batch
+            if self._links.persisted < quest.look_batch:  # the question waits for this node's disk
+                quest.look_until_s = now_s + LOOK_S
+            elif now_s >= quest.look_until_s:
+                self._settle(client, quest)
 
     def _decide(self, client: str, quest: Quest) -> None:
         """Who has it, if that can be said by now."""
