@@ -20,7 +20,6 @@ SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan", "roam", "gone"), 40)
 DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
-    "homes-859-kept": "a publisher taken in elsewhere is answered for what only one of its old node's two keepers had",
 }
 
 

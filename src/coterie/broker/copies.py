@@ -7,13 +7,14 @@ the day this node became keeper is filled in later, from the new to the old.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK, decode_carried, origin_of
-from coterie.broker.frames import AskKept, Keep, KeepAll, KeepLog, Kept
+from coterie.broker.frames import AskKept, Keep, KeepAll, KeepFor, KeepLog, Kept
 from coterie.broker.marks import unpacked_mark
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -49,6 +50,8 @@ COPIED = (*SMALL, LOG, MESSAGES)
 SINGLE = (SESSIONS, WISHES, LAST)  # tables whose key is one name
 CODES = {table: code for code, table in enumerate(COPIED)}
 STATE = "state"
+LATEST_BYTES_MAX = 256 << 10  # what keepers of one node may be apart, and be brought together again
+PASS_S = 5.0
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_rows = msgspec.msgpack.Decoder(list[tuple[int, Any, bytes | None]]).decode
 delivery_row = msgspec.msgpack.Decoder(DeliveryRow).decode
@@ -94,6 +97,15 @@ class Copy:
         self.state = _State()
         self.rows: dict[str, dict[Key, bytes]] = {table: {} for table in SMALL}
         self.parts: list[StoreWrite] = []  # of a whole that has not all come yet
+        self.latest: deque[tuple[Keep, int]] = deque()  # what came last, and when by our clock
+        self.latest_bytes = 0
+        self.passed_s = -PASS_S  # when that was passed on
+
+    def note(self, said: Keep, here_us: int) -> None:
+        self.latest.append((said, here_us))
+        self.latest_bytes += len(said.rows)
+        while self.latest_bytes > LATEST_BYTES_MAX:
+            self.latest_bytes -= len(self.latest.popleft()[0].rows)
 
     def of_client(self, table: str, client: str) -> list[tuple[tuple[str | int, ...], bytes]]:
         """The rows of a client, in a table whose keys begin with its name."""
@@ -147,14 +159,40 @@ class HeldCopies:
         self._answer(peer)
 
     def on_keep(self, peer: int, said: Keep) -> None:
-        copy = self._copy(peer)
-        state = copy.state
-        if said.life == state.life and said.serial == state.serial + 1:
-            rows = unpack_rows(said.rows)
-            last = max((int(key) for table, key, value in rows if table == LOG and value is not None), default=0)  # type: ignore[arg-type]
-            self._apply(copy, rows)
-            self._set(copy, serial=said.serial, log_last=max(state.log_last, last), now_us=said.now_us)
+        self._take_next(self._copy(peer), said, self._turn.now_us)
         self._answer(peer)
+
+    def on_keep_for(self, said: KeepFor) -> None:
+        """From another keeper; if the origin says the same later, it is had already."""
+        copy = self.of.get(said.node)
+        if copy is not None:
+            keep = Keep(said.life, said.serial, said.now_us, said.rows)
+            self._take_next(copy, keep, max(0, self._turn.now_us - said.ago_us))
+
+    def _take_next(self, copy: Copy, said: Keep, here_us: int) -> None:
+        state = copy.state
+        if said.life != state.life or said.serial != state.serial + 1:
+            return
+        rows = unpack_rows(said.rows)
+        last = max((int(key) for table, key, value in rows if table == LOG and value is not None), default=0)  # type: ignore[arg-type]
+        self._apply(copy, rows)
+        self._set(
+            copy, serial=said.serial, log_last=max(state.log_last, last), now_us=said.now_us, here_us=here_us
+        )  # fmt: skip
+        copy.note(said, here_us)
+
+    def pass_on(self, origin: int) -> None:
+        """It is away, and one of its sessions is taken from here: its other keepers shall have what that rests on.
+
+        Where the session goes, its client is answered for what it sent before; that must not be on one disk alone.
+        """
+        copy, now_s = self.of.get(origin), self._turn.now_s
+        if copy is None or now_s < copy.passed_s + PASS_S:
+            return
+        copy.passed_s = now_s
+        for said, here_us in copy.latest:
+            ago_us = max(0, self._turn.now_us - here_us)
+            self._talk.flood(KeepFor(origin, ago_us, said.life, said.serial, said.now_us, said.rows))
 
     def on_all(self, peer: int, said: KeepAll) -> None:
         copy = self._copy(peer)
@@ -164,6 +202,8 @@ class HeldCopies:
         if not said.is_last:
             return
         rows, copy.parts = copy.parts, []
+        copy.latest.clear()
+        copy.latest_bytes = 0
         self._empty(copy)
         self._apply(copy, rows)
         state = copy.state
@@ -203,7 +243,7 @@ class HeldCopies:
 
     def _set(self, copy: Copy, **changes: Any) -> None:
         if "now_us" in changes:
-            changes["here_us"] = self._turn.now_us
+            changes.setdefault("here_us", self._turn.now_us)
         copy.state = msgspec.structs.replace(copy.state, **changes)
         self._turn.write(COPIES, (copy.origin, STATE), _pack(copy.state))
 

@@ -19,7 +19,7 @@ from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
-LINK_VERSION = 7
+LINK_VERSION = 8
 # Nodes of two versions in a row work together, so that they can be upgraded one after the other. The newer says nothing
 # that the older must understand: fields are added at the end, with defaults; what is new altogether is not heard.
 SPOKEN = (LINK_VERSION - 1, LINK_VERSION, LINK_VERSION + 1)
@@ -264,6 +264,17 @@ class Keep(Said, frozen=True):
     rows: bytes
 
 
+class KeepFor(Said, frozen=True):
+    """That node said this `Keep` to me so long ago; it may not have reached its other keepers."""
+
+    node: int
+    ago_us: int
+    life: int
+    serial: int
+    now_us: int
+    rows: bytes
+
+
 class KeepAll(Said, frozen=True):
     """All that I keep but the log, part by part, as of this serial; my log ends with `log_last` then."""
 
@@ -381,7 +392,7 @@ class EndSession(Said, frozen=True):
 Follows = (
     SeekSession | FoundSession | HandOver | HandsOver | AskSession | GivenSession | MovedSessions | EndSession
 )  # fmt: skip
-AboutCopies = AskKept | Keep | KeepAll | KeepLog | Kept | KeptBy
+AboutCopies = AskKept | Keep | KeepFor | KeepAll | KeepLog | Kept | KeptBy
 Entering = Wanting | AskWanting | Sent | Expected
 Moves = SentOff | ClaimSession | Handed | Taken
 ControlMessage = (

@@ -37,6 +37,7 @@ from coterie.broker.frames import (
     HandsOver,
     Keep,
     KeepAll,
+    KeepFor,
     KeepLog,
     Kept,
     KeptBy,
@@ -251,7 +252,7 @@ class Neighbourhood:
             case Detoured():
                 self._hosting.detoured(said)
                 self._delivering.take_detoured(said.body)
-            case AskKept() | Keep() | KeepAll() | KeepLog() | Kept() | KeptBy():
+            case AskKept() | Keep() | KeepFor() | KeepAll() | KeepLog() | Kept() | KeptBy():
                 self._on_copies(peer, said)
             case (
                 SeekSession() | FoundSession() | HandOver() | HandsOver() | AskSession() | GivenSession()
@@ -296,6 +297,8 @@ class Neighbourhood:
                 self._copies.on_ask(peer, said)
             case Keep():
                 self._copies.on_keep(peer, said)
+            case KeepFor():
+                self._copies.on_keep_for(said)
             case KeepAll():
                 self._copies.on_all(peer, said)
             case KeepLog():
