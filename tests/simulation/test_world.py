@@ -20,6 +20,7 @@ SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan", "roam", "gone"), 40)
 DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
+    "content-20070-kept": "the keeper that has more was started again: what it had last is not in its memory any more",
 }
 
 
