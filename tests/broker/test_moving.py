@@ -106,3 +106,13 @@ def test_a_session_that_was_not_sent_off_does_not_end_by_a_word() -> None:
     there.moving.leaving["anna"] = there.turn.now_s
     there.moving.hear(THERE, Taken("anna"))
     assert ended == [there.session]
+
+
+@pytest.mark.parametrize("order", [("word", "followed"), ("followed", "word")], ids=" then ".join)
+def test_whose_session_came_along_has_arrived(order: tuple[str, str]) -> None:
+    """Nothing is left to be claimed, and it may be sent on at once, whichever of the two is quicker."""
+    here = Here()
+    here.session.connection = SimpleNamespace()  # type: ignore[assignment]
+    for each in order:
+        here.word() if each == "word" else here.moving.followed("anna")
+    assert not here.moving.is_arriving("anna")

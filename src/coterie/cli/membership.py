@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -34,7 +35,7 @@ def members_command(
     Examples:
       coterie members --nodes 3
     """
-    said = NetworkMembers(places_of(admin, host, base_port, nodes), token or read_token(data / TOKEN_FILE)).latest()
+    said = _network(admin, host, base_port, nodes, token, data).latest()
     if as_json:
         print_json({"epoch": said["epoch"], "members": said["members"]})
         return
@@ -64,7 +65,7 @@ def drain_command(
       coterie drain 2
       coterie drain west --admin 10.0.0.1:2883 --admin 10.0.0.3:2883
     """
-    network = NetworkMembers(places_of(admin, host, base_port, nodes), token or read_token(data / TOKEN_FILE))
+    network = _network(admin, host, base_port, nodes, token, data)
     drain(network, network.number_of(node), _tell, limit)
 
 
@@ -89,8 +90,14 @@ def remove_command(
     Examples:
       coterie remove 2
     """
-    network = NetworkMembers(places_of(admin, host, base_port, nodes), token or read_token(data / TOKEN_FILE))
+    network = _network(admin, host, base_port, nodes, token, data)
     remove(network, network.number_of(node), force, _tell, limit)
+
+
+def _network(
+    admin: list[str] | None, host: str, base_port: int, nodes: int, token: str, data: Path
+) -> NetworkMembers:  # fmt: skip
+    return NetworkMembers(places_of(admin, host, base_port, nodes), token or read_token(data / TOKEN_FILE))
 
 
 def _tell(text: str) -> None:
