@@ -244,12 +244,9 @@ def run_backtest(
     spark: SparkSession, request: Request, choices: BacktestChoices, out: Path, progress: Progress | None = None
 ) -> Backtest:
     """Everything lands below `out`; tables are shared with `compare` and `plan`."""
-    request = replace(request, windows=replace(request.windows, brokers=choices.brokers[0], zones=choices.zones))
-    cut = {"windows": choices.windows, "brokers": choices.brokers[0], "zones": choices.zones, "name": request.name}
     tried = {"brokers": list(choices.brokers), "traffic": choices.traffic, "seed": choices.seed}
     steps = [
-        tables_step(spark, request),
-        Step("overtime", _cut(spark, request, choices), ("tables",), cut),
+        *cutting_steps(spark, request, choices),
         Step("courses", _try_all(choices, progress), ("tables", "overtime"), tried | {"coterie": coterie.__version__}),
     ]
     done = run_steps(steps, out / "work", progress=progress, spark=spark)
@@ -259,6 +256,13 @@ def run_backtest(
 
 
 Run = Callable[[Path, Mapping[str, Path]], Facts]
+
+
+def cutting_steps(spark: SparkSession, request: Request, choices: BacktestChoices) -> list[Step]:
+    """Tables and windows of a log, before any policy; `read_windows` reads what the second one leaves."""
+    request = replace(request, windows=replace(request.windows, brokers=choices.brokers[0], zones=choices.zones))
+    cut = {"windows": choices.windows, "brokers": choices.brokers[0], "zones": choices.zones, "name": request.name}
+    return [tables_step(spark, request), Step("overtime", _cut(spark, request, choices), ("tables",), cut)]
 
 
 def _cut(spark: SparkSession, request: Request, choices: BacktestChoices) -> Run:

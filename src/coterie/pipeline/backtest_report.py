@@ -17,6 +17,7 @@ from coterie.pipeline.verdict import amount, gigabytes
 from coterie.substrate.attaching import COTERIE, HASH, REGIMES, Terms
 
 TERMS = Terms()
+UNITS = (("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0))
 SMALL_NET = 0.02  # of the copies: less is not worth a change
 HEADER = (
     "policy",
@@ -140,7 +141,7 @@ def page_of(found: Backtest, prices: Prices) -> Report:
     return Report(
         title=f"Coterie: {found.name} over time",
         subtitle="Every policy through the same windows; none but the oracle sees what it is priced on.",
-        lead=[sentence for trial in found.trials for sentence in sentences(trial, facts, prices)],
+        lead=[sentences(trial, facts, prices)[0] for trial in found.trials],
         cards=[
             ("clients", f"{facts['clients']:,}"),
             ("topics", f"{facts['topics']:,}"),
@@ -156,22 +157,25 @@ def page_of(found: Backtest, prices: Prices) -> Report:
 
 
 def _section(trial: Trial, facts: Facts, prices: Prices) -> PageSection:
-    days = (np.cumsum(facts["spans_s"]) / 86400.0).tolist()
+    """A policy has the same colour in both pictures: the hash is in the second one too, as the line at 0."""
+    unit, length_s = next((one for one in UNITS if sum(facts["spans_s"]) > 2 * one[1]), UNITS[-1])
+    times = (np.cumsum(facts["spans_s"]) / length_s).tolist()
     copies = {
-        one.policy: (days, [_of_delivery(window.copies, window.deliveries) for window in one.windows])
+        one.policy: (times, [_of_delivery(window.copies, window.deliveries) for window in one.windows])
         for one in trial.courses
     }
     before = trial.before.windows
     nets = {
-        one.policy: (days, np.cumsum([_more(*pair) for pair in zip(one.windows, before, strict=True)]).tolist())
+        one.policy: (times, np.cumsum([_more(*pair) for pair in zip(one.windows, before, strict=True)]).tolist())
         for one in trial.courses
-        if one.policy not in (HASH, "oracle")
+        if one.policy != "oracle"
     }
     rows = [TableRow(cells(trial, one, prices), "chosen" if one.policy == COTERIE else "") for one in trial.courses]
     rows.append(TableRow(["bound", "", f"{trial.possible:.0%}", *[""] * (len(HEADER) - 3)]))
+    since = f"{unit} since the log began"
     drawn = [
-        charts.lines("Copies between brokers per delivery", copies, "days since the log began", "copies"),
-        charts.lines("Copies and changes, more than by hash", nets, "days since the log began", "copies, all so far"),
+        charts.lines("Copies between brokers per delivery", copies, since, "copies"),
+        charts.lines("Copies and changes, more than by hash", nets, since, "copies, all so far"),
     ]
     return PageSection(f"{trial.brokers} brokers", sentences(trial, facts, prices), drawn, [ReportTable(HEADER, rows)])
 

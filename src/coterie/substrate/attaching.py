@@ -21,6 +21,7 @@ from coterie.kernels.placement.problem import Problem
 from coterie.kernels.placement.search import MOVES, Search
 from coterie.model import Publications, Relation, Workload
 from coterie.model.relation import Index
+from coterie.substrate.experience import plain_problem
 from coterie.substrate.placing import client_weights, problem_of
 
 F64 = NDArray[np.float64]
@@ -179,6 +180,13 @@ def rebuild(sight: Sight, seats: Index, terms: Terms) -> Index:
 def pay(sight: Sight, seats: Index, terms: Terms) -> Index:
     """The moves that save more within the horizon than they cost."""
     return _by_region(sight, seats, terms, _paying)
+
+
+def foresee(sight: Sight, seats: Index, terms: Terms) -> Index:
+    """Moves for nothing, from scratch or from where clients are: whichever leaves fewer copies."""
+    free, demand = replace(terms, move=0.0, announcement=0.0), sight.demand
+    found = (rebuild(sight, seats, terms), pay(sight, seats, free))
+    return min(found, key=lambda part: plain_problem(demand).copies(np.maximum(part, 0)))
 
 
 Place = Callable[[Problem, Index, Terms, float, NDArray[np.bool_]], Index]  # with brokers that may stay too full
@@ -378,5 +386,5 @@ REGIMES = (
     Regime("replan", "planned from scratch for every window, brokers named so that most clients stay", rebuild),
     Regime("priced moves", "single moves that pay within the horizon; newcomers by hash", pay),
     Regime(COTERIE, "admission where it pays, and moves that pay", pay, if_it_pays, is_careful=True),
-    Regime("oracle", "planned on the very window it is priced on, moves for nothing", rebuild, is_told=True),
+    Regime("oracle", "planned on the very window it is priced on, moves for nothing", foresee, is_told=True),
 )
