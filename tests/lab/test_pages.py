@@ -34,7 +34,7 @@ PLANTED = Experiment(
     "sums",
     run,
     [{"x": 10}, {"x": 20}],
-    [{"x": 10}],
+    [{"x": 10}, {"x": 20}],
     [
         Claim("fig1/sum", "Figure 1", "|x| plus seed", 10.0, 0.5, value),
         Claim("fig1/far", "Figure 1", "far off", 99.0, 1.0, value, because="it is not there"),
@@ -62,7 +62,8 @@ def test_a_page_keeps_what_people_wrote_and_gets_every_verdict(tmp_path, page):
     assert text.startswith("# Mine\n")
     assert text.endswith("my last word\n")
     assert "old" not in text
-    assert "Of 2 claims of the paper 1 are reproduced or partly so (50%)." in text
+    assert "Of 2 claims of the paper 1, 50%, are reproduced or partly so" in text
+    assert "reads best, which no one reading does for all: 2, 100%)." in text
     rows = re.findall(r"^\| `(.*?)` \| (.*?) \| .*? \| (\S+) ± .*? \| (.*?) \|$", text, re.M)
     assert rows == [
         ("fig1/sum", "\\|x\\| plus seed", "10.2", "reproduced"),

@@ -12,7 +12,7 @@ import pytest
 from coterie.errors import RunError
 from coterie.lab.experiment import OURS, Claim, Experiment, Kind, Point, per_seed, yes
 from coterie.lab.judging import Verdict
-from coterie.lab.reproduce import as_document, report, reproduce, sentences, shown, totals
+from coterie.lab.reproduce import as_document, best_readings, report, reproduce, sentences, shown, totals
 from coterie.pipeline.sweep import in_processes
 
 
@@ -84,6 +84,19 @@ def test_a_sentence_counts_once_whatever_stands_in(tmp_path, near, far, verdict)
     assert len(findings[0].judgements) == 2
 
 
+def test_a_reading_that_fits_is_counted_beside_the_claim_and_never_for_it(tmp_path):
+    claims = [
+        Claim("fig1/sum", "Figure 1", "", 99.0, 3.0, lambda rows: per_seed(rows, "y", x=10)),
+        Claim("fig1/read", "Figure 1", "", 12.0, 3.0, lambda rows: per_seed(rows, "y", x=10), reads="fig1/sum"),
+        Claim("fig1/none", "Figure 1", "", 99.0, 3.0, lambda rows: per_seed(rows, "y", x=10)),
+    ]
+    wanted = replace(experiment({"x": 10}), claims=claims)
+    findings = reproduce(in_processes(1), [wanted], tmp_path, is_full=False)
+    best = best_readings(findings)["planted"]
+    assert {found: many for found, many in best.items() if many} == {Verdict.REPRODUCED: 1, Verdict.NOT: 1}
+    assert totals(findings)[0][2][Verdict.NOT] == 2
+
+
 def test_a_run_that_fails_is_named_and_the_others_are_kept(tmp_path):
     with pytest.raises(RunError, match=r"3 of 6 runs failed.*planted/fig1.*broken.*ValueError: planted"):
         reproduce(in_processes(2), [experiment({"x": 10}, {"x": 1, "broken": True})], tmp_path, is_full=False)
@@ -98,6 +111,8 @@ def test_the_quick_form_runs_smaller_and_judges_what_the_paper_claims(tmp_path):
     assert [row.is_small for row in judged.rows] == [False, True] * 3
     assert shown(judged.judgements[0]) == "reproduced *"
     assert len(list((tmp_path / "runs").glob("*.json"))) == 3, "equal small points are measured once"
+    other = reproduce(in_processes(1), [replace(experiment({"x": 10}), full=[{"x": 99}])], tmp_path, is_full=False)[0]
+    assert shown(other.judgements[0]) == "reproduced *", "points of the quick form alone are marked as well"
     full = reproduce(in_processes(1), [quick], tmp_path, is_full=True, seeds=1)[0]
     assert [row.values["y"] for row in full.rows] == [11.0, 1011.0]
     assert shown(full.judgements[0]) == "reproduced"

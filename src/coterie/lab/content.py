@@ -10,6 +10,8 @@ from coterie.lab.content_measures import (
     FLAT,
     STUB,
     Measure,
+    equal,
+    exact,
     grid,
     growing,
     nearing,
@@ -35,24 +37,8 @@ EXAMPLES = Experiment(
     quick=[{"n": n} for n in (8, 20)],
     full=[{"n": n} for n in (8, 20, 100, 500)],
     claims=[
-        Claim(
-            "circle/one-tree",
-            "Example I.3",
-            "one tree costs 3n/2 - 1",
-            1.0,
-            1e-9,
-            lambda rows: [float(all(row.values["single"] == 1.5 * row.values["n"] - 1 for row in rows))],
-        ),
-        Claim(
-            "circle/two-trees",
-            "Example I.3",
-            "two trees cost n",
-            1.0,
-            1e-9,
-            lambda rows: [
-                float(all(row.values["groups"] == row.values["n"] and row.values["trees"] == 2 for row in rows))
-            ],
-        ),
+        yes("circle/one-tree", "Example I.3", "one tree costs 3n/2 - 1", exact(single=lambda n: 1.5 * n - 1)),
+        yes("circle/two-trees", "Example I.3", "two trees cost n", exact(groups=lambda n: n, trees=lambda n: 2.0)),
     ],
     full_seeds=1,
 )
@@ -66,30 +52,14 @@ SPINE = Experiment(
     quick=[{"n": 5, "x": 3.0}],
     full=[{"n": n, "x": x} for n in (5, 20, 50) for x in (1.0, 3.0, 10.0)],
     claims=[
-        Claim(
+        yes(
             "spine/steiner",
             "Example I.2",
             "over the Steiner tree 2n + x n (n + 1) / 2",
-            1.0,
-            1e-9,
-            ratio("steiner", "steiner_expected"),
+            equal("steiner", "steiner_expected"),
         ),
-        Claim(
-            "spine/shortest",
-            "Example I.2",
-            "over shortest paths n (x + 2)",
-            1.0,
-            1e-9,
-            ratio("shortest", "shortest_expected"),
-        ),
-        Claim(
-            "spine/ours",
-            "section IV",
-            "ComputeTree finds the optimum here",
-            1.0,
-            1e-9,
-            ratio("single", "shortest_expected"),
-        ),
+        yes("spine/shortest", "Example I.2", "over shortest paths n (x + 2)", equal("shortest", "shortest_expected")),
+        yes("spine/ours", "section IV", "ComputeTree finds the optimum here", equal("single", "shortest_expected")),
     ],
     full_seeds=1,
 )

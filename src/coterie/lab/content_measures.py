@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -32,6 +33,31 @@ def ratio(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
             if all(row.point.get(key) == wanted for key, wanted in where.items()) and top in row.values:
                 found.setdefault(row.seed, []).append(row.values[top] / row.values[bottom])
         return [float(np.mean(found[seed])) for seed in sorted(found)]
+
+    return measure
+
+
+def exact(**formulas: Callable[[float], float]) -> Measure:
+    """1 where every value is what its formula says of n, in every row of a seed."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        seeds = sorted({row.seed for row in rows})
+        own = {seed: [row.values for row in rows if row.seed == seed] for seed in seeds}
+        return [
+            float(all(found[name] == formula(found["n"]) for found in own[seed] for name, formula in formulas.items()))
+            for seed in seeds
+        ]
+
+    return measure
+
+
+def equal(one: str, other: str) -> Measure:
+    """1 where two values are the same, but for rounding, in every row of a seed."""
+
+    def measure(rows: Sequence[Row]) -> list[float]:
+        seeds = sorted({row.seed for row in rows})
+        own = {seed: [row.values for row in rows if row.seed == seed] for seed in seeds}
+        return [float(all(math.isclose(found[one], found[other]) for found in own[seed])) for seed in seeds]
 
     return measure
 

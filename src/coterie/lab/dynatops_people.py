@@ -47,7 +47,7 @@ def _of_the_drawn() -> list[Claim]:
             f"Figure 6{part}",
             f"over {per_cent:g} % {statement} (people drawn to Figure 5)",
             per_cent,
-            change(f"dynatops_{key}", f"{base}_{key}", **at),
+            change(f"dynatops_{key}", f"{'loc' if key == 'handovers' else base}_{key}", **at),
             reads=f"fig6{part}/{TRACES[0]}-{base.replace('_', '-')}",
         )
         for part, key, base, per_cent, statement in (
@@ -55,8 +55,24 @@ def _of_the_drawn() -> list[Claim]:
             ("d", "user_distance", "geops", 30.0, "less delay than GeoPS, brokers placed by hops"),
             ("e", "overhead", "bayeux_loc", 40.0, "less overhead than Bayeux(loc)"),
             ("e", "overhead", "geops", 20.0, "less overhead than GeoPS"),
-            ("c", "handovers", "loc", 80.0, "fewer handovers than GeoPS"),
+            ("c", "handovers", "geops", 80.0, "fewer handovers than GeoPS"),
         )
+    ]
+
+
+def _handovers(workload: str) -> list[Claim]:
+    """Nobody is moved by load: what similarity alone spares, in small and in large clusters."""
+    _, alone = READINGS["similarity"]
+    return [
+        over(
+            f"fig6c/{workload}-similarity-{cluster}",
+            "Figure 6c",
+            f"over 80 % fewer handovers than GeoPS, similarity alone, w_l = 0, c = {cluster} ({workload})",
+            80.0,
+            change("dynatops_handovers", "loc_handovers", workload=workload, cluster=cluster, **alone),
+            reads=f"fig6c/{workload}-geops",
+        )
+        for cluster in (CLUSTERS[1], CLUSTERS[-1])
     ]
 
 
@@ -124,6 +140,7 @@ PEOPLE = Experiment(
             for mark, (told, reading) in READINGS.items()
             for claim in _management(workload, mark, f"{workload}, {told}", {"workload": workload, **reading}, workload)
         ),
+        *(claim for workload in TRACES for claim in _handovers(workload)),
         *_management("drawn", "day", "people drawn to Figure 5", {"workload": DRAWN}, TRACES[0]),
         *_of_the_drawn(),
         *(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,17 @@ from coterie.errors import ConfigError
 from coterie.lab.experiment import Kind
 from coterie.lab.figures import figures_of
 from coterie.lab.judging import Judgement, Verdict
-from coterie.lab.reproduce import SMALL_NOTE, TOTALS_HEADER, Finding, shown, totals, totals_rows
+from coterie.lab.reproduce import (
+    SETTLED,
+    SMALL_NOTE,
+    TOTALS_HEADER,
+    Finding,
+    best_readings,
+    sentences,
+    shown,
+    totals,
+    totals_rows,
+)
 from coterie.lab.tables import measured_tables
 from coterie.writing import write_whole
 
@@ -28,7 +38,6 @@ END = "<!-- up to here -->"
 FIGURES = "figures"
 HEADER = ("id", "claim", "claimed", "ours, with its 95 % interval", "verdict")
 WHOSE = {Kind.PAPER: "", Kind.READING: "reading: ", Kind.OURS: "ours: "}
-SETTLED = (Verdict.REPRODUCED, Verdict.PARTLY)
 
 
 def write_pages(findings: Sequence[Finding], is_full: bool, folder: Path) -> list[Path]:
@@ -95,11 +104,16 @@ def _machine() -> str:
 
 
 def _share(found: Sequence[Finding]) -> Iterator[str]:
-    for _, kind, counts in totals(found):
+    for paper, kind, counts in totals(found):
         if kind is Kind.PAPER:
-            claims = sum(counts.values())
-            settled = sum(counts[verdict] for verdict in SETTLED)
-            yield f"Of {claims} claims of the paper {settled} are reproduced or partly so ({settled / claims:.0%})."
+            yield f"Of {sum(counts.values())} claims of the paper {_settled(counts)}, are reproduced or partly so"
+            yield f"(each sentence once, whatever stands in: {_settled(sentences(found)[paper])}; each claim as it"
+            yield f"reads best, which no one reading does for all: {_settled(best_readings(found)[paper])})."
+
+
+def _settled(counts: Mapping[Verdict, int]) -> str:
+    settled, claims = sum(counts[verdict] for verdict in SETTLED), sum(counts.values())
+    return f"{settled}, {settled / claims:.0%}"
 
 
 def _claims(finding: Finding, found: Sequence[Finding]) -> Iterator[str]:

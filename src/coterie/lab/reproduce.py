@@ -63,13 +63,25 @@ def reproduce(
     findings = []
     for experiment in experiments:
         rows = [
-            Row(owner.id, point, seed, results[one.key]["values"], results[one.key]["seconds"], one.point != point)
+            Row(
+                owner.id,
+                point,
+                seed,
+                results[one.key]["values"],
+                results[one.key]["seconds"],
+                _is_small(owner, point, one),
+            )
             for owner, point, seed, one in runs
             if owner is experiment
         ]
         findings.append(Finding(experiment, rows, [judge(claim, rows) for claim in experiment.claims]))
     _write_table(findings, folder / "results.parquet")
     return findings
+
+
+def _is_small(experiment: Experiment, point: Point, one: Measurement) -> bool:
+    """Whether it was run smaller than its point says, or at a point that the full form does not have."""
+    return one.point != point or point not in experiment.full
 
 
 def _runs(
@@ -172,13 +184,36 @@ def _together(verdicts: Sequence[Verdict]) -> Verdict:
     return Verdict.UNDECIDED if Verdict.UNDECIDED in different else Verdict.NOT
 
 
+SETTLED = (Verdict.REPRODUCED, Verdict.PARTLY)
+BEST_FIRST = (Verdict.REPRODUCED, Verdict.PARTLY, Verdict.UNDECIDED, Verdict.NOT, Verdict.MISSING)
+
+
+def best_readings(findings: Sequence[Finding]) -> dict[str, dict[Verdict, int]]:
+    """A paper's own claims by paper, each with the best verdict that any reading of it has.
+
+    Readings that fit one sentence may spoil another, so this is no result; it tells which claims no reading saves.
+    """
+    found: dict[tuple[str, str], list[Verdict]] = {}
+    for finding in findings:
+        for judgement in finding.judgements:
+            if judgement.claim.kind is not Kind.OURS:
+                key = (finding.experiment.short, judgement.claim.reads or judgement.claim.id)
+                found.setdefault(key, []).append(judgement.verdict)
+    counted: dict[str, dict[Verdict, int]] = {}
+    for (paper, _), verdicts in found.items():
+        counted.setdefault(paper, dict.fromkeys(Verdict, 0))[min(verdicts, key=BEST_FIRST.index)] += 1
+    return counted
+
+
 SENTENCES = "the paper's sentences"  # each once, whatever stands in for its network or its trace
+BEST = "the paper's, each as it reads best"
 TOTALS_HEADER = ["paper", "whose claims", *(verdict.value for verdict in Verdict)]
 
 
 def totals_rows(findings: Sequence[Finding]) -> list[list[str]]:
     counted = [(paper, kind.value, counts) for paper, kind, counts in totals(findings)]
     counted += [(paper, SENTENCES, counts) for paper, counts in sentences(findings).items()]
+    counted += [(paper, BEST, counts) for paper, counts in best_readings(findings).items()]
     return [[paper, whose, *(str(counts[verdict]) for verdict in Verdict)] for paper, whose, counts in counted]
 
 
