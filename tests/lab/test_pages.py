@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,15 @@ def test_a_page_without_marks_is_left_alone(tmp_path, page):
     with pytest.raises(ConfigError, match=r"planted\.md"):
         write_pages(found(tmp_path), False, tmp_path)
     assert page.read_text() == "# Mine\n"
+
+
+def test_the_survey_counts_the_claims_of_every_paper(tmp_path, page):
+    survey = page.with_name("survey.md")
+    survey.write_text(page.read_text())
+    both = [PLANTED, replace(PLANTED, id="survey/ledger", paper="survey", claims=())]
+    write_pages(reproduce(in_processes(1), both, tmp_path / "out", is_full=False), False, tmp_path)
+    assert "| planted | 2 | 1 | 0 | 1 | 0 | 0 | 1, 50% | 1, 50% | 2, 100% |" in survey.read_text()
+    assert "The papers' own claims" not in page.read_text()
 
 
 @pytest.mark.parametrize("paper", [*FIVE, "survey"])

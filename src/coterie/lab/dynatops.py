@@ -64,6 +64,7 @@ TABLE_1 = Experiment(
             key,
             "milliseconds",
             log_x=True,
+            log_y=True,
             y_label="ms",
             figure=f"table1-{key}",
             only={"pattern": "uniform", "spacing": "random", "each": 5, other: 100},

@@ -119,7 +119,14 @@ PARTITIONING = Experiment(
             measure=_below_paper,
         ),
     ],
-    plots=[Plot("Copies between brokers", "pattern", f"{name}_copies") for name in COMPARED],
+    plots=[
+        Plot(
+            "Copies between brokers by placement",
+            "pattern",
+            {name: f"{name}_copies" for name in COMPARED},
+            y_label="copies",
+        )
+    ],
 )
 
 

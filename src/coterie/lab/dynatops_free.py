@@ -99,7 +99,14 @@ FIGURE_9 = Experiment(
         ),
     ],
     plots=[
-        Plot("Figure 9: messages per event", "free_h", "dynatops_overhead", "pattern", x_label="T_free, hours"),
+        Plot(
+            "Figure 9: messages per event",
+            "free_h",
+            "dynatops_overhead",
+            "pattern",
+            x_label="T_free, hours",
+            y_label="messages",
+        ),
         Plot(
             "Figure 9: reconfiguration messages",
             "free_h",

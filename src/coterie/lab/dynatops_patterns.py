@@ -197,7 +197,7 @@ FIGURE_7 = Experiment(
             )
             for part, name, value, over_value in (
                 ("a", "static placement, broker subscription changes", "changes", "static_changes"),
-                ("b", "Bayeux over Pastry (binary digits), hops to a user", "user_hops", "bayeux2_user_hops"),
+                ("b", "Bayeux on Pastry, binary, hops to a user", "user_hops", "bayeux2_user_hops"),
                 ("c", "Bayeux, messages per event", "overhead", "bayeux2_overhead"),
                 ("d", "TCO rebuilt, reconfiguration messages", "reconfiguration", "tco_rebuild"),
             )

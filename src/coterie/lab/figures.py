@@ -59,9 +59,10 @@ def _name(plot: Plot) -> str:
 
 
 def figures_of(experiment: Experiment, rows: Sequence[Row]) -> list[tuple[str, DrawnFigure]]:
-    """All of an experiment's, each with the name of its files."""
+    """All of an experiment's that have a point of ours, each with the name of its files."""
     name = experiment.id.replace("/", "-")
-    return [(f"{name}-{at}", drawn(experiment.short, plot, rows)) for at, plot in enumerate(experiment.plots, 1)]
+    made = [(f"{name}-{at}", drawn(experiment.short, plot, rows)) for at, plot in enumerate(experiment.plots, 1)]
+    return [(file, figure) for file, figure in made if figure.ours]
 
 
 def drawn(paper: str, plot: Plot, rows: Sequence[Row]) -> DrawnFigure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie.lab.experiment import Claim, Experiment, Plot, Point, per_seed, shrunk, yes
+from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed, shrunk, yes
 from coterie.lab.magnet_beyond import BEYOND, LETTER
 from coterie.lab.magnet_claims import always_saves
 from coterie.lab.magnet_measures import (
@@ -33,6 +33,19 @@ def _modal(sizes: Point, modes: Sequence[tuple[int, int]] = MODES) -> list[Point
         {"workload": "multimodal", "modes": many, "modes_per_peer": few, "rates": rates, **sizes}
         for few, many in modes
         for rates in ("constant", "power-law")
+    ]
+
+
+def _adapts(rows: Sequence[Row]) -> list[float]:
+    """1 for the seeds in which less is saved the more categories a peer has, at the same share of them."""
+    savings: dict[tuple[int, object, float], list[tuple[float, float]]] = {}
+    for row in rows:
+        few, many = float(row.point["modes_per_peer"]), float(row.point["modes"])
+        savings.setdefault((row.seed, row.point["rates"], few / many), []).append((few, row.values["saving"]))
+    fails = {key: not rises([saved for _, saved in sorted(found)][::-1]) for key, found in savings.items()}
+    return [
+        float(not any(failed for key, failed in fails.items() if key[0] == seed))
+        for seed in sorted({row.seed for row in rows})
     ]
 
 
@@ -68,6 +81,12 @@ FIGURE_3 = Experiment(
             "Figure 3",
             "something is saved under every correlation, with both publication rates",
             always_saves,
+        ),
+        yes(
+            "fig3/adaptive",
+            "Figure 3, section 6",
+            "what is saved follows the correlation: less the more categories a peer has at the same b_p/b_n",
+            _adapts,
         ),
         yes(
             "fig3/rates",
@@ -263,7 +282,16 @@ FIGURE_6 = Experiment(
             holds(rises, "saving", along="nodes", subscriptions=32),
         ),
     ),
-    plots=(Plot("Figure 6: saving by network size", "nodes", "saving", "subscriptions", log_x=True, figure="fig6"),),
+    plots=(
+        Plot(
+            "Figure 6: saving by network size and subscriptions of a peer",
+            "nodes",
+            "saving",
+            "subscriptions",
+            log_x=True,
+            figure="fig6",
+        ),
+    ),
 )
 
 EXPERIMENTS: tuple[Experiment, ...] = (

@@ -60,6 +60,7 @@ FIGURE_7 = Experiment(
             None,
             {f"share of the topics @ {size}": f"reached_{size}" for size in POPULARITIES},
             log_x=True,
+            log_y=True,
             x_label="subscribers",
             y_label="share of the topics",
         ),

@@ -179,5 +179,13 @@ TIMELINE = Experiment(
             reads="rejoin/sparingly",
         ),
     ),
-    plots=(Plot("Saving in the end by policy", "rejoin_every", "saving_end"),),
+    plots=(
+        Plot(
+            "Saving in the end by how often nodes rejoin (0: never)",
+            "rejoin_every",
+            "saving_end",
+            x_label="changes of interest between two joins",
+            y_label="saving in relays",
+        ),
+    ),
 )

@@ -36,6 +36,7 @@ from coterie.writing import write_whole
 BEGIN = "<!-- from here on `coterie reproduce --pages` writes -->"
 END = "<!-- up to here -->"
 FIGURES = "figures"
+SURVEY = "survey"  # its page tells what was found in all papers
 HEADER = ("id", "claim", "claimed", "ours, with its 95 % interval", "verdict")
 WHOSE = {Kind.PAPER: "", Kind.READING: "reading: ", Kind.OURS: "ours: "}
 
@@ -47,7 +48,8 @@ def write_pages(findings: Sequence[Finding], is_full: bool, folder: Path) -> lis
         found = list(group)
         page = folder / f"{paper}.md"
         before, after = _kept(page)
-        lines = [*_section(found, is_full, folder), *_drawn(found, folder / FIGURES)]
+        every = _every_paper(findings) if paper == SURVEY else ()
+        lines = [*_section(found, is_full, folder), *every, *_drawn(found, folder / FIGURES)]
         write_whole(page, "\n".join([before + BEGIN, "", *lines, "", END + after]))
         pages.append(page)
     return pages
@@ -109,6 +111,34 @@ def _share(found: Sequence[Finding]) -> Iterator[str]:
             yield f"Of {sum(counts.values())} claims of the paper {_settled(counts)}, are reproduced or partly so"
             yield f"(each sentence once, whatever stands in: {_settled(sentences(found)[paper])}; each claim as it"
             yield f"reads best, which no one reading does for all: {_settled(best_readings(found)[paper])})."
+
+
+def _every_paper(findings: Sequence[Finding]) -> Iterator[str]:
+    """How many claims of each paper are reproduced, for the page that compares them; nothing if it was run alone."""
+    own = {paper: counts for paper, kind, counts in totals(findings) if kind is Kind.PAPER}
+    if not own:
+        return
+    once, best = sentences(findings), best_readings(findings)
+    yield from ("### The papers' own claims", "")
+    yield from _table(
+        (
+            "paper",
+            "claims",
+            *(verdict.value for verdict in Verdict),
+            "reproduced or partly",
+            "of its sentences",
+            "as each reads best",
+        ),
+        [
+            [
+                paper,
+                str(sum(counts.values())),
+                *(str(counts[verdict]) for verdict in Verdict),
+                *(_settled(found[paper]) for found in (own, once, best)),
+            ]
+            for paper, counts in own.items()
+        ],
+    )
 
 
 def _settled(counts: Mapping[Verdict, int]) -> str:
