@@ -25,10 +25,11 @@ def test_never_dearer_than_content_trees_on_a_given_network(name: str) -> None:
     assert run_row(small(MATRIX[name]), 1)["metric_ratio"] <= 1 + 1e-9
 
 
-@pytest.mark.parametrize("name", ["dynatops-zipf", "placed-flat", "placed-stub"])
-def test_clients_are_placed_and_no_broker_is_hotter_than_there(name: str) -> None:
+@pytest.mark.parametrize(("name", "most"), [("dynatops-zipf", 0.99), ("placed-flat", 0.2), ("placed-stub", 0.5)])
+def test_clients_are_placed_and_no_broker_is_hotter_than_there(name: str, most: float) -> None:
+    """On a given network groups that do not see it cost 0.25 and 0.94 of content trees' links."""
     found = run_row(small(MATRIX[name]), 1)
-    assert found["metric_ratio"] < 0.99
+    assert found["metric_ratio"] < most
     assert found["our_hottest"] <= found["their_hottest"] + 1e-9
 
 

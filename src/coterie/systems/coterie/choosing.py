@@ -242,7 +242,7 @@ class ChoosingStages(Stages):
     def _on_given_network(
         self, system: str, workload: Workload, parameters: CoterieParameters, seed: int, node_of: Index | None
     ) -> Design:
-        """Placement does not see the network, so it is taken if what the links cost then is less, else nobody moves.
+        """Clients are placed if what the links cost then is less, else nobody moves.
 
         Where that breaks a limit, some of the moves may not. Trees for documents are learned from a sample, as a
         coordinator does, or from all of the log; many trees fit what they were learned from best of all, so all are

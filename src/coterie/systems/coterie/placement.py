@@ -7,15 +7,21 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_matrix, diags_array
+from scipy.sparse.csgraph import shortest_path
 
+from coterie.kernels.placement.arranging import arrange
 from coterie.kernels.placement.search import MOVES
 from coterie.kernels.placement.solve import SMALL_PINS, Start
 from coterie.model import Placement, Publications, Relation, Workload
+from coterie.model.graph import BrokerGraph
+from coterie.model.relation import Index
 from coterie.substrate.placing import Balance, Placed, Zoning, client_weights, placed, problem_of
 from coterie.systems.coterie.parameters import CoterieParameters
 from coterie.systems.dynatops.placement import place_by_similarity
 from coterie.systems.star import had_anyway
 
+ARRANGED_MAX = 2000  # nodes of a given network: beyond, trying all exchanges takes minutes
 WILD_SHARE = 0.5  # of all events: who wants so much is a dashboard, a recorder, a bridge
 WILD_MAX = 0.1  # of all clients; more are no exception
 
@@ -24,7 +30,32 @@ def place_together(workload: Workload, parameters: CoterieParameters, seed: int)
     """Clients by what they want and publish; a peer is its node and stays."""
     if parameters.placement == "given" or not workload.interests.pair_count or workload.is_peer_network:
         return Placement(workload.attachment, workload.node_count)
-    return Placement(placing(workload, parameters, seed).node_of, workload.node_count)
+    node_of = placing(workload, parameters, seed).node_of
+    if workload.graph is not None and parameters.moves_per_day < 0 and workload.node_count <= ARRANGED_MAX:
+        node_of = near_each_other(workload, workload.graph, node_of)
+    return Placement(node_of, workload.node_count)
+
+
+def near_each_other(workload: Workload, graph: BrokerGraph, node_of: Index) -> Index:
+    """The same groups of clients, those who share events at nodes near each other on the given network.
+
+    What a tree over k nodes costs is counted as k - 1 times the mean way between two of them.
+    """
+    said, nodes, topics = workload.publications, workload.node_count, workload.topic_count
+    wanted = workload.node_interests(node_of)
+    at = np.concatenate([wanted.rows, node_of[said.publisher]])
+    involved = Relation.from_pairs(at, np.concatenate([wanted.columns, said.topic]), nodes, topics)
+    count = np.maximum(involved.transposed.lengths, 1)
+    pairs = csr_matrix((np.ones(involved.pair_count), involved.columns, involved.indptr), (nodes, topics))
+    together = (pairs @ diags_array(2 * workload.rates / count) @ pairs.T).toarray()
+    links = csr_matrix((graph.cost, (graph.source, graph.target)), (nodes, nodes))
+    distance = shortest_path(links, directed=False)
+    distance[~np.isfinite(distance)] = 2 * distance[np.isfinite(distance)].max(initial=1.0)
+    is_free = workload.zone_of is None or workload.is_anywhere
+    region = np.zeros(nodes, np.int32) if is_free else np.asarray(workload.zone_of, np.int32)
+    where = np.arange(nodes, dtype=np.int32)
+    arrange(together, distance, region, where)
+    return where[node_of]
 
 
 def placing(workload: Workload, parameters: CoterieParameters, seed: int) -> Placed:
