@@ -21,8 +21,8 @@ KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan", "roam", "gone"), 40)
 DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
     "content-20070-kept": "the keeper that has more was started again: what it had last is not in its memory any more",
-    "star-22002-lost": "SUBACK by a node that had gone on alone and never came back: a split (decision 19)?",
-    "content-22005-order": "a message at QoS 0, said while its subscriber's node was down, comes behind a later one",
+    "coterie-4051-kept": "a node that is gone for good does not count any more: its keeper is alone with what it had",
+    "homes-859-kept": "the same",
     "mesh+zones-22134-kept": "who lost its node for good is answered elsewhere for what one disk has: why?",
 }
 

@@ -15,6 +15,11 @@ class Asking:
     def __init__(self, node: int, links: PeerLinks, talk: Talk, copies: HeldCopies, lists: KeeperLists) -> None:
         self._node, self._links, self._talk, self._copies, self._lists = node, links, talk, copies, lists
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether what is asked leaves at once: else it waits for this node's disk."""
+        return self._links.persisted >= self._links.held_batch
+
     def want(self, origin: int, asked: list[int]) -> tuple[bool, list[bytes]]:
         """Ask for these events; (whether somebody was there to be asked, those that are kept here)."""
         said, found = Want(tuple(asked)), []

@@ -123,7 +123,7 @@ class Delivering:
 
     def on_held(self) -> None:
         """Some wait for what was not had yet."""
-        for carried in self.ordering.on_time():
+        for carried in self.ordering.on_time(self._asking.is_heard):
             self._deliver(carried)
         self._ask()
 

@@ -160,9 +160,10 @@ class AskRetained(Said, frozen=True):
 
 
 class Retained(Said, frozen=True):
-    """Some of them: when each was published, and the carried message."""
+    """Some of them: when each was published, and the carried message; `is_spread`: whoever did not know tells on."""
 
     messages: tuple[tuple[int, bytes], ...]
+    is_spread: bool = False
 
 
 class SentOff(Said, frozen=True):
@@ -320,7 +321,8 @@ class SeekSession(Said, frozen=True):
 
 
 class FoundSession(Said, frozen=True):
-    """`kind`: none, owner, other (mine, and another user's), or copy: of that node, as of that life and serial."""
+    """`kind`: none, seeking (none, but its client is here too), owner, other (mine, and another user's), or copy: of
+    that node, as of that life and serial."""
 
     client: str
     kind: str

@@ -68,8 +68,10 @@ class Keeping:
         self._away: dict[int, None] = {}  # peers that did not answer
         self._lack_s: dict[int, float] = {}  # so many keepers -> since when there are fewer
         self._is_riding = self._is_looking = self._is_started = False
+        self._is_awaited = False  # somebody waits for what this turn writes
         self._told: tuple[int, ...] = ()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._firm: deque[tuple[int, Callable[[], None]]] = deque()
 
     def start(self, life: int) -> None:
         self.life = life
@@ -128,7 +130,10 @@ class Keeping:
             if table in COPIED:
                 pending.pop((table, key), None)
                 pending[table, key] = value
-        if pending and not self._is_riding:
+        if self._is_awaited:
+            self._is_awaited = False
+            self.flush()
+        elif pending and not self._is_riding:
             self._is_riding = True
             self._turn.set_timer((RIDE_TIMER,), RIDE_S)
 
@@ -179,6 +184,24 @@ class Keeping:
             then()
         else:
             self._waiting.append((self.serial + 1, then))
+            self._is_awaited = True
+
+    def when_firm(self, then: Callable[[], None]) -> None:
+        """Do this when what is written, with this turn, is kept by as many as should, or as many as can be had."""
+        if self.is_idle:
+            then()
+        else:
+            self._firm.append((self.serial + bool(self._pending or self._turn.writes), then))
+            self._is_awaited = True
+            self._watch()
+
+    def _firm_up(self) -> None:
+        while self._firm:
+            serial = min(self._firm[0][0], self.serial)
+            having = sum(one.is_current and one.acked >= serial for one in self.keepers.values())
+            if self._pending or (having < self.wanted and (not self.is_short or self._is_trying())):
+                return
+            self._firm.popleft()[1]()
 
     # --- what keepers say ---
 
@@ -289,6 +312,7 @@ class Keeping:
             self.safe = max(self.safe, counted[self.need - 1])
         while self._waiting and self._waiting[0][0] <= self.safe:
             self._waiting.popleft()[1]()
+        self._firm_up()
         # What is not safe yet is sent again to whoever gets everything, even if all had it before they fell.
         done = min((one.acked for one in self.keepers.values()), default=self.serial)
         while self._queue and self._queue[0][0] <= min(done, self.safe):
@@ -396,7 +420,7 @@ class Keeping:
 
     def _watch(self) -> None:
         """Look again while something is not as it should be."""
-        is_calm = self.need == self.wanted and not self._lack_s
+        is_calm = self.need == self.wanted and not self._lack_s and not self._firm
         is_calm = is_calm and all(one.is_current and one.waits_s is None for one in self.keepers.values())
         if not is_calm and not self._is_looking:
             self._is_looking = True

@@ -23,6 +23,7 @@ from coterie.mqtt.retained import RetainedStore
 RETAINED_LOG = RETAINED_CHANNEL + "/"  # in front of the topic of a retained message in the log: every node wants it
 STAMPED_LOG = "$coterie/stamped/"  # likewise, if its stamp is not its identifier: the stamp follows, and a slash
 PART_BYTES = 256 << 10
+LATELY_US = 60_000_000  # before the last that was heard of a node: what not everybody need have heard
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[int, bytes | None]).decode
 
@@ -109,9 +110,27 @@ class LastWords:
                 stamp = self._stamps.get(message.topic, 1)
                 yield stamp, encode_carried(stamp, message, 1)
 
-    def on_retained(self, said: Retained) -> None:
+    def on_retained(self, source: int, said: Retained) -> None:
+        news = []
         for stamp, body in said.messages:
-            self.hear(stamp, decode_carried(body).message())
+            message = decode_carried(body).message()
+            if said.is_spread and self.is_news(message.topic, stamp):
+                news.append((stamp, body))
+            self.hear(stamp, message)
+        if news:
+            self._talk.flood(Retained(tuple(news), True), but=source)
+
+    def spread(self, origin: int) -> None:
+        """That node is lost, and may have told some what it did not tell others: all that it said lately is told on."""
+        stamps = {topic: stamp for topic, stamp in self._stamps.items() if stamp >> TIME_BITS == origin}
+        since_us = max((stamp & TIME_MASK for stamp in stamps.values()), default=0) - LATELY_US
+        words = []
+        for topic, stamp in stamps.items():
+            if stamp & TIME_MASK >= since_us:
+                message = self._retained.get(topic, self._turn.now_s) or Message(topic, retain=True)
+                words.append((stamp, encode_carried(stamp, message, 1)))
+        for part in in_parts(words, PART_BYTES):
+            self._talk.flood(Retained(part, True))
 
 
 def logged_name(topic: str, stamp: int) -> str:

@@ -184,6 +184,7 @@ class Neighbourhood:
             self._was_up.discard(peer)
             self._lost_us[peer] = max(1, self._turn.now_us - int(self._links.settings.silence_s * 1e6))
             self._recovery.disturb(self._lost_us[peer])
+            self._words.spread(peer)
         self._cascades.lost(peer)
         self._planes.lose(peer)
 
@@ -281,7 +282,7 @@ class Neighbourhood:
             case AskRetained():
                 self._words.on_ask(peer)
             case Retained():
-                self._words.on_retained(said)
+                self._words.on_retained(peer, said)
             case HangOn() | Hosted() | LeafWants() | LeafServed() | LeafDrops() | LeafPlanned() | LeafEvent():
                 self._hosting.hear(peer, said)
             case TakeSessions():

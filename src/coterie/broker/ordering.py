@@ -126,11 +126,13 @@ class Ordering:
                     found += self._release(origin, topic)
         return found
 
-    def on_time(self) -> list[Carried]:
-        """Ask again; give up on those that wait too long."""
+    def on_time(self, is_heard: bool = True) -> list[Carried]:
+        """Ask again; give up on those that wait too long. Who waits for an answer while the question itself is not
+        `is_heard` yet has not begun to wait."""
         found = []
         for key in list(self._held):
             line = self._held[key]
+            line.since_s += 0.0 if is_heard else ASK_AGAIN_S
             if self._turn.now_s - line.since_s >= GIVE_UP_S:
                 found += self._give_up(key)
             else:

@@ -14,14 +14,14 @@ is unavailable, never that it has no session.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
-from coterie.broker.arrivals import ComingSession, ComingSessions, guest_of, state_parts
+from coterie.broker.arrivals import ComingSession, ComingSessions, guest_of
 from coterie.broker.carried import TIME_BITS, TIME_MASK, Identifiers, decode_carried
 from coterie.broker.cascades import Cascades
-from coterie.broker.copies import HeldCopies, session_row
+from coterie.broker.copies import HeldCopies
 from coterie.broker.delivering import Delivering
 from coterie.broker.detours import Detours
 from coterie.broker.following import Following
@@ -36,7 +36,8 @@ from coterie.broker.frames import (
     MovedSessions,
     SeekSession,
 )
-from coterie.broker.interest import LocalInterest, book_of, wished_of
+from coterie.broker.giving import Giving
+from coterie.broker.interest import LocalInterest, book_of
 from coterie.broker.keeping import Keeping
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import named_in_log
@@ -47,7 +48,7 @@ from coterie.broker.recovery import Recovery
 from coterie.broker.stored import StoredSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
-from coterie.broker.writes import LOG, MESSAGES, SESSIONS, Shelf
+from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.mqtt.packets import Connect
 from coterie.mqtt.session import Session, SessionState
 from coterie.mqtt.sessions import Sessions
@@ -84,8 +85,7 @@ class Takeover:
         self._keeping, self._copies, self._links, self._talk = keeping, copies, links, talk
         self._shelf, self._turn = shelf, turn
         self._quests: dict[str, Quest] = {}
-        self._leaving: dict[str, int] = {}  # client -> where it goes
-        self._came: dict[str, ComingSession] = {}  # sessions that came lately, and what they had had then
+        self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, turn)
         self._fresh_until_s = 0.0
 
     def start(self, is_first: bool) -> None:
@@ -98,7 +98,7 @@ class Takeover:
         if packet.clean_start or not packet.client_id or not self._links.peers:
             return False
         is_known = packet.client_id in self._sessions.of and self._turn.now_s >= self._fresh_until_s
-        self._leaving.pop(packet.client_id, None) if is_known else None
+        self._giving.leaving.pop(packet.client_id, None) if is_known else None
         return not is_known
 
     def is_seeking(self, client: str) -> bool:
@@ -166,7 +166,7 @@ class Takeover:
             for peer, one in quest.answers.items()
             if one.kind in ("owner", "other") or (one.kind == "copy" and one.of not in quest.answers)
         ]  # fmt: skip
-        at_home = self._found(SeekSession(client, quest.user))
+        at_home = self._giving.found(SeekSession(client, quest.user))
         if at_home.kind == "copy" and at_home.of not in quest.answers:
             found.append((not at_home.is_others, at_home.epoch, False, at_home.life, at_home.serial, self._node))
         best = max(found, default=None)
@@ -177,7 +177,7 @@ class Takeover:
             return  # until it is too late
         if best is None:
             if len(silent) <= max(1, len(quest.asked) // 2):  # who is cut off from most does not know of what they did
-                self._has_none(client, quest, bool(silent))
+                self._has_none(client, quest, bool(silent) or self._may_have_moved(quest, at_home))
             return
         quest.peer, quest.there = best[-1], quest.answers.get(best[-1], at_home)
         if quest.of not in (-1, quest.there.of):
@@ -190,9 +190,17 @@ class Takeover:
             self._drop(own)
         self._say(quest.peer, HandOver(client, quest.there.of))
 
+    def _may_have_moved(self, quest: Quest, at_home: FoundSession) -> bool:
+        """Whether the answers need not be of one moment: one node told before it came there, another after it had left.
+
+        Somebody sees to it just now, or still has a copy of what its node says it has not; or it took long to hear all.
+        """
+        kinds = [one.kind for one in (*quest.answers.values(), at_home)]
+        return "seeking" in kinds or "copy" in kinds or self._turn.now_s - quest.asked_s > AGAIN_S
+
     def _has_none(self, client: str, quest: Quest, is_doubtful: bool) -> None:
-        """Nobody who has answered knows of it. Before that is said while somebody is silent, all are asked again: the
-        copy may have gone from one keeper to another meanwhile. If nobody answers at all, it may be this node's fault.
+        """Nobody who has answered knows of it. Before that is said while somebody is silent, or the session may have
+        gone from one to another meanwhile, all are asked again. If nobody answers at all, it may be this node's fault.
         """
         if not is_doubtful or (quest.is_asked_again and (quest.answers or not self._is_slow(quest))):
             self._end(client, "here")
@@ -315,13 +323,13 @@ class Takeover:
         if self._sessions.review(session):  # rights have changed while its node was away
             self._following.follow()
         self._seed_marks(arrival)
-        self._came[client] = arrival
+        self._giving.came[client] = arrival
         session.past = arrival  # what it had there may still be on its way here
         session.update_plain_version()
         self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
         self.taken_count += 1
         self._end(client, "here")
-        self._tell_when_kept((client, session.epoch, session.owner))
+        self._tell_moved(lambda: self._links.connected, [session])
 
     def _seed_marks(self, arrival: ComingSession) -> None:
         """What there dealt with need not come here for this session; unless somebody else waits for it."""
@@ -332,20 +340,26 @@ class Takeover:
                 self._marks.set(origin, topic, last)
                 self._delivering.pass_over(last)
 
-    def _tell_when_kept(self, moved: tuple[str, int, str | None]) -> None:
+    def _tell_moved(self, peers: Callable[[], list[int]], sessions: list[Session]) -> None:
+        """When as many have them as can be had: until then, whoever had them before must not forget them."""
+        moved = [(one, one.epoch) for one in sessions]
+
         def tell() -> None:
-            for peer in self._links.connected:
-                self._talk.tell(peer, MovedSessions((moved,)))
+            still = [one for one, epoch in moved if self._sessions.of.get(one.client_id) is one and one.epoch == epoch]
+            names = [(one.client_id, one.epoch, one.owner) for one in still]
+            for start in range(0, len(names), MOVED_PER_FRAME):
+                for peer in peers():
+                    self._talk.tell(peer, MovedSessions(tuple(names[start : start + MOVED_PER_FRAME])))
 
         if self._keeping is None:
             tell()
         else:
-            self._keeping.when_kept(tell)
+            self._keeping.when_firm(tell)
 
     def forget(self, client: str) -> None:
         """By now nothing comes any more that the session had at its last node."""
         session = self._sessions.of.get(client)
-        self._came.pop(client, None)
+        self._giving.came.pop(client, None)
         if session is not None:
             session.past = None
             session.update_plain_version()
@@ -378,16 +392,18 @@ class Takeover:
                 quest = self._quests.get(said.client)
                 if quest is not None and quest.look_until_s:  # its client is there now; and may have gone on already
                     self._end(said.client, "away")
-                self._talk.tell(peer, self._found(said))
+                found = self._giving.found(said)
+                if found.kind == "none" and quest is not None:
+                    found = msgspec.structs.replace(found, kind="seeking")
+                self._talk.tell(peer, found)
             case FoundSession():
                 self.on_found(peer, said)
             case HandOver():
-                self._say(peer, self._handed_over(peer, said))
+                self._say(peer, self._giving.handed_over(peer, said))
             case HandsOver():
                 self.on_hands_over(peer, said)
             case AskSession():
-                for part in self._given(peer, said):
-                    self._say(peer, part)
+                self._give(peer, said)
             case GivenSession():
                 self.on_given(peer, said)
             case MovedSessions():
@@ -395,83 +411,35 @@ class Takeover:
                     session = self._sessions.of.get(client)
                     if session is not None and session.epoch < epoch and session.owner in (None, owner):
                         self._drop(session)
+                    quest = self._quests.get(client)
+                    if quest is not None:  # whatever was said before
+                        is_others = owner not in (None, quest.user)
+                        self.on_found(peer, FoundSession(client, "owner", epoch, peer, is_others))
             case EndSession():
                 session = self._sessions.of.get(said.client)
                 if session is not None and session.expiry_s and session.owner in (None, said.user):
                     self._drop(session)
 
-    def _found(self, said: SeekSession) -> FoundSession:
-        """The user's own if there is one, else another's."""
-        session = self._sessions.of.get(said.client)
-        is_here = session is not None and bool(session.expiry_s)
-        if session is not None and is_here and session.owner in (None, said.user):
-            return FoundSession(said.client, "owner", session.epoch, self._node)
-        best: tuple[bool, int, int, int, int] | None = None
-        for origin, copy in self._copies.of.items():
-            value = copy.rows[SESSIONS].get(said.client)
-            row = None if value is None else session_row(value)
-            if row is not None and row.expiry_s:
-                rank = (row.owner in (None, said.user), row.epoch, copy.state.life, copy.state.serial, origin)
-                best = rank if best is None else max(best, rank)
-        if session is not None and is_here and (best is None or not best[0]):
-            return FoundSession(said.client, "other", session.epoch, self._node, True)
-        if best is None:
-            return FoundSession(said.client, "none", 0, self._node)
-        is_own, epoch, life, serial, origin = best
-        return FoundSession(said.client, "copy", epoch, origin, not is_own, life, serial)
+    def _give(self, peer: int, said: AskSession) -> None:
+        """Behind everything that is on its way to a disk: where the session goes, its client is answered for it."""
 
-    def _handed_over(self, peer: int, said: HandOver) -> HandsOver:
-        if said.of != self._node:
-            copy = self._copies.of.get(said.of)
-            if copy is None:
-                return HandsOver(said.client, (), is_gone=True)
-            self._copies.pass_on(said.of)
-            filters, now_us = copy.subscriptions(said.client), copy.now_us(self._turn.now_us)
-            return HandsOver(said.client, filters, wished_of(filters, copy.wishes(), now_us))
-        session = self._sessions.of.get(said.client)
-        if session is None:
-            return HandsOver(said.client, (), is_gone=True)
-        self._sessions.take_away(session, self._turn.now_s)
-        session.will = session.will_due_s = None
-        self._leaving[said.client] = peer
-        filters = tuple(session.subscriptions.values())
-        return HandsOver(said.client, filters, self._interest.wished(filters))
+        def give() -> None:
+            for part in self._giving.given(peer, said):
+                self._say(peer, part)
 
-    def _given(self, peer: int, said: AskSession) -> Iterator[GivenSession]:
-        """All of it, in parts."""
-        copy, session = self._copies.of.get(said.of), self._sessions.of.get(said.client)
-        floors: tuple[tuple[int, int], ...] = ()
-        if said.of == self._node:
-            is_there = session is not None and not session.is_online and self._leaving.get(said.client) == peer
-            state = session.state() if session is not None and is_there else None
-            marks = self._marks.all() + [((self._node, topic), last) for topic, last in self._last.all()]
-            floor, ago_us = (self._node, self._identifiers.last), 0
-            if (came := self._came.get(said.client)) is not None:
-                marks += (came.taken or {}).items()
-                floors = came.all_floors()
-        else:
-            state = None if copy is None else self._copies.session(copy, said.client)
-            marks = [] if copy is None else copy.marks()
-            floor = (said.of, 0 if copy is None else copy.state.log_last)
-            ago_us = 1 if copy is None else max(1, self._turn.now_us - copy.state.here_us)
-        if state is None:
-            yield GivenSession(said.client, b"", (), (0, 0), 0, True, True)
+        session = self._sessions.of.get(said.client)
+        if said.of != self._node or session is None or session.journal is None:
+            give()
             return
-        wanted = ComingSession(guest_of(said.client, None, state.subscriptions, self._sessions.options))
-        highest: dict[tuple[int, str], int] = {}
-        for place, last in marks:
-            highest[place] = max(last, highest.get(place, 0))
-        told = tuple((origin, topic, last) for (origin, topic), last in highest.items() if wanted.wants(topic))
-        parts = list(state_parts(state))
-        for number, part in enumerate(parts):
-            is_last = number == len(parts) - 1
-            yield GivenSession(
-                said.client, _pack(part), told if is_last else (), floor, ago_us, is_last, floors=floors
-            )  # fmt: skip
+        session.report()  # a write of this turn: what is said with it leaves behind it
+        if self._keeping is None:
+            give()
+        else:
+            self._keeping.when_kept(give)
 
     def _drop(self, session: Session) -> None:
         """It lives elsewhere, or its client began afresh there."""
-        self._leaving.pop(session.client_id, None)
+        self._giving.leaving.pop(session.client_id, None)
         if session.connection is not None:
             self._sessions.take_away(session, self._turn.now_s)
         session.will = session.will_due_s = None
@@ -481,7 +449,7 @@ class Takeover:
 
     def begun_afresh(self, client: str, user: str | None) -> None:
         """A client with a clean start here: what it had elsewhere is over."""
-        self._leaving.pop(client, None)
+        self._giving.leaving.pop(client, None)
         self._talk.flood(EndSession(client, user))
 
     def tell_all(self, peer: int) -> None:
@@ -495,6 +463,6 @@ class Takeover:
                 self._talk.tell(peer, SeekSession(client, quest.user))
             elif quest.there is not None and quest.there.of == peer != quest.peer:
                 self._end(client, "away")
-        moved = [(one.client_id, one.epoch, one.owner) for one in self._sessions.of.values() if one.epoch > 1]
-        for start in range(0, len(moved), MOVED_PER_FRAME):
-            self._talk.tell(peer, MovedSessions(tuple(moved[start : start + MOVED_PER_FRAME])))
+        moved = [one for one in self._sessions.of.values() if one.epoch > 1]
+        if moved:
+            self._tell_moved(lambda: [peer], moved)

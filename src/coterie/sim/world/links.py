@@ -66,6 +66,10 @@ class ClientCall:
     def send(self, data: bytes) -> None:
         self.up.send(data)
 
+    @property
+    def said_us(self) -> int:
+        return self.down.said_us
+
     def doze(self, is_dozing: bool) -> None:
         (self.down.hold if is_dozing else self.down.release)("dozing")
 

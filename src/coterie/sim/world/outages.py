@@ -33,14 +33,14 @@ class Outages:
             self._open.pop(name).until_us = now_us
 
     def excuse(self, node: int, peer: int, now_us: int) -> bool:
-        """Whether outages between the two took so long that the one may have stopped waiting for the other.
+        """Whether outages between the two took so long that the one may have stopped waiting for the other, then.
 
         Several of them one after the other count as one: between them there may not have been time enough.
         """
         length_us = 0
         for one in self._between(node, peer):
-            until_us = now_us if one.until_us < 0 else one.until_us
-            if until_us >= now_us - AFTER_US:
+            until_us = now_us if one.until_us < 0 else min(now_us, one.until_us)
+            if one.from_us < until_us >= now_us - AFTER_US:
                 length_us += until_us - one.from_us
         return length_us >= LONG_US
 

@@ -33,7 +33,10 @@ NONE, HAS, UNSURE = "none", "has", "unsure"
 
 
 class ClientEnd(Protocol):
-    """A person's end of a connection."""
+    """A person's end of a connection. `said_us`: when the node sent what is read now."""
+
+    @property
+    def said_us(self) -> int: ...
 
     def send(self, data: bytes) -> None: ...
     def doze(self, is_dozing: bool) -> None: ...
@@ -49,7 +52,7 @@ class Surrounding(Protocol):
 
     def at(self, time_us: int, action: Callable[[], None]) -> None: ...
     def connect(self, person: Person, node: int, attempt: int) -> ClientEnd: ...
-    def copies_of(self, node: int, payload: bytes, since_us: int) -> tuple[tuple[int, ...], int]: ...
+    def copies_of(self, node: int, payload: bytes, since_us: int, said_us: int) -> tuple[tuple[int, ...], int]: ...
     def is_alone(self, node: int) -> bool: ...
     def is_bereft(self, node: int) -> bool: ...
     def was_parted(self, node: int, peer: int, since_us: int) -> bool: ...
@@ -87,7 +90,7 @@ class Person:
         self._asked: dict[int, tuple[str, ...]] = {}  # identifiers of SUBSCRIBE and UNSUBSCRIBE under way
         self._last_asked: dict[str, int] = {}  # filter -> the last SUBSCRIBE with it
         self._sent: dict[int, int] = {}  # packet identifier -> number of the message
-        self._sizes: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}  # the same -> its size, until it is acknowledged
         self._alarm_us = -1
         self.client = Client(self._connect())
 
@@ -129,6 +132,7 @@ class Person:
         if how == "torn" and self.client.is_connected and self.resident.will:
             self.diary.wills_due.append((self._world.now_us, self.node))
         if how == "said" and self.client.is_connected:
+            self._note_left()
             self.client.disconnect()
             self._flush()
         self._gone(how != "silent")
@@ -163,7 +167,7 @@ class Person:
         one.nodes = (self.node,) if self.client.is_connected else ()
         if packet_id:
             self._sent[packet_id] = number
-            self._sizes[number] = size
+            self._sizes[packet_id] = size
         self._flush()
 
     def doze(self, is_dozing: bool) -> None:
@@ -203,7 +207,7 @@ class Person:
         now_us = self._world.now_us
         self.diary.losses_us.append(now_us)
         if self.client.is_connected:
-            self._lost_us, self._is_forgettable = now_us, self._world.is_alone(self.node)
+            self._note_left()
         if is_told:
             self.diary.presences[-1] = (self.diary.presences[-1][0], now_us)
         if not self.client.is_connected and self._session == NONE:
@@ -217,6 +221,9 @@ class Person:
         delay_us = 50_000 + self._chance.number(self._attempts, 1_500_000)
         self._world.at(now_us + delay_us, self._try)
 
+    def _note_left(self) -> None:
+        self._lost_us, self._is_forgettable = self._world.now_us, self._world.is_alone(self.node)
+
     # --- what comes ---
 
     def on_bytes(self, wire: ClientEnd, data: bytes) -> None:
@@ -229,6 +236,8 @@ class Person:
             self._gone()
             wire.leave("torn")
             return
+        for packet_id in [one for one in self._sizes if self.client.is_received(one)]:
+            self._note_copies(packet_id, wire.said_us)  # PUBREC: its client does not keep it any more
         for event in events:
             self._on_event(event)
         if self.wire is wire:
@@ -351,9 +360,15 @@ class Person:
             one.acked_us = self._world.now_us
             # A PUBREL that is sent again after its answer was lost is not known any more, and need not be.
             one.is_refused = event.reason >= 0x80 and event.reason != Reason.PACKET_ID_NOT_FOUND
-            one.copies, one.copies_due = self._world.copies_of(
-                self.node, payload_of(number, self._sizes.pop(number, 0)), one.asked_us
-            )
+            if event.packet_id in self._sizes and self.wire is not None:
+                self._note_copies(event.packet_id, self.wire.said_us, number)
+
+    def _note_copies(self, packet_id: int, said_us: int, number: int = 0) -> None:
+        """Of a message that is acknowledged."""
+        number = number or self._sent[packet_id]
+        one = self._world.record.uttered[number]
+        payload = payload_of(number, self._sizes.pop(packet_id))
+        one.copies, one.copies_due = self._world.copies_of(self.node, payload, one.asked_us, said_us)
 
     # --- sending, and time ---
 

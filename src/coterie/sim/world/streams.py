@@ -24,7 +24,7 @@ class Stream:
 
     __slots__ = (
         "_agenda", "_arrived", "_chance", "_delay_us", "_holds", "_last_us", "_under_way", "deliver", "is_dead",
-        "on_end", "sent", "unread_bytes",
+        "on_end", "said_us", "sent", "unread_bytes",
     )  # fmt: skip
 
     def __init__(self, agenda: Agenda, chance: Chance, delay_us: int, deliver: Callable[[bytes], None]) -> None:
@@ -33,9 +33,10 @@ class Stream:
         self.is_dead = False
         self.sent = 0  # pieces so far: what delays are drawn by
         self.unread_bytes = 0
+        self.said_us = 0  # when what is delivered now was sent
         self._agenda, self._chance, self._delay_us = agenda, chance, delay_us
         self._last_us = 0
-        self._under_way: deque[bytes | None] = deque()  # None: the end
+        self._under_way: deque[tuple[bytes | None, int]] = deque()  # None: the end; and when it was sent
         self._arrived = 0  # how many of those have come and are held
         self._holds: dict[str, None] = {}
 
@@ -61,7 +62,7 @@ class Stream:
         delay_us = int(self._delay_us * (0.5 + share if share < 0.95 else 20 * share))
         self.sent += 1
         self._last_us = max(self._last_us, self._agenda.now_us + delay_us)
-        self._under_way.append(piece)
+        self._under_way.append((piece, self._agenda.now_us))
         self._agenda.at(self._last_us, self._arrive)
 
     def _arrive(self) -> None:
@@ -75,7 +76,7 @@ class Stream:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        piece = self._under_way.popleft()
+        piece, self.said_us = self._under_way.popleft()
         if piece is None:
             self.is_dead = True
             self.on_end()
@@ -100,7 +101,8 @@ class Stream:
         """It breaks: this share of what is under way still arrives, now, whatever holds it; then nothing."""
         if self.is_dead:
             return
-        rest = b"".join(piece for piece in self._under_way if piece is not None)
+        rest = b"".join(piece for piece, _ in self._under_way if piece is not None)
+        self.said_us = self._under_way[0][1] if self._under_way else self.said_us
         self._under_way.clear()
         cut = int(share * (len(rest) + 1))
         self.is_dead = True

@@ -304,28 +304,30 @@ class World:
         """Whether the only copy of what it had is gone with it."""
         return self.scenario.copies == 1 and node in self.gone
 
-    def copies_of(self, node: int, payload: bytes, since_us: int) -> tuple[tuple[int, ...], int]:
-        """(nodes that have it on disk, how many must): what an acknowledgement that arrives from that node now says.
+    def copies_of(self, node: int, payload: bytes, since_us: int, said_us: int) -> tuple[tuple[int, ...], int]:
+        """(nodes that have it on disk, how many must): what an acknowledgement says that the node sent at `said_us`.
 
-        Who has lost power since the message was sent may have had it, and have said so.
+        Of those it must have waited for then, who has lost power since the message was sent, or is gone for good, may
+        have had it, and have said so.
         """
-        having = tuple(site.node for site in self.sites if site.disk.has_had(payload))
-        return having, min(self.scenario.copies, self._in_reach(node, since_us))
+        having = tuple(site.node for site in self.sites if site.disk.has_had(payload) and site.node not in self.gone)
+        reach = self._in_reach(node, said_us)
+        lost = [
+            one for one in reach if one not in having and (one in self.gone or self.sites[one].forgot_us >= since_us)
+        ]
+        return having, min(self.scenario.copies, len(reach)) - len(lost)
 
     def is_alone(self, node: int) -> bool:
         """Whether that node may have stopped waiting for as many copies as there should be."""
-        return self._in_reach(node) < min(self.scenario.copies, len(self.roster.present))
+        return len(self._in_reach(node, self.now_us)) < min(self.scenario.copies, len(self.roster.present))
 
     def was_parted(self, node: int, peer: int, since_us: int) -> bool:
         return self.outages.was_between(node, peer, since_us)
 
-    def _in_reach(self, node: int, since_us: int = 1 << 62) -> int:
-        """Nodes, itself among them, that it must have waited for and that have lost nothing since then."""
+    def _in_reach(self, node: int, when_us: int) -> list[int]:
+        """Nodes, itself first, that it must have waited for then."""
         others = (one for one in self.roster.present if one != node and one not in self.roster.leaving)
-        return 1 + sum(
-            not self.outages.excuse(node, peer, self.now_us) and self.sites[peer].forgot_us < since_us
-            for peer in others
-        )
+        return [node, *(peer for peer in others if not self.outages.excuse(node, peer, when_us))]
 
     def write(self, node: int, line: int, data: bytes) -> None:
         if (found := self.lines.get((node, line))) is not None:

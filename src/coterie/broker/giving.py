@@ -1,0 +1,105 @@
+"""What is here of a session when its client appears at another node: *there*, as `takeover` has it.
+
+It may be this node's own, or in a copy of what a node has that is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from coterie.broker.arrivals import ComingSession, guest_of, state_parts
+from coterie.broker.carried import Identifiers
+from coterie.broker.copies import HeldCopies, session_row
+from coterie.broker.frames import AskSession, FoundSession, GivenSession, HandOver, HandsOver, SeekSession
+from coterie.broker.interest import LocalInterest, wished_of
+from coterie.broker.lastpublished import LastPublished
+from coterie.broker.marks import Marks
+from coterie.broker.turn import Turn
+from coterie.broker.writes import SESSIONS
+from coterie.mqtt.sessions import Sessions
+
+_pack = msgspec.msgpack.Encoder().encode
+
+
+class Giving:
+    """See the module. `leaving`: client -> where it goes; `came`: sessions that came lately, and what they had then."""
+
+    def __init__(
+        self, node: int, sessions: Sessions, interest: LocalInterest, marks: Marks, last: LastPublished,
+        identifiers: Identifiers, copies: HeldCopies, turn: Turn,
+    ) -> None:  # fmt: skip
+        self.leaving: dict[str, int] = {}
+        self.came: dict[str, ComingSession] = {}
+        self._node, self._sessions, self._interest, self._marks, self._last = node, sessions, interest, marks, last
+        self._identifiers, self._copies, self._turn = identifiers, copies, turn
+
+    def found(self, said: SeekSession) -> FoundSession:
+        """The user's own if there is one, else another's."""
+        session = self._sessions.of.get(said.client)
+        is_here = session is not None and bool(session.expiry_s)
+        if session is not None and is_here and session.owner in (None, said.user):
+            return FoundSession(said.client, "owner", session.epoch, self._node)
+        best: tuple[bool, int, int, int, int] | None = None
+        for origin, copy in self._copies.of.items():
+            value = copy.rows[SESSIONS].get(said.client)
+            row = None if value is None else session_row(value)
+            if row is not None and row.expiry_s:
+                rank = (row.owner in (None, said.user), row.epoch, copy.state.life, copy.state.serial, origin)
+                best = rank if best is None else max(best, rank)
+        if session is not None and is_here and (best is None or not best[0]):
+            return FoundSession(said.client, "other", session.epoch, self._node, True)
+        if best is None:
+            return FoundSession(said.client, "none", 0, self._node)
+        is_own, epoch, life, serial, origin = best
+        return FoundSession(said.client, "copy", epoch, origin, not is_own, life, serial)
+
+    def handed_over(self, peer: int, said: HandOver) -> HandsOver:
+        if said.of != self._node:
+            copy = self._copies.of.get(said.of)
+            if copy is None:
+                return HandsOver(said.client, (), is_gone=True)
+            self._copies.pass_on(said.of)
+            filters, now_us = copy.subscriptions(said.client), copy.now_us(self._turn.now_us)
+            return HandsOver(said.client, filters, wished_of(filters, copy.wishes(), now_us))
+        session = self._sessions.of.get(said.client)
+        if session is None:
+            return HandsOver(said.client, (), is_gone=True)
+        self._sessions.take_away(session, self._turn.now_s)
+        session.will = session.will_due_s = None
+        self.leaving[said.client] = peer
+        filters = tuple(session.subscriptions.values())
+        return HandsOver(said.client, filters, self._interest.wished(filters))
+
+    def given(self, peer: int, said: AskSession) -> Iterator[GivenSession]:
+        """All of it, in parts."""
+        copy, session = self._copies.of.get(said.of), self._sessions.of.get(said.client)
+        floors: tuple[tuple[int, int], ...] = ()
+        if said.of == self._node:
+            is_there = session is not None and not session.is_online and self.leaving.get(said.client) == peer
+            state = session.state() if session is not None and is_there else None
+            marks = self._marks.all() + [((self._node, topic), last) for topic, last in self._last.all()]
+            floor, ago_us = (self._node, self._identifiers.last), 0
+            if (came := self.came.get(said.client)) is not None:
+                marks += (came.taken or {}).items()
+                floors = came.all_floors()
+        else:
+            state = None if copy is None else self._copies.session(copy, said.client)
+            marks = [] if copy is None else copy.marks()
+            floor = (said.of, 0 if copy is None else copy.state.log_last)
+            ago_us = 1 if copy is None else max(1, self._turn.now_us - copy.state.here_us)
+        if state is None:
+            yield GivenSession(said.client, b"", (), (0, 0), 0, True, True)
+            return
+        wanted = ComingSession(guest_of(said.client, None, state.subscriptions, self._sessions.options))
+        highest: dict[tuple[int, str], int] = {}
+        for place, last in marks:
+            highest[place] = max(last, highest.get(place, 0))
+        told = tuple((origin, topic, last) for (origin, topic), last in highest.items() if wanted.wants(topic))
+        parts = list(state_parts(state))
+        for number, part in enumerate(parts):
+            is_last = number == len(parts) - 1
+            yield GivenSession(
+                said.client, _pack(part), told if is_last else (), floor, ago_us, is_last, floors=floors
+            )  # fmt: skip
