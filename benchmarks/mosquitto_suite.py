@@ -3,6 +3,7 @@
 Run `python benchmarks/mosquitto_suite.py FOLDER` with the folder of a checkout. The tests run as they are: where they
 start `mosquitto`, a small program of that name starts a node on the port they ask for. Options of mosquitto.conf that a
 node has are translated; a test that needs another option, a plugin or a bridge of mosquitto's is left out, and counted.
+`--rival PATH` runs the same tests with mosquitto itself, `--page` writes docs/conformance.md from the table below.
 """
 
 from __future__ import annotations
@@ -180,12 +181,7 @@ class Stable:
         assert self._forker.stdout is not None
         self._forker.stdout.readline()
         self._lock = threading.Lock()
-        source = str(Path(coterie.__file__).parent.parent)
-        (folder / "sitecustomize.py").write_text(IN_ORDER.format(source=source))
-        stand_in = folder / "src" / "mosquitto"
-        stand_in.parent.mkdir()
-        stand_in.write_text(STAND_IN.format(python=sys.executable, address=self._address))
-        stand_in.chmod(0o755)
+        put_in_place(folder, STAND_IN.format(python=sys.executable, address=self._address))
 
     def serve(self) -> None:
         while True:
@@ -263,6 +259,16 @@ class Stable:
         return path
 
 
+def put_in_place(folder: Path, program: str) -> None:
+    """What the tests start as mosquitto, and how they compare packets."""
+    source = str(Path(coterie.__file__).parent.parent)
+    (folder / "sitecustomize.py").write_text(IN_ORDER.format(source=source))
+    stand_in = folder / "src" / "mosquitto"
+    stand_in.parent.mkdir()
+    stand_in.write_text(program)
+    stand_in.chmod(0o755)
+
+
 def _is_there(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -276,7 +282,7 @@ def _options(path: Path) -> list[tuple[str, str]]:
     return [(name, value) for name, _, value in (line.partition(" ") for line in lines if line and line[0] != "#")]
 
 
-def run_one(path: Path, build: Path, port: int, says: bool) -> tuple[str, str]:
+def run_one(path: Path, build: Path, port: int, says: bool, allowed: dict[str, str]) -> tuple[str, str]:
     """passes, fails or is left out; and why."""
     env = {**os.environ, "BUILD_ROOT": str(build), "PYTHONPATH": f"{build}:{path.parent.parent}"}
     asked = re.search(r"get_port\((\d+)\)", path.read_text())
@@ -298,8 +304,8 @@ def run_one(path: Path, build: Path, port: int, says: bool) -> tuple[str, str]:
         return "is left out", f"option {found[1]}"
     if says:
         print(said)
-    if path.name in ALLOWED:
-        return "may fail", ALLOWED[path.name]
+    if path.name in allowed:
+        return "may fail", allowed[path.name]
     lines = [line for line in said.strip().splitlines() if line.strip()]
     return "fails", " | ".join(lines[-3:])[:240]
 
@@ -309,21 +315,29 @@ def main() -> None:
     arguments.add_argument("suite", type=Path, help="a checkout of eclipse-mosquitto/mosquitto")
     arguments.add_argument("--only", default="", help="tests whose file name has this in it")
     arguments.add_argument("--say", action="store_true", help="all that a failing test prints")
+    arguments.add_argument("--rival", type=Path, help="the program mosquitto, to be tried instead of a node")
+    arguments.add_argument("--port", type=int, default=20_000, help="the first of five ports a test")
     chosen = arguments.parse_args()
     tests = sorted((chosen.suite / "test" / "broker").glob("[0-9]*.py"))
     tests += [chosen.suite / "test" / "broker" / "msg_sequence_test.py"]
     left_out = [one for one in tests if re.match(LEFT_OUT, one.name)]
     tests = [one for one in tests if one not in left_out and chosen.only in one.name]
     counts: Counter[str] = Counter()
+    allowed = {} if chosen.rival else ALLOWED
     with tempfile.TemporaryDirectory() as folder:
-        stable = Stable(Path(folder))
-        threading.Thread(target=stable.serve, daemon=True).start()
+        stable = None
+        if chosen.rival:
+            put_in_place(Path(folder), f'#!/bin/sh\nexec {chosen.rival} "$@"\n')
+        else:
+            stable = Stable(Path(folder))
+            threading.Thread(target=stable.serve, daemon=True).start()
         for number, path in enumerate(tests):
-            verdict, why = run_one(path, Path(folder), 20_000 + 5 * number, chosen.say)
+            verdict, why = run_one(path, Path(folder), chosen.port + 5 * number, chosen.say, allowed)
             counts[verdict] += 1
             if verdict != "passes":
                 print(f"{path.name} {verdict}: {why}", flush=True)
-        stable.close()
+        if stable is not None:
+            stable.close()
     told = {
         "passes": "pass",
         "fails": "fail",

@@ -17,11 +17,11 @@ from typing import Any
 
 import msgspec
 
-from coterie.api.running import nobody_yet
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.config import NodeConfig, config_of, load_config
 from coterie.live.node import LiveNode, loop_factory
 from coterie.model.plan import Slice, slices
+from coterie.model.workload import nobody_yet
 from coterie.systems import system_named
 
 TOKEN = "the token of the tests"

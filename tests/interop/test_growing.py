@@ -1,4 +1,4 @@
-"""A ninth node into a running network of eight, and one that leaves, under load, whatever the system; a new plan."""
+"""A ninth node into a running network of eight, and one that leaves, under load, whatever the system: a new plan."""
 
 from __future__ import annotations
 
@@ -8,22 +8,19 @@ from typing import Any
 import pytest
 
 from coterie.accounting.tally import COPIES
-from coterie.api.running import nobody_yet
-from coterie.broker.commands import Drain, LoadPlan, StartPlan, SwitchPlan
+from coterie.broker.commands import Drain
 from coterie.broker.facts import Commanded
 from coterie.live.client import MqttClient
 from coterie.live.config import load_config
 from coterie.live.node import LiveNode
-from coterie.model.plan import renumbered, slices
-from coterie.plans.orders import PlanPart
 from coterie.systems import SYSTEMS as REGISTERED
-from coterie.systems import system_named
 from tests.interop.fleet import Network, run, until
 from tests.interop.test_members import client, newcomer, node_of, states
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(200)]
 NODES, LEAVER, LATE = 8, 3, 8
 READERS, WRITERS = (0, 2, 5, 7), (1, 4, 6)
+RENEW_S = 2.0
 TOPICS = 3  # order is promised in each
 LASTING = {"clean": False, "expiry_s": 3600}
 
@@ -42,18 +39,10 @@ def of(name: str, got: list[Any]) -> list[int]:
     return [int(one.payload.split()[1]) for one in got if one.payload.decode().startswith(f"{name} ")]
 
 
-async def changed_over(nodes: list[LiveNode], system_name: str) -> None:
-    """A plan for those who are members now."""
-    system, numbers = system_named(system_name), sorted(node.config.node.id for node in nodes)
-    design = system.plan(nobody_yet(len(nodes)), system.configure({}), 0)
-    parts = {part.node: part for part in (renumbered(one, numbers) for one in slices(design, version=2))}
-    for node in nodes:
-        node.driver.take(Commanded(LoadPlan(PlanPart(generation=1, slice=parts[node.config.node.id], settings={}))))
-    for node in nodes:
-        node.driver.take(Commanded(StartPlan(1)))
-    await until(lambda: all(node.broker.planes.is_ready for node in nodes), 60)
-    nodes[0].driver.take(Commanded(SwitchPlan(1)))
-    await until(lambda: all(node.broker.planes.generation == 1 for node in nodes), 30)
+async def changed_over(nodes: list[LiveNode]) -> None:
+    """The network has made a plan for those who are members now."""
+    numbers = tuple(sorted(node.config.node.id for node in nodes))
+    await until(lambda: all(node.broker.planes.part.made_for == numbers for node in nodes), 60)
 
 
 def copies(nodes: list[LiveNode]) -> float:
@@ -63,7 +52,7 @@ def copies(nodes: list[LiveNode]) -> float:
 @pytest.mark.parametrize("system", sorted(REGISTERED))
 def test_nothing_is_lost_and_nothing_comes_twice(system, tmp_path):
     async def main() -> None:
-        async with Network(tmp_path, system, NODES) as network:
+        async with Network(tmp_path, system, NODES, network={"renew_s": RENEW_S}) as network:
             got: dict[str, list[Any]] = {f"r{node}": [] for node in READERS}
             for node in READERS:
                 reader = await network.client(node, f"r{node}", got[f"r{node}"], **LASTING)
@@ -75,7 +64,9 @@ def test_nothing_is_lost_and_nothing_comes_twice(system, tmp_path):
             over = asyncio.Event()
             talking = {name: asyncio.ensure_future(writing(one, name, over)) for name, one in writers.items()}
             await asyncio.sleep(0.5)
-            async with node_of(newcomer(tmp_path / "late", load_config(network.paths[1]), LATE)) as late:
+            async with node_of(
+                newcomer(tmp_path / "late", load_config(network.paths[1]), LATE, renew_s=RENEW_S)
+            ) as late:
                 await late.start()
                 await until(lambda: late.broker.membership.is_settled, 30)
                 reader = await client(late, "late", got.setdefault("late", []), **LASTING)
@@ -90,7 +81,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(system, tmp_path):
                 nodes = [*network.nodes, late]
                 await until(lambda: all(states(one)[LEAVER] == "removed" for one in nodes), 30)
                 back = await network.client(0, "sleeper", got["sleeper"], **LASTING)
-                await changed_over(nodes, system)
+                await changed_over(nodes)
                 await asyncio.sleep(0.5)
                 over.set()
                 sent = {name: await one for name, one in talking.items()}

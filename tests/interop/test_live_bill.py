@@ -16,11 +16,11 @@ from msgspec.structs import replace as replace_in
 
 from coterie.accounting.price import price
 from coterie.accounting.tally import COPIES, Tally
-from coterie.api.running import nobody_yet
 from coterie.broker.carried import RETAINED_CHANNEL
 from coterie.model import BrokerGraph, Design, Ledger, Placement, Publications, Relation, Workload
 from coterie.model.plan import slices
 from coterie.model.wires import COTERIE
+from coterie.model.workload import nobody_yet
 from coterie.protocol.system import Parameters, System
 from coterie.substrate.identifiers import topic_key
 from coterie.systems import homes, scribe, system_named

@@ -105,6 +105,34 @@ def test_a_node_joins_talks_and_leaves_again_and_its_session_is_elsewhere(tmp_pa
     run(main)
 
 
+def test_a_newcomer_is_a_leaf_until_the_network_has_made_a_plan_for_it_too(tmp_path):
+    async def main() -> None:
+        async with Network(tmp_path, "scribe", 3, network={"renew_s": 0.5}) as network:
+            async with node_of(newcomer(tmp_path / "late", load_config(network.paths[1]), 3, renew_s=0.5)) as late:
+                await late.start()
+                await until(lambda: late.broker.membership.is_settled)
+                assert late.broker.planes.in_use.system.name == "leaf"
+                got: list[Any] = []
+                reader = await client(late, "reader", got)
+                await reader.subscribe("news/+", qos=1)
+                nodes = [*network.nodes, late]
+                await until(lambda: all(one.broker.planes.part.made_for == (0, 1, 2, 3) for one in nodes), 30)
+                assert {one.broker.planes.in_use.system.name for one in nodes} == {"scribe"}
+                assert not late.broker.planes.document()["is_applied"]
+                writer = await network.client(2, "writer")
+                for number in range(10):
+                    await writer.publish(f"news/{number}", b"", 1)
+                await until(lambda: len(got) >= 10)
+                await reader.stop()
+                await writer.stop()
+                late.driver.take(Commanded(Drain()))
+                await until(late.left.done, 30)
+            await until(lambda: all(one.broker.planes.part.made_for == (0, 1, 2) for one in network.nodes), 30)
+            assert {one.broker.planes.generation for one in network.nodes} == {4}
+
+    run(main)
+
+
 def test_a_dead_node_is_removed_and_its_sessions_are_not_lost(tmp_path):
     async def main() -> None:
         async with Network(tmp_path, "mesh", 3) as network:

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from coterie.accounting.tally import Tally
-from coterie.api.running import nobody_yet
 from coterie.broker.carried import RETAINED_CHANNEL
 from coterie.model import Publications, Relation, Workload
 from coterie.model.plan import Slice, slices
+from coterie.model.workload import nobody_yet
 from coterie.protocol.events import Event
 from coterie.sim.engine import Simulation
 from coterie.systems import SYSTEMS as REGISTERED

@@ -16,14 +16,14 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from coterie.errors import ConfigError, RunError
 from coterie.live.config import NodeConfig, load_config
 from coterie.live.processes import SLICES, count_of, number_of
 from coterie.live.tokens import TOKEN_FILE, kept_token, read_token
-from coterie.model import Publications, Relation, Slice, Workload
+from coterie.model import Slice
 from coterie.model.plan import renumbered, slices
+from coterie.model.workload import nobody_yet
 from coterie.plans.admin import LiveNetwork, ask
 from coterie.plans.measured import SideBySide, measured, side_by_side
 from coterie.plans.plan import Plan
@@ -183,7 +183,7 @@ def arranged(
     else:
         parts = slices(chosen.plan(nobody_yet(count), parameters, seed), version=1)
     names = plan.nodes if plan is not None else None
-    configs = _arrange(chosen, told, parts, base_port, data, seed, host, names)
+    configs = _arrange(chosen, told, parts, base_port, data, seed, host, names, is_planned=plan is not None)
     return NodeProcesses(configs, [port for _, port in places_from(host, base_port, count)], host)
 
 
@@ -213,6 +213,7 @@ def _arrange(
     seed: int,
     host: str,
     names: Sequence[str] | None,
+    is_planned: bool = False,
 ) -> list[Path]:
     """A folder per node with its configuration and its slice of the first plan; the key stays that of earlier runs."""
     data.mkdir(parents=True, exist_ok=True)
@@ -233,14 +234,16 @@ def _arrange(
         (folder / "slice.json").write_bytes(msgspec.json.encode(part))
         path = folder / "node.toml"
         name = f"name = {_toml(names[part.node])}\n" if names else ""
-        path.write_text(_config_text(system, settings, part.node, name, base_port, seed, host) + peers)
+        path.write_text(_config_text(system, settings, part.node, name, base_port, seed, host, is_planned) + peers)
         paths.append(path)
     return paths
 
 
 def _config_text(
-    system: System, settings: Mapping[str, Any], node: int, name: str, base_port: int, seed: int, host: str
-) -> str:
+    system: System, settings: Mapping[str, Any], node: int, name: str, base_port: int, seed: int, host: str,
+    is_planned: bool,
+) -> str:  # fmt: skip
+    renewal = "renew_s = 0  # the plan is somebody's\n" if is_planned else ""
     chosen = "".join(f"{key} = {_toml(value)}\n" for key, value in settings.items())
     return f"""# written by `coterie up`; `coterie node --config` runs this node alone
 [node]
@@ -267,7 +270,7 @@ folder = "../journal"
 system = "{system.name}"
 seed = {seed}
 slice = "slice.json"
-key_file = "../network.key"
+{renewal}key_file = "../network.key"
 
 [network.settings]
 {chosen}
@@ -290,19 +293,6 @@ def found_processes(config: NodeConfig, system: System) -> None:
     numbers = [number_of(config, process) for process in range(count)]
     for process, part in enumerate(slices(design, version=1)):
         write_whole(folder / f"{process}.json", msgspec.json.encode(renumbered(part, numbers)))
-
-
-def nobody_yet(nodes: int) -> Workload:
-    """A workload without interest: at the start nobody has subscribed."""
-    everyone = np.arange(nodes, dtype=np.int32)
-    empty = np.zeros(0, np.int32)
-    return Workload(
-        name="nobody yet",
-        interests=Relation.from_pairs(empty, empty, nodes, 1),
-        attachment=everyone,
-        node_count=nodes,
-        publications=Publications.of(empty, empty, np.zeros(0)),
-    )
 
 
 def check_free(host: str, base_port: int, nodes: int) -> None:

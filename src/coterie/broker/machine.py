@@ -55,6 +55,7 @@ from coterie.broker.parts import BrokerParts
 from coterie.broker.plane import LOSE_TIMER, PLANE_TIMER
 from coterie.broker.planes import RETIRE_TIMER
 from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER
+from coterie.broker.renewing import RENEW_TIMER
 from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.errors import ConfigError
@@ -127,6 +128,7 @@ class Broker(BrokerParts):
             MEMBER_TIMER: self.membership.on_time,
             ADOPT_TIMER: self.adopting.look,
             DRAIN_TIMER: self.draining.look,
+            RENEW_TIMER: self.renewing.look,
         }
 
     # --- the two calls ---
@@ -275,6 +277,7 @@ class Broker(BrokerParts):
         self._epoch = members.epoch
         self.adopting.set_members(members)
         self.draining.set_members(members)
+        self.renewing.set_members()
 
     def _on_persisted(self, batch: int) -> bool:
         """Whether anybody may have waited for it."""
@@ -346,7 +349,7 @@ class Broker(BrokerParts):
             case StartPlan():
                 self.planes.start(command.generation)
             case SwitchPlan():
-                self.neighbourhood.switch_plan(command.generation)
+                self.renewing.switch(command.generation)
             case DropPlan():
                 self.planes.drop()
             case Place():

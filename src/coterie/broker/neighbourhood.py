@@ -71,6 +71,7 @@ from coterie.broker.moving import Moving
 from coterie.broker.orders import HangUp
 from coterie.broker.planes import ControlPlanes
 from coterie.broker.recovery import Recovery
+from coterie.broker.renewing import Renewing
 from coterie.broker.said import (
     HangOn,
     Hosted,
@@ -79,6 +80,8 @@ from coterie.broker.said import (
     LeafPlanned,
     LeafServed,
     LeafWants,
+    OfferPlan,
+    PlanStands,
     TakeSessions,
     Unheard,
 )
@@ -101,14 +104,15 @@ class Neighbourhood:
         interest: LocalInterest, words: LastWords, recovery: Recovery, moving: Moving,
         admitting: Admitting | None, detours: Detours, delivering: Delivering,
         marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists,
-        takeover: Takeover, hosting: Hosting, membership: Membership, adopting: Adopting, turn: Turn,
+        takeover: Takeover, hosting: Hosting, membership: Membership, adopting: Adopting, renewing: Renewing,
+        turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
         self._interest, self._words, self._recovery, self._moving = interest, words, recovery, moving
         self._detours, self._delivering, self._marks, self._last = detours, delivering, marks, last
         self._admitting, self._hosting, self._turn = admitting, hosting, turn
-        self._membership, self._adopting = membership, adopting
+        self._membership, self._adopting, self._renewing = membership, adopting, renewing
         self._keeping, self._copies, self._lists, self._takeover = keeping, copies, lists, takeover
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
@@ -285,6 +289,8 @@ class Neighbourhood:
                 self._words.on_retained(peer, said)
             case HangOn() | Hosted() | LeafWants() | LeafServed() | LeafDrops() | LeafPlanned() | LeafEvent():
                 self._hosting.hear(peer, said)
+            case OfferPlan() | PlanStands():
+                self._renewing.hear(peer, said)
             case TakeSessions():
                 self._adopting.hear(peer, said)
             case Unheard():
@@ -315,12 +321,3 @@ class Neighbourhood:
             self._talk.flood(said, but=peer)
         elif self._planes.outdated_by == said.generation:
             self._turn.say(f"plan generation {said.generation} is in force and was never given to this node")
-
-    def switch_plan(self, generation: int) -> None:
-        """Publish by the plan that is ready, and tell everybody to do so.
-
-        Logs are compared as after any disturbance: a structure that was not complete after all loses nothing.
-        """
-        if self._planes.switch(generation):
-            self._talk.flood(PlanInForce(generation))
-            self._recovery.disturb(self._turn.now_us)

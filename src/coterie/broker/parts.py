@@ -45,6 +45,7 @@ from coterie.broker.planes import ControlPlanes
 from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
 from coterie.broker.recovery import Recovery
+from coterie.broker.renewing import Renewing
 from coterie.broker.stored import StoredSessions
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
@@ -105,7 +106,8 @@ class BrokerParts:
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
             self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last,
-            self.keeping, self.copies, self.lists, self.takeover, self.hosting, self.membership, self.adopting, turn,
+            self.keeping, self.copies, self.lists, self.takeover, self.hosting, self.membership, self.adopting,
+            self.renewing, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
             node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf,
@@ -150,6 +152,9 @@ class BrokerParts:
         self.draining = Draining(
             node, self.membership, self.clients, self.sessions, self.keeping, self.hosting, self.servers, self.links,
             self.talk, turn,
+        )  # fmt: skip
+        self.renewing: Renewing = Renewing(
+            self.setup, self.membership, self.planes, self.recovery, self.links, self.talk, turn
         )  # fmt: skip
         self._epoch = -1
 

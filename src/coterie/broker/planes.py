@@ -48,6 +48,10 @@ class KeptPlans(msgspec.Struct, frozen=True, kw_only=True):
     next: PlanPart | None = None
 
 
+def _founders(setup: Setup) -> tuple[int, ...]:
+    return tuple(sorted({setup.node, *(peer.id for peer in setup.network.peers)}))
+
+
 class ControlPlanes:
     """See the module. `in_use` is the one by which this node publishes."""
 
@@ -60,6 +64,8 @@ class ControlPlanes:
         self._receiver, self._turn = receiver, turn
         self.part = PlanPart(generation=0, slice=setup.slice, settings=setup.network.settings)
         self._base = sha256(msgspec.json.encode(self.part)).hexdigest()
+        if setup.network.renew_s and setup.slice.system != LEAF.name:
+            self.part = msgspec.structs.replace(self.part, made_for=_founders(setup))
         self.in_use = self._make(self.part)
         self.next_part: PlanPart | None = None
         self.next: Plane | None = None
@@ -227,7 +233,9 @@ class ControlPlanes:
         self._old.append(old)
         self._turn.set_timer((RETIRE_TIMER, old.generation), DRAIN_S)
         self.before = replace(self._counts)
-        self._turn.say(f"plan {self.in_use.slice.version} is in force")
+        count = len(self.part.made_for)
+        which = f"the network's own plan for {count} nodes" if count else f"plan {self.in_use.slice.version}"
+        self._turn.say(f"{which} is in force")
         return True
 
     def hear(self, generation: int) -> bool:
@@ -297,7 +305,13 @@ class ControlPlanes:
 
     def document(self) -> dict[str, Any]:
         table: dict[str, Any] = msgspec.to_builtins(self.in_use.slice)
-        table |= {"generation": self.generation, "in_force_s": self.in_force_s, "next": None, "old": len(self._old)}
+        table |= {
+            "generation": self.generation,
+            "in_force_s": self.in_force_s,
+            "next": None,
+            "is_applied": self.generation > 0 and not self.part.made_for,
+            "old": len(self._old),
+        }
         if self.next_part is not None and self.next is not None:
             table["next"] = {
                 "generation": self.next_part.generation,

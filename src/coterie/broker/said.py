@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -126,8 +128,29 @@ class LeafEvent(Said, frozen=True):
     hops: int
 
 
+# --- the network's own plan ---
+
+
+class OfferPlan(Said, frozen=True):
+    """Load this part (`plans.orders.PlanPart`), start it, or drop it; and say how it stands."""
+
+    generation: int
+    phase: Literal["load", "start", "drop"]
+    part: bytes
+
+
+class PlanStands(Said, frozen=True):
+    """That is done here; or not yet; or not at all, for this reason."""
+
+    generation: int
+    phase: Literal["load", "start", "drop"]
+    is_done: bool
+    reason: str = ""
+
+
 AboutMembers = (
     ListOfMembers | KnowsMembers | PrepareMembers | PromiseMembers | ProposeMembers | AcceptMembers | RefuseMembers
     | AskJoin | AnswerJoin | TakeSessions
 )  # fmt: skip
+AboutRenewal = OfferPlan | PlanStands
 AboutLeaves = HangOn | Hosted | LeafWants | LeafServed | LeafDrops | LeafPlanned | LeafEvent

@@ -37,6 +37,7 @@ class NetworkSection(ConfigTable, frozen=True, kw_only=True):
     accepted_keys: list[str] = []
     join: list[str] = []
     may_grow: bool = False
+    renew_s: float = 30.0
 
 
 class MqttSection(ConfigTable, frozen=True, kw_only=True):

@@ -90,7 +90,7 @@ def _follow(net: RunningNetwork, plan: Path) -> None:
 
 def _show_status(net: RunningNetwork, plan: Path, version: int | None, over_s: float, as_json: bool) -> None:
     answers = net.live.ask("/plan")
-    if not answers[0]["generation"] and version is None:
+    if not answers[0]["is_applied"] and version is None:
         raise InputError(str(plan), f"no plan has been applied yet; `coterie apply {plan}` does it")
     running = load_plan(plan, version if version is not None else int(answers[0]["version"]))
     bill = net.bill(running, over_s)

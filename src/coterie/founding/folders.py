@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from coterie.errors import ConfigError, InputError
 from coterie.founding.authority import Identity, loaded_authority, new_authority, node_identity
@@ -19,8 +18,8 @@ from coterie.founding.templates import UNIT, Founded, Ports, compose, node_toml,
 from coterie.live.config import load_config
 from coterie.live.passwords import hash_password
 from coterie.live.tokens import TOKEN_FILE
-from coterie.model import Publications, Relation, Workload
 from coterie.model.plan import slices
+from coterie.model.workload import nobody_yet
 from coterie.protocol.system import System
 
 SECRET = 0o600
@@ -55,7 +54,7 @@ def found(wish: FoundingWish, system: System, out: Path, now: datetime | None = 
         raise ConfigError(
             "--out", str(out), "a folder that is empty or not there", do="choose another, or move it away"
         )
-    design = system.plan(_nobody(wish.hosts), parameters, wish.seed)
+    design = system.plan(nobody_yet(len(wish.hosts), [host.zone for host in wish.hosts]), parameters, wish.seed)
     parts = {part.node: part for part in slices(design, version=1)}
     founded = Founded(
         wish.network, system.name, tuple(wish.hosts), wish.ports, wish.is_tls, tuple(wish.users), wish.data
@@ -131,21 +130,6 @@ def _check_users(users: Sequence[str]) -> None:
             raise ConfigError("--users", name, "names without + # / : that do not begin with $")
     if twice := next((name for name in users if list(users).count(name) > 1), ""):
         raise ConfigError("--users", twice, "every name once")
-
-
-def _nobody(hosts: Sequence[Host]) -> Workload:
-    """At the start nobody has subscribed; where the hosts are is known."""
-    empty = np.zeros(0, np.int32)
-    zones = tuple(dict.fromkeys(host.zone for host in hosts if host.zone))
-    return Workload(
-        name="nobody yet",
-        interests=Relation.from_pairs(empty, empty, len(hosts), 1),
-        attachment=np.arange(len(hosts), dtype=np.int32),
-        node_count=len(hosts),
-        publications=Publications.of(empty, empty, np.zeros(0)),
-        zone_of=np.array([zones.index(host.zone) for host in hosts], np.int32) if zones else None,
-        zones=zones,
-    )
 
 
 def as_toml(value: object) -> str:

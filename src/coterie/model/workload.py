@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import cached_property
@@ -217,3 +217,18 @@ class Timeline:
         while end_s < last_s + length_s:
             yield end_s, self.at(end_s)
             end_s += length_s
+
+
+def nobody_yet(nodes: int, zones: Sequence[str] = ()) -> Workload:
+    """A workload without interest: nobody has subscribed yet. Where the nodes stand may be known."""
+    empty = np.zeros(0, np.int32)
+    named = tuple(dict.fromkeys(zone for zone in zones if zone))
+    return Workload(
+        name="nobody yet",
+        interests=Relation.from_pairs(empty, empty, nodes, 1),
+        attachment=np.arange(nodes, dtype=np.int32),
+        node_count=nodes,
+        publications=Publications.of(empty, empty, np.zeros(0)),
+        zone_of=np.array([named.index(zone) for zone in zones], np.int32) if named else None,
+        zones=named,
+    )

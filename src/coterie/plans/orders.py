@@ -10,11 +10,15 @@ from coterie.model.plan import Slice
 
 
 class PlanPart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A node's part of a plan. `generation` counts changes, so that a plan that comes back is another one."""
+    """A node's part of a plan. `generation` counts changes, so that a plan that comes back is another one.
+
+    `made_for` are the nodes that a network has made it for by itself; a plan that somebody applies has none.
+    """
 
     generation: int
     slice: Slice
     settings: dict[str, Any] = {}
+    made_for: tuple[int, ...] = ()
 
 
 class PlanOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -175,7 +175,7 @@ def _drop(network: LiveNetwork) -> None:
 def follow(store: PlanStore, network: LiveNetwork, told: Told, failed: Told) -> None:
     """Until interrupted: whatever the planner makes current is applied; what fails is told and tried again."""
     running = network.ask("/plan")[0]
-    applied = running["version"] if running["generation"] else None
+    applied = running["version"] if running["is_applied"] else None
     while True:
         current = store.current()
         if current is not None and current != applied:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable
 
 import msgspec
-import numpy as np
 
 from coterie.broker.commands import Reload, Setup
 from coterie.broker.credentials import NO_ONE
@@ -23,8 +22,7 @@ from coterie.broker.settings import (
 )
 from coterie.broker.writes import Shelf
 from coterie.model.plan import renumbered, slices
-from coterie.model.relation import Relation
-from coterie.model.workload import Publications, Workload
+from coterie.model.workload import nobody_yet
 from coterie.mqtt.options import ServerOptions
 from coterie.plans.orders import PlanPart
 from coterie.protocol.system import System
@@ -35,13 +33,15 @@ from coterie.sim.world.record import Violation
 from coterie.sim.world.scenario import Resident, Scenario, Tenant
 from coterie.sim.world.site import Machine
 from coterie.sim.world.turns import missing_wills
-from coterie.sim.world.world import Plans, Rights, World
+from coterie.sim.world.world import APPLIED, Plans, Rights, World
 
 LOOKS_S = (2.0, 5.0, 10.0, 20.0, 45.0, 90.0, 150.0)  # after the storm: when to see whether all is well
 CALM_S = 3.0  # and what is waited then, for what comes once too often
 LOOK_FOR_S = 6.0  # how long somebody looks at what is retained: a SUBACK that waits in vain takes five
 LOOK_LONGER_S = 15.0  # where a node is gone without a word, SUBACK takes as long as others wait for it
 LOOK_AGAIN_S = (0.0, 20.0, 90.0)  # what was missed is found by an audit at the latest
+
+RENEW_S = 4.0
 
 Making = Callable[[int, Shelf], Machine]
 
@@ -70,7 +70,7 @@ def setups(scenario: Scenario, system_named: Callable[[str], System]) -> list[Se
     peers = [
         PeerEntry(id=node, host="node", port=node + 1, server=f"node:{node}") for node in range(founders)
     ] if founders > 1 else []  # fmt: skip
-    design = system.plan(nobody(founders), system.parameters(), 0)
+    design = system.plan(nobody_yet(founders), system.parameters(), 0)
     late = [leaf_slice(node) for node in range(founders, scenario.nodes)]
     return [
         Setup(
@@ -78,7 +78,9 @@ def setups(scenario: Scenario, system_named: Callable[[str], System]) -> list[Se
             name=f"node-{part.node}",
             system_named=system_named,
             slice=part,
-            network=NetworkSection(system=scenario.system, peers=peers if part.node < founders else []),
+            network=NetworkSection(
+                system=scenario.system, peers=peers if part.node < founders else [], renew_s=RENEW_S
+            ),
             may_grow=scenario.late > 0,
             access=_access(scenario.users),
             store=StoreSection(sync="full" if scenario.sync == "full" else "normal"),
@@ -108,29 +110,17 @@ def rights_of(scenario: Scenario, system_named: Callable[[str], System]) -> Righ
     return rights
 
 
-def nobody(nodes: int) -> Workload:
-    """A workload without interest: at the start nobody has subscribed."""
-    empty = np.zeros(0, np.int32)
-    return Workload(
-        name="nobody yet",
-        interests=Relation.from_pairs(empty, empty, nodes, 1),
-        attachment=np.arange(nodes, dtype=np.int32),
-        node_count=nodes,
-        publications=Publications.of(empty, empty, np.zeros(0)),
-    )
-
-
 def brokers_of(scenario: Scenario, system_named: Callable[[str], System]) -> Making:
     made = setups(scenario, system_named)
     return lambda node, shelf: Broker(made[node], shelf)
 
 
 def plans_of(scenario: Scenario, system_named: Callable[[str], System]) -> Plans:
-    def plans(system: str, generation: int, nodes: list[int]) -> list[PlanPart]:
+    def plans(system: str, count: int, nodes: list[int]) -> list[PlanPart]:
         chosen = system_named(system)
-        design = chosen.plan(nobody(len(nodes)), chosen.parameters(), generation)
-        parts = slices(design, version=generation + 1)
-        return [PlanPart(generation=generation, slice=renumbered(part, nodes)) for part in parts]
+        design = chosen.plan(nobody_yet(len(nodes)), chosen.parameters(), count)
+        parts = slices(design, version=count + 1)
+        return [PlanPart(generation=APPLIED * count, slice=renumbered(part, nodes)) for part in parts]
 
     return plans
 

@@ -49,6 +49,7 @@ from coterie.sim.world.site import SLOW, Machine, Site
 Plans = Callable[[str, int, list[int]], list[PlanPart]]  # the parts of a plan of this system, generation and nodes
 Rights = Callable[[int, tuple[Tenant, ...]], Command | None]  # what tells a node who may what from now on
 START_US, SWITCH_US = 500_000, 4_000_000  # after a plan was handed out
+APPLIED = 100  # from one plan that an operator applies to the next: what the network counts on by itself is in between
 RESET_US = 500_000  # between two tries to say that a connection is not known
 REPAIR_US = 1_000_000  # how long an operator takes to start a node that failed
 
@@ -65,7 +66,7 @@ class World:
     ) -> None:
         self.scenario, self._plans, self._rights = scenario, plans, rights
         self.eras: list[tuple[int, tuple[Tenant, ...]]] = [(0, scenario.users)]  # from when on who may what
-        self._generation = 0
+        self._applied = 0
         self.now_us = 0
         self.fact_count = 0
         self.record = Chronicle(len(scenario.residents))
@@ -203,9 +204,9 @@ class World:
 
     def _replan(self, system: str) -> None:
         """As `coterie apply` does it: hand out the parts, start them everywhere, then one node spreads the switch."""
-        self._generation += 1
-        generation = self._generation
-        for part in self._plans(system, generation, self.roster.present):
+        self._applied += 1
+        generation = APPLIED * self._applied
+        for part in self._plans(system, self._applied, self.roster.present):
             self.command(part.slice.node, LoadPlan(part))
         for site in self.sites:
             self.at(self.now_us + START_US, self._commander(site.node, StartPlan(generation)))
