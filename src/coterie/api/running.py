@@ -24,7 +24,7 @@ from coterie.live.tokens import TOKEN_FILE, kept_token, read_token
 from coterie.model import Slice
 from coterie.model.plan import renumbered, slices
 from coterie.model.workload import nobody_yet
-from coterie.plans.admin import LiveNetwork, ask
+from coterie.plans.admin import LiveNetwork, ask, processes_of
 from coterie.plans.measured import SideBySide, measured, side_by_side
 from coterie.plans.plan import Plan
 from coterie.plans.rollout import Told, change_over, changes, fit, follow, silent
@@ -103,7 +103,8 @@ def connect(
 ) -> RunningNetwork:
     """A network that `up` or `coterie up` has started; `admin` lists HOST:PORT of each node instead."""
     places = [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
-    return RunningNetwork(places, token or read_token(Path(data) / TOKEN_FILE))
+    token = token or read_token(Path(data) / TOKEN_FILE)
+    return RunningNetwork(processes_of(places, token), token)
 
 
 def places_from(host: str, base_port: int, nodes: int) -> list[tuple[str, int]]:

@@ -15,6 +15,7 @@ from coterie.broker.admitting import Admitting
 from coterie.broker.cascades import Cascades
 from coterie.broker.counts import Counts
 from coterie.broker.credentials import Check
+from coterie.broker.departures import Departures
 from coterie.broker.detours import Detours
 from coterie.broker.facts import Opened
 from coterie.broker.following import Following
@@ -76,6 +77,7 @@ class Clients:
         )  # fmt: skip
         self._admitting, self._detours, self._pressure = admitting, detours, pressure
         self._spreading = SpreadingFilters()
+        self.departures = Departures(turn)
         self.touched: list[Connection] = []  # they may have something to write
         self.ending: list[tuple[Connection, bool]] = []  # and whether it lingers
         self._keeping, self._takeover = keeping, takeover
@@ -246,6 +248,7 @@ class Clients:
         session = self._sessions.of.get(packet.client_id)
         if session is not None:
             self._moving.send_off(session, self._placing.of[packet.client_id])
+        self.departures.note(packet.client_id, server, self._placing.why)
         return Ruling(Reason.USE_ANOTHER_SERVER, server, "your topics live there")
 
     def _welcome(self, connection: Connection, packet: Connect, ruling: Ruling, is_known: bool) -> None:
@@ -294,7 +297,7 @@ class Clients:
             session = self._sessions.of.get(name)
             if session is not None and session.connection is not None:
                 session.expiry_s = 0
-                self.throw_out(session.connection, Reason.USE_ANOTHER_SERVER, server, with_will=False)
+                self.send_away(session.connection, server, "admission: what it asked for first is wanted there")
 
     def _on_subscribe(self, connection: Connection, packet: Subscribe) -> None:
         """Enter the subscriptions, spread the interest that is new, and answer when it has taken effect."""
@@ -333,6 +336,14 @@ class Clients:
         self._sessions.ended(connection, fact, self._turn.now_s)
         self._end(connection, fact.linger)
 
+    def send_away(
+        self, connection: Connection, server: str, why: str, reason: Reason = Reason.USE_ANOTHER_SERVER
+    ) -> None:  # fmt: skip
+        """To another node; it is remembered why."""
+        if connection.session is not None:
+            self.departures.note(connection.session.client_id, server, why)
+        self.throw_out(connection, reason, server, with_will=False)
+
     def throw_out(self, connection: Connection, reason: Reason, server: str = "", with_will: bool = True) -> None:
         ended = self._sessions.disconnect(
             connection, reason, self._turn.now_s, server_reference=server, with_will=with_will
@@ -351,7 +362,7 @@ class Clients:
             session = self._sessions.of.get(name)
             if session is not None and session.connection is not None:
                 self._moving.send_off(session, self._placing.of[name])
-                self.throw_out(session.connection, Reason.USE_ANOTHER_SERVER, server, with_will=False)
+                self.send_away(session.connection, server, self._placing.why)
 
     def _is_calm(self, client: str) -> bool:
         """Nothing is on its way to the client: whatever it gets at the other node, it has not had here."""

@@ -101,7 +101,7 @@ class Draining:
         for connection in here[:AWAY_PER_LOOK]:
             server = self._next_server()
             reason = Reason.SERVER_MOVED if server else Reason.SERVER_SHUTTING_DOWN
-            self._clients.throw_out(connection, reason, server, with_will=False)
+            self._clients.send_away(connection, server, "this node is leaving the network", reason)
             self.sent_away += 1
         if not here:
             self.phase = "sessions"

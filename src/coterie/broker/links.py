@@ -100,6 +100,11 @@ class PeerLinks:
     def queue_bytes(self) -> int:
         return sum(target.output_bytes for target in self._targets.values())
 
+    def waiting_bytes(self, peer: int) -> int:
+        """What has not left for this one yet."""
+        target = self._targets.get(peer)
+        return 0 if target is None else target.output_bytes
+
     @property
     def is_crowded(self) -> bool:
         """Whether so much waits that whoever sends much should wait too, long before anything is shed."""

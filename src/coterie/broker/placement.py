@@ -35,6 +35,11 @@ class Placing:
         self._followers: dict[str, None] = {}
         self._sent_s: dict[str, float] = {}
 
+    @property
+    def why(self) -> str:
+        """Of a move, for people."""
+        return f"placement {self.version} wants it there"
+
     def load(self, saved: Saved) -> None:
         for key, value in saved.rows(META):
             if key == PLACEMENT:

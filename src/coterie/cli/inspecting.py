@@ -13,7 +13,7 @@ from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json
 from coterie.errors import ConfigError
 from coterie.live.tokens import TOKEN_FILE, read_token
-from coterie.plans.admin import LiveNetwork
+from coterie.plans.admin import LiveNetwork, processes_of
 from coterie.plans.inspecting import client_told, inspect, link_told, topic_told
 
 
@@ -48,12 +48,15 @@ def inspect_command(
     if subject is Subject.LINK and not name.isdigit():
         raise ConfigError("NAME", name, "the number of a node")
     places = [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
-    network = LiveNetwork(places, token or read_token(data / TOKEN_FILE))
-    found = inspect(network, "client" if subject is Subject.SESSION else subject.value, name)
+    token = token or read_token(data / TOKEN_FILE)
+    network = LiveNetwork(processes_of(places, token), token)
+    found, silent = inspect(network, "client" if subject is Subject.SESSION else subject.value, name)
     if as_json:
-        print_json({subject.value: name, "nodes": found})
+        print_json({subject.value: name, "nodes": found, "silent": silent})
         return
     told = link_told(int(name), found) if subject is Subject.LINK else None
     told = told or (topic_told(name, found) if subject is Subject.TOPIC else client_told(name, found))
+    if silent:
+        told.append(f"(nobody answers at {', '.join(silent)}: what is only known there is missing)")
     for line in told:
         out.print(line, soft_wrap=True, highlight=False, markup=False)

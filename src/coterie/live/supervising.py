@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+from urllib.parse import urlencode
 
 from coterie.errors import RunError
 from coterie.live.admin import AdminInterface, NotNow
@@ -54,14 +55,15 @@ class Family:
         return {name: said for name, said in reversed(found.items()) if said is not None}
 
     def _first(self, path: str, query: dict[str, str], body: bytes) -> Any:
-        words = "&".join(f"{key}={value}" for key, value in query.items())
+        words = urlencode(query)
         found = self._ask(self._configs[0], f"{path}?{words}" if words else path)
         return NotNow({"error": "the first process does not answer"}) if found is None else found
 
     def _health(self) -> dict[str, Any]:
         each = self._each("/health")
         first = each.get(self._configs[0].name, {})
-        return {**first, **self._in_short(each), "processes": each}
+        ports = [one.admin.port for one in self._configs]
+        return {**first, **self._in_short(each), "processes": each, "admin_ports": ports}
 
     def _in_short(self, each: dict[str, Any] | None = None) -> dict[str, Any]:
         each = self._each("/health") if each is None else each

@@ -43,6 +43,15 @@ def ask(
         raise RunError(f"{host}:{port} is not the admin interface of a node: {path} is not JSON there") from None
 
 
+def processes_of(places: Sequence[tuple[str, int]], token: str) -> list[tuple[str, int]]:
+    """Where a node is several processes behind one admin interface, those of all of them."""
+    found: list[tuple[str, int]] = []
+    for host, port in places:
+        said = ask(host, port, "/health", token)
+        found += [(host, one) for one in said.get("admin_ports", [port])] if said else [(host, port)]
+    return found
+
+
 def nobody_at(host: str, port: int) -> RunError:
     told = "start a network with `coterie up`, or say --base-port or --admin"
     return RunError(f"no node answers at {host}:{port}; {told}")
