@@ -61,7 +61,7 @@ notebooks: dev  ## run the notebooks of examples/ and keep what they say
 pictures: dev  ## draw docs/pictures again, from runs
 	$(BIN)/python -m scripts.docsite.pictures
 
-peers:  ## mosquitto, HAProxy and Chromium for tests with them, where that may be (Debian packages, root)
+peers:  ## mosquitto, HAProxy, Chromium and Prometheus for tests with them, where that may be (Debian packages, root)
 	@sh scripts/peers
 
 jars:  ## Kafka (source and broker) and hadoop-aws for the tests that need them, by Maven into .jars
