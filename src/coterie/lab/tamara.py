@@ -221,6 +221,7 @@ FIGURE6 = Experiment(
             "one day: efforts at the beginning, paid off before the end",
             holds("above_until", lambda value: 0 < value < 0.75, days=1, share=1.0),
         ),
+        *sentences.FIGURE_6,
     ],
     plots=[
         Plot(f"Figure 6({part}): {told}", "share", CURVES, only={"days": days}, x_label=ALONG, y_label=COST)

@@ -80,6 +80,17 @@ FIGURE_5 = [
         ),
     )
 ]
+FIGURE_6 = [
+    shape(
+        "fig6/grows",
+        "Section 5.2",
+        "the faster users subscribe, the more forming and keeping up clusters costs: 60, 14 and 1 days",
+        _compared(
+            lambda *found: found[1] - found[0] < found[3] - found[2] < found[5] - found[4],
+            *((name, _at(days=days, share=1.0)) for days in (60, 14, 1) for name in ("tamara", "tamara_plus")),
+        ),
+    )
+]
 FIGURE_7B = [
     shape(
         "fig7b/less-significant",
