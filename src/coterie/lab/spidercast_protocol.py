@@ -100,7 +100,7 @@ CHURN = experiment(
         Claim(
             "churn-protocol/flat",
             "Figure 11",
-            "the churn rate does not change the degree: at most 10 % between lives of 100 and 500 s (320 nodes up)",
+            "the churn rate does not change the degree: lives of 100 s against 500 s (320 nodes up)",
             0.0,
             10.0,
             ratio("degree", {"nodes": 400, "life_s": 100}, {"nodes": 400, "life_s": 500}),
