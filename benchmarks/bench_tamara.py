@@ -103,7 +103,7 @@ def pipeline_row(user_count: int, topic_count: int) -> dict[str, float | str]:
         start_s = monotonic()
         source = Source((str(folder / "log"),), columns={"subscriber": "user", "since": "ts"})
         ingest(spark, [source], folder)
-        interests = encode_interests(spark, folder / "subscriptions", folder / "ids")
+        interests, _ = encode_interests(spark, folder / "subscriptions", folder / "ids")
         read_s = monotonic() - start_s
         assert (interests.row_count, interests.column_count) == (user_count, topic_count)
         start_s = monotonic()

@@ -37,7 +37,7 @@ class PlacedNetwork(Network):
 
 
 def place(node: Any, clients: dict[str, int]) -> dict[str, Any]:
-    document: dict[str, Any] = node._take_placement(json.dumps({"version": 1, "clients": clients}).encode())
+    document: dict[str, Any] = node._take_placement({}, json.dumps({"version": 1, "clients": clients}).encode())
     return document
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from coterie.errors import ConfigError
 from coterie.model.relation import Relation
 from coterie.pipeline import features, interests, similarity
+from coterie.pipeline.stays import Period
 from coterie.pipeline.tasks import write_part
 
 
@@ -86,7 +87,8 @@ def test_interests_get_dense_ids_by_name(spark, tmp_path):
         [],
         [("cid", "a", None, None)],
     )
-    relation = interests.encode_interests(spark, tmp_path / "in", tmp_path / "out")
+    relation, is_timed = interests.encode_interests(spark, tmp_path / "in", tmp_path / "out")
+    assert not is_timed
     assert interests.topic_names(tmp_path / "out").to_pylist() == ["a", "b", "x"]
     assert interests.subscriber_names(tmp_path / "out").to_pylist() == ["ann", "bob", "cid"]
     assert relation == Relation.from_rows([[2], [1, 2], [0]], 3)
@@ -96,7 +98,7 @@ def test_interests_get_dense_ids_by_name(spark, tmp_path):
 
 
 @pytest.mark.spark
-def test_a_period_takes_what_was_alive_in_it(spark, tmp_path):
+def test_marks_say_in_which_period_a_wish_was_alive(spark, tmp_path):
     write_subscriptions(
         tmp_path / "in",
         [
@@ -107,8 +109,12 @@ def test_a_period_takes_what_was_alive_in_it(spark, tmp_path):
             ("a", "always", None, None),
         ],
     )
-    interests.encode_interests(spark, tmp_path / "in", tmp_path / "out", interests.Period(10, 20))
-    assert interests.topic_names(tmp_path / "out").to_pylist() == ["across", "always", "inside"]
+    periods = [Period(0, 10), Period(10, 20)]
+    _, is_timed = interests.encode_interests(spark, tmp_path / "in", tmp_path / "out", periods)
+    marks = np.load(tmp_path / "out/marks.npy").tolist()
+    names = interests.topic_names(tmp_path / "out").to_pylist()
+    assert is_timed
+    assert dict(zip(names, marks, strict=True)) == {"across": 3, "after": 0, "always": 3, "before": 1, "inside": 2}
 
 
 def random_relation(seed: int, rows: int = 60, columns: int = 15) -> Relation:

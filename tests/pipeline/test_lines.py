@@ -31,7 +31,7 @@ def rows_of(path: Path) -> list[tuple[int, str]]:
     for block in lines.blocks_of(file, 0, None):
         assert block.data.endswith(b"\n")
         rows = lines.rows_of(block, line, file, "utf-8")
-        found += list(zip(rows.numbers.tolist(), rows.texts.to_pylist(), strict=True))
+        found += list(zip(rows["line"].to_pylist(), rows["text"].to_pylist(), strict=True))
         line += block.lines
     return found
 
@@ -56,15 +56,16 @@ def test_a_file_with_such_breaks_is_read_in_one_piece(tmp_path):
 def test_the_mark_at_the_beginning_is_taken_off_whole_and_nothing_else(encoding):
     told = "\u00bb\u00bf \u00ef" if encoding == "latin-1" else "\u00bb \u043b\u043f\u043d"
     data = files.BOM + f"{told},a\r\n".encode(encoding) + f"b,{told}\n".encode(encoding)
-    found, is_garbled = lines.decoded(data, encoding)
-    assert found.to_pylist() == [f"{told},a", f"b,{told}"]
-    assert not is_garbled.any()
+    found = lines.rows_of(lines.FileLines(data, 2), 1, files.InputFile("in.csv", "csv"), encoding)
+    assert found["text"].to_pylist() == [f"{told},a", f"b,{told}"]
+    assert not any(found["is_garbled"].to_pylist())
 
 
 def test_garbled_lines_are_told_apart():
-    found, is_garbled = lines.decoded("\u043b\u043f\n".encode() + b"caf\xe9\r\n" + "\u043d\u043f\n".encode())
-    assert found.to_pylist() == ["\u043b\u043f", "caf\\xe9", "\u043d\u043f"]
-    assert is_garbled.tolist() == [False, True, False]
+    data = "\u043b\u043f\n".encode() + b"caf\xe9\r\n" + "\u043d\u043f\n".encode()
+    found = lines.rows_of(lines.FileLines(data, 3), 1, files.InputFile("in.csv", "csv"), "utf-8")
+    assert found["text"].to_pylist() == ["\u043b\u043f", "caf\\xe9", "\u043d\u043f"]
+    assert found["is_garbled"].to_pylist() == [False, True, False]
 
 
 def test_the_elements_of_an_array_are_lines(tmp_path):

@@ -22,7 +22,7 @@ from coterie.pipeline.windows import (
     build_rolling,
     build_workloads,
     cut_windows,
-    write_names,
+    plan_tables,
 )
 from coterie.plans.tables import OUTSIDE
 
@@ -368,18 +368,16 @@ def test_rolling_windows_learn_on_one_and_price_on_the_next(spark, tmp_path):
 
 
 def test_a_plan_names_everybody_and_says_who_wants_what(spark, tmp_path):
-    build(spark, tmp_path, FILTERED, EVENTS, learn_share=0.25)
-    plan = tmp_path / "plan"
-    plan.mkdir()
-    write_names(tmp_path / "out" / "interests", tmp_path / "tables", plan)
-    clients = pq.read_table(plan / "clients.parquet").to_pylist()
+    _, later, _ = build(spark, tmp_path, FILTERED, EVENTS, learn_share=0.25)
+    found = plan_tables(tmp_path / "out", tmp_path / "tables", later)
+    clients = found["clients"].to_pylist()
     assert [row["client"] for row in clients if row["kind"] == "publisher"] == ["p1", "p2", "p3", "p4"]
     assert {row["client"] for row in clients if row["kind"] == "subscriber"} == {row[0] for row in FILTERED}
-    rows = pq.read_table(plan / "wishes.parquet").to_pylist()
+    rows = found["wishes"].to_pylist()
     assert {(row["client"], row["filter"]): (row["is_learned"], row["is_later"]) for row in rows} == {
         row[:2]: (row[2] is None, True) for row in FILTERED
     }
-    assert pq.read_table(plan / "topics.parquet")["topic"].to_pylist()[0] == "never/seen"
+    assert found["topics"]["topic"].to_pylist()[0] == "never/seen"
 
 
 def test_brokers_get_an_even_share_of_subscribers(spark, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from coterie.errors import InputError
 from coterie.model import Relation
 from coterie.pipeline import wishing
+from coterie.pipeline.stays import short_stays
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -58,5 +59,5 @@ def test_stays_are_joined_where_they_meet(seed):
             else:
                 joined.append([low, high])
         expected += [(one, low, high) for low, high in joined if np.isfinite(low) or np.isfinite(high)]
-    found = wishing.short_stays(key, begin, end)
+    found = short_stays(key, begin, end)
     assert list(zip(*(column.tolist() for column in found), strict=True)) == expected

@@ -10,7 +10,6 @@ from coterie.broker.carried import RETAINED_CHANNEL, TIME_MASK, origin_of
 from coterie.broker.clients import PROOF_TIMER
 from coterie.broker.commands import (
     Block,
-    Command,
     Drain,
     DropPlan,
     LoadPlan,
@@ -96,7 +95,7 @@ class Broker(BrokerParts):
             PeerDrained: lambda fact: self.links.on_choked(fact.peer, False),
             StoreFailed: lambda fact: self._fail(f"the store cannot be written: {fact.reason}"),
             TimerFired: lambda fact: self._timers[fact.timer[0]](*fact.timer[1:]),
-            Commanded: lambda fact: self._on_command(fact.command),
+            Commanded: self._on_command,
             Stopping: lambda fact: self._on_stopping(),
         }
 
@@ -342,8 +341,8 @@ class Broker(BrokerParts):
 
     # --- commands ---
 
-    def _on_command(self, command: Command) -> None:
-        match command:
+    def _on_command(self, fact: Commanded) -> None:
+        match command := fact.command:
             case LoadPlan():
                 self.planes.load(command.part)
             case StartPlan():

@@ -8,7 +8,7 @@ import typer
 
 from coterie.api import lists
 from coterie.cli.choices import Json
-from coterie.cli.console import out, print_json, table
+from coterie.cli.console import loading, out, print_json, table
 
 Name = Annotated[str | None, typer.Argument(help="Show the parameters of this one.")]
 
@@ -20,10 +20,9 @@ def systems_command(name: Name = None, as_json: Json = False) -> None:
       coterie systems
       coterie systems coterie
     """
-    if name is None:
-        _show_all("systems", lists.list_systems(), as_json)
-    else:
-        _show_one(lists.system(name), as_json)
+    with loading():
+        found = lists.list_systems() if name is None else lists.system(name)
+    _show("systems", found, as_json)
 
 
 def workloads_command(name: Name = None, as_json: Json = False) -> None:
@@ -33,10 +32,16 @@ def workloads_command(name: Name = None, as_json: Json = False) -> None:
       coterie workloads
       coterie workloads multimodal
     """
-    if name is None:
-        _show_all("workloads", lists.list_workloads(), as_json)
+    with loading():
+        found = lists.list_workloads() if name is None else lists.workload_kind(name)
+    _show("workloads", found, as_json)
+
+
+def _show(what: str, found: lists.Catalogue | lists.Listed, as_json: bool) -> None:
+    if isinstance(found, lists.Listed):
+        _show_one(found, as_json)
     else:
-        _show_one(lists.workload_kind(name), as_json)
+        _show_all(what, found, as_json)
 
 
 def _show_all(what: str, listed: lists.Catalogue, as_json: bool) -> None:

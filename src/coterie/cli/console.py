@@ -71,6 +71,18 @@ def progress(
             yield report
 
 
+@contextmanager
+def loading() -> Iterator[None]:
+    """While modules are imported: a word on standard error if that takes long, as it does on a busy machine."""
+    clock = threading.Timer(PATIENCE_S * 0.75, lambda: err.print("[dim]loading ...[/]"))
+    clock.daemon = True
+    clock.start()
+    try:
+        yield
+    finally:
+        clock.cancel()
+
+
 class Pace:
     """From stages and shares to how much of the whole is done and how many seconds are left."""
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from coterie.cli.console import err, out, plain
+from coterie.cli.console import err, loading, out, plain
 from coterie.errors import ConfigError, CoterieError, InputError
 
 
@@ -85,7 +85,8 @@ def load_command(name: str) -> Any:
     """The command with its options; imports its module."""
     module, _, function = COMMANDS[name].place.partition(":")
     try:
-        command = getattr(import_module(f"coterie.cli.{module}"), function)
+        with loading():
+            command = getattr(import_module(f"coterie.cli.{module}"), function)
     except ModuleNotFoundError as error:
         if error.name not in NOT_ON_WINDOWS:
             raise

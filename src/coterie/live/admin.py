@@ -115,36 +115,27 @@ class AdminConnection(asyncio.Protocol):
             return
         try:
             self._http.receive_data(data)
-            while self._step():
-                pass
+            while not self._transport.is_closing():
+                match event := self._http.next_event():
+                    case h11.Request():
+                        self._request, self._body, self._body_bytes = event, [], 0
+                        if dict(event.headers).get(b"expect", b"").lower() == b"100-continue":
+                            self._send(h11.InformationalResponse(status_code=100, headers=[]))
+                    case h11.Data():
+                        self._body.append(bytes(event.data))
+                        self._body_bytes += len(event.data)
+                        if self._body_bytes > BODY_BYTES_MAX:
+                            self._fail(413, f"at most {BODY_BYTES_MAX} bytes are taken")
+                    case h11.EndOfMessage():
+                        self._answer()
+                    case h11.NEED_DATA | h11.PAUSED:
+                        return
+                    case _:
+                        self._transport.close()
         except h11.RemoteProtocolError as error:
-            self._fail(error.error_status_hint, "this is not HTTP/1.1 as it should be")
+            self._fail(error.error_status_hint, "expected an HTTP/1.1 request")
 
-    def _step(self) -> bool:
-        """Deal with one event; False when more bytes are needed or the connection is over."""
-        event = self._http.next_event()
-        match event:
-            case h11.Request():
-                self._request, self._body, self._body_bytes = event, [], 0
-                if dict(event.headers).get(b"expect", b"").lower() == b"100-continue":
-                    self._send(h11.InformationalResponse(status_code=100, headers=[]))
-            case h11.Data():
-                self._body.append(bytes(event.data))
-                self._body_bytes += len(event.data)
-                if self._body_bytes > BODY_BYTES_MAX:
-                    self._fail(413, f"at most {BODY_BYTES_MAX} bytes are taken")
-                    return False
-            case h11.EndOfMessage():
-                return self._answer()
-            case _:
-                if event is h11.NEED_DATA or event is h11.PAUSED:
-                    return False
-                assert self._transport is not None
-                self._transport.close()
-                return False
-        return True
-
-    def _answer(self) -> bool:
+    def _answer(self) -> None:
         assert self._request is not None
         request, self._request = self._request, None
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in request.headers}
@@ -157,10 +148,9 @@ class AdminConnection(asyncio.Protocol):
         if self._http.our_state is h11.MUST_CLOSE or self._http.their_state is h11.MUST_CLOSE:
             assert self._transport is not None
             self._transport.close()
-            return False
+            return
         self._http.start_next_cycle()
         self._wait()
-        return True
 
     def _write(self, answer: Answer) -> None:
         status, kind, body = answer

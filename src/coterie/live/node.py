@@ -249,20 +249,20 @@ class LiveNode:
         interface.add("GET", "/ledger", lambda query, body: figures.ledger_document(self))
         interface.add("GET", "/totals", lambda query, body: figures.totals(self))
         interface.add("GET", "/histograms", lambda query, body: views.histograms(broker))
-        interface.add("GET", "/inspect", lambda query, body: self._inspect(query))
+        interface.add("GET", "/inspect", self._inspect)
         interface.add("GET", "/plan", lambda query, body: broker.planes.document())
-        interface.add("POST", "/plan", lambda query, body: self._take_plan(body))
+        interface.add("POST", "/plan", self._take_plan)
         interface.add("GET", "/placement", lambda query, body: self._placement())
-        interface.add("POST", "/placement", lambda query, body: self._take_placement(body))
+        interface.add("POST", "/placement", self._take_placement)
         interface.add("GET", "/members", lambda query, body: views.members(broker))
         interface.add("POST", "/drain", lambda query, body: self._membership(Drain()))
         interface.add("GET", "/remove", lambda query, body: views.cost_of_removing(broker, int(query["node"])))
         interface.add("POST", "/remove", lambda query, body: self._membership(_removal(query)))
-        interface.add("POST", "/block", lambda query, body: self._block(query))
+        interface.add("POST", "/block", self._block)
         interface.add("POST", "/reload", lambda query, body: self.reload())
         return interface
 
-    def _inspect(self, query: dict[str, str]) -> dict[str, Any]:
+    def _inspect(self, query: dict[str, str], body: bytes) -> dict[str, Any]:
         """`?client=NAME`, `?topic=NAME` or `?link=NODE`."""
         if "client" in query:
             return inspection.client(self.broker, query["client"])
@@ -289,7 +289,7 @@ class LiveNode:
         except CoterieError as error:
             self._tell(f"the configuration was not taken: {error}")
 
-    def _take_plan(self, body: bytes) -> dict[str, Any]:
+    def _take_plan(self, query: dict[str, str], body: bytes) -> dict[str, Any]:
         """A step of a change of plans; the answer is what GET says afterwards."""
         order = msgspec.json.decode(body, type=PlanOrder)
         command: Command
@@ -310,14 +310,14 @@ class LiveNode:
     def _placement(self) -> dict[str, Any]:
         return {"version": self.broker.placing.version, "clients": views.online(self.broker)}
 
-    def _take_placement(self, body: bytes) -> dict[str, Any]:
+    def _take_placement(self, query: dict[str, str], body: bytes) -> dict[str, Any]:
         """`{"version": 3, "clients": {"ann": 1}}`: clients that follow are moved, twenty a second."""
         wanted = msgspec.json.decode(body, type=NewPlacement)
         self.driver.take(Commanded(Place(wanted.version, wanted.clients)))
         elsewhere = sum(node != self.config.node.id for node in wanted.clients.values())
         return {"version": wanted.version, "elsewhere": elsewhere}
 
-    def _block(self, query: dict[str, str]) -> dict[str, Any]:
+    def _block(self, query: dict[str, str], body: bytes) -> dict[str, Any]:
         """Fault injection: `peers=1,2` cuts this node off from them until it is called without any."""
         peers = [int(one) for one in query.get("peers", "").split(",") if one]
         self.driver.take(Commanded(Block(tuple(peers))))

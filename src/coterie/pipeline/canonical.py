@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,7 @@ import pyarrow.compute as pc
 
 from coterie.pipeline.filters import filter_faults, topic_faults
 from coterie.pipeline.mapping import Source
-from coterie.pipeline.packing import text_buffers
-from coterie.pipeline.schemas import ARROW_TYPES, TIME, Field, TableSchema, table_schema
+from coterie.pipeline.schemas import ARROW_TYPES, TIME, Field, table_schema
 from coterie.pipeline.times import NUMBER, parse_times
 
 WHOLE = r"^[+-]?\d{1,18}$"
@@ -31,50 +31,41 @@ def canonicalise(raw: Mapping[str, pa.Array], length: int, source: Source, lates
     """Raw columns under their canonical names, any type each; absent ones count as empty."""
     schema = table_schema(source.table)
     reasons = pa.nulls(length, pa.string())
-    columns = []
+    columns = {}
     for field in schema.fields:
-        values = raw.get(field.name)
-        if values is None:
-            columns.append(_defaulted(pa.nulls(length, ARROW_TYPES[field.kind]), field))
+        if field.name not in raw:
+            columns[field.name] = _defaulted(pa.nulls(length, ARROW_TYPES[field.kind]), field)
             continue
-        converted = _convert(values, field, source)
+        values, converted = raw[field.name], _converted(raw[field.name], field, source)
         if converted.null_count:
             wrong = pc.and_(_is_present(values), pc.is_null(converted))
             reasons = _noted(reasons, wrong, f"{field.name} is not {_WANTED[field.kind]}", values)
             converted = _defaulted(converted, field)
-        columns.append(converted)
-    table = pa.Table.from_arrays(columns, schema=schema.arrow)
-    return Checked(table, pc.coalesce(reasons, check_values(table, schema, latest_us, source.topics)))
-
-
-def check_values(table: pa.Table, schema: TableSchema, latest_us: int, topics: str) -> pa.Array:
-    """Reasons for rows whose values have the right types and still make no sense; `topics` as in a source."""
-    reasons = pa.nulls(len(table), pa.string())
+        columns[field.name] = converted
+    # What has the right type may still make no sense.
     for field in schema.fields:
-        values = table[field.name].combine_chunks()
+        values = columns[field.name]
         if field.required:
-            reasons = _noted(reasons, _is_missing(values, field), f"{field.name} is missing")
+            reasons = _noted(reasons, pc.is_null(values), f"{field.name} is missing")
         if field.lowest is not None:
             reasons = _noted(reasons, pc.less(values, field.lowest), f"{field.name} is below {field.lowest:g}")
         if field.highest is not None:
             reasons = _noted(reasons, pc.greater(values, field.highest), f"{field.name} is above {field.highest:g}")
         if field.kind == "number":
             reasons = _noted(reasons, pc.invert(pc.is_finite(values)), f"{field.name} is not a number")
-        if field.mqtt and topics == "mqtt":
+        if field.mqtt and source.topics == "mqtt":
             reasons = pc.coalesce(reasons, (filter_faults if field.mqtt == "filter" else topic_faults)(values))
         if field.past:
             late = pc.greater(values, pa.scalar(latest_us, TIME))
             reasons = _noted(reasons, late, f"{field.name} lies in the future")
     if schema.ordered:
         earlier, later = schema.ordered
-        swapped = pc.less(table[later], table[earlier]).combine_chunks()
+        swapped = pc.less(columns[later], columns[earlier])
         reasons = _noted(reasons, swapped, f"{later} is before {earlier}")
     if schema.either:
-        absent = [_is_missing(table[name].combine_chunks(), schema.field(name)) for name in schema.either]
-        for one in absent[1:]:
-            absent[0] = pc.and_(absent[0], one)
-        reasons = _noted(reasons, absent[0], f"{' and '.join(schema.either)} are missing")
-    return reasons
+        absent = reduce(pc.and_, (pc.is_null(columns[name]) for name in schema.either))
+        reasons = _noted(reasons, absent, f"{' and '.join(schema.either)} are missing")
+    return Checked(pa.Table.from_pydict(columns, schema=schema.arrow), reasons)
 
 
 _WANTED = {
@@ -102,66 +93,39 @@ def _shown(values: pa.Array) -> pa.Array:
     return pc.utf8_slice_codeunits(values.cast(pa.string()), 0, SHOWN_CHARS_MAX)
 
 
-def is_trimmed(values: pa.Array) -> bool:
-    """Whether surely no text is empty or has blanks around it; looks at the first and last byte of each only."""
-    if values.null_count or not len(values):
-        return False
-    offsets, data = text_buffers(values)
-    if (offsets[1:] == offsets[:-1]).any():
-        return False
-    edges = np.concatenate([data[offsets[:-1]], data[offsets[1:] - 1]])
-    return bool(((edges > 32) & (edges < 128)).all())
-
-
 def _is_present(values: pa.Array) -> pa.Array:
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(values), ""), False)
     return pc.is_valid(values)
 
 
-def _is_missing(values: pa.Array, field: Field) -> pa.Array:
-    if field.kind == "texts":
-        return pc.equal(pc.fill_null(pc.list_value_length(values), 0), 0)
-    if field.kind == "text":
-        return pc.fill_null(pc.equal(values, ""), True)
-    return pc.is_null(values)
-
-
 def _defaulted(values: pa.Array, field: Field) -> pa.Array:
     return values if field.default is None else pc.fill_null(values, field.default)
 
 
-def _convert(values: pa.Array, field: Field, source: Source) -> pa.Array:
-    """Values of the wanted type; null where there is none or where it is of another kind."""
+def _converted(values: pa.Array, field: Field, source: Source) -> pa.Array:
+    """Values of the wanted type; null where there is none, where it is empty, or where it is of another kind."""
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     if pa.types.is_large_string(values.type):
         values = values.cast(pa.string())
     if field.kind == "time":
         return parse_times(values, source.time_unit, source.zone)
-    if field.kind == "text":
-        return _texts_or_null(values)
     if field.kind == "texts":
         return _lists_or_null(values, source.separator)
-    return _numbers_or_null(values, field.kind)
-
-
-def _texts_or_null(values: pa.Array) -> pa.Array:
+    if field.kind != "text":
+        return _numbers_or_null(values, field.kind)
     if pa.types.is_string(values.type):
-        if is_trimmed(values):
-            return values
         trimmed = pc.utf8_trim_whitespace(values)
         return pc.if_else(pc.equal(trimmed, ""), None, trimmed)
-    if pa.types.is_integer(values.type):
-        return values.cast(pa.string())
-    return pa.nulls(len(values), pa.string())
+    return values.cast(pa.string()) if pa.types.is_integer(values.type) else pa.nulls(len(values), pa.string())
 
 
 def _lists_or_null(values: pa.Array, separator: str) -> pa.Array:
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         items = values.type.value_type
         if pa.types.is_string(items) or pa.types.is_integer(items) or pa.types.is_large_string(items):
-            return values.cast(ARROW_TYPES["texts"])
+            return pc.if_else(pc.equal(pc.list_value_length(values), 0), None, values.cast(ARROW_TYPES["texts"]))
     if not pa.types.is_string(values.type):
         return pa.nulls(len(values), ARROW_TYPES["texts"])
     trimmed = pc.utf8_trim_whitespace(values)

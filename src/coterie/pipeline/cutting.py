@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
 from coterie.pipeline.here import is_here
-from coterie.pipeline.interests import Period
+from coterie.pipeline.stays import Period
 from coterie.pipeline.storage import Folder, read_rows
 from coterie.pipeline.tasks import part_files
 
@@ -99,17 +99,18 @@ class Windows:
 
 def cut_windows(spark: SparkSession, tables: Folder, choices: WindowChoices) -> Windows:
     """Look at the times in the tables and cut them in two."""
-    return _cut(spark, tables, [choices.learn_share])
+    return cut_at(spark, tables, [choices.learn_share])
 
 
 def cut_rolling(spark: SparkSession, tables: Folder, count: int) -> Windows:
     """So many windows, one more than pairs of neighbours, of equally many publications each."""
     if not 1 <= count < WINDOWS_MAX:
         raise ConfigError("windows", count, f"1 to {WINDOWS_MAX - 1}")
-    return _cut(spark, tables, [(number + 1) / (count + 1) for number in range(count)])
+    return cut_at(spark, tables, [(number + 1) / (count + 1) for number in range(count)])
 
 
-def _cut(spark: SparkSession, tables: Folder, shares: Sequence[float]) -> Windows:
+def cut_at(spark: SparkSession, tables: Folder, shares: Sequence[float]) -> Windows:
+    """A window more than shares: cut where these shares of the publications (else: arrivals) have happened."""
     if is_here(spark):
         return _cut_here(tables, shares)
     from pyspark.sql import functions as sf

@@ -126,7 +126,8 @@ def look_into(where: str | Remote, source: Source) -> InputFile:
         return _look_into_parquet(where, size)
     compression = next((name for magic, name in MAGIC if head.startswith(magic)), "")
     try:
-        start = _beginning(where, compression)
+        chunks = (chunk.lstrip(b"\r\n") for chunk in read_chunks(where, compression))
+        start = next(filter(None, chunks), b"")
     except (OSError, Torn) as error:
         return InputFile(path, "", compression, size, note=f"unreadable: {error}")
     if not start.strip():
@@ -204,15 +205,6 @@ def _unpacked_by_arrow(path: str | Remote, compression: str) -> Iterator[bytes]:
             if not block:
                 return
             yield block
-
-
-def _beginning(path: str | Remote, compression: str) -> bytes:
-    """The first chunk without blank lines before it."""
-    for chunk in read_chunks(path, compression):
-        stripped = chunk.lstrip(b"\r\n")
-        if stripped:
-            return stripped
-    return b""
 
 
 def _look_into_csv(path: str, compression: str, size: int, start: bytes, source: Source) -> InputFile:

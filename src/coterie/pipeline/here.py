@@ -20,6 +20,12 @@ SMALL_BYTES = 16 << 20  # of plain text, some hundred thousand rows
 PACKED_TIMES = 4  # what compressed bytes come to
 
 
+class NoSession:
+    """Stands for a session that is never opened: all is done here."""
+
+    is_here = True
+
+
 def is_here(spark: Any) -> bool:
     """Whether this session stands for one that is better not opened."""
     return bool(getattr(spark, "is_here", False))

@@ -101,7 +101,7 @@ def ingest(
     else:
         numbers = spark.range(0, max(1, len(bins)), 1, max(1, len(bins))).where(f"id < {len(bins)}")
         reports = _write_parts(numbers.mapInArrow(read, PACKED), schema, out, parts, keeps)
-    _mark_names(out / name, sources[0].topics)
+    mark_names(out / name, sources[0].topics)
     account = _settle(schema, out, placed, splits, reports)
     if strict:
         _raise_first(out, account)
@@ -126,7 +126,7 @@ def write_table(
     for folder in (out / table, out / QUARANTINE_FOLDER / table):
         remove_all(folder)
     reports = _write_parts(frame.select(*columns).mapInArrow(read, PACKED), schema, out, parts, keep_duplicates)
-    _mark_names(out / table, topics)
+    mark_names(out / table, topics)
     derived = InputFile(f"derived {table}", "", rows=rows_in)
     split = Split(0, derived, 0, Source(("",), table=table))
     reports[0]["splits"].append({"split": 0, "lines": rows_in, "rows": 0, "note": ""})
@@ -138,7 +138,8 @@ def has_plain_topics(table: Folder) -> bool:
     return (table / PLAIN_MARK).exists()
 
 
-def _mark_names(folder: Folder, topics: str) -> None:
+def mark_names(folder: Folder, topics: str) -> None:
+    """Keep with a table whether its topics are plain names."""
     if topics == "plain":
         folder.mkdir(parents=True, exist_ok=True)
         (folder / PLAIN_MARK).touch()

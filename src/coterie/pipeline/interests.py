@@ -6,8 +6,7 @@ Topic ids follow the order of the names; subscriber ids follow (part, name).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from coterie.model.relation import Relation
-from coterie.pipeline.schemas import TIME
+from coterie.pipeline.stays import I64, Period, marked, short_stays, sorted_distinct, stays_in, wish_times
 from coterie.pipeline.storage import Folder, read_rows
 from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array, write_part
 
@@ -27,37 +26,33 @@ if TYPE_CHECKING:
 TOPICS_FILE = "topics.parquet"
 FILTERS_FILE = "filters.parquet"  # where wishes are filters that stand for any number of topics
 SUBSCRIBERS = "subscribers"
+MARKS, STAYS = "marks", "stays"
 
 
-@dataclass(frozen=True)
-class Period:
-    """A stretch of time [start, end) in seconds since 1970; an open side is None."""
-
-    start_s: float | None = None
-    end_s: float | None = None
-
-
-ALWAYS = Period()
-
-
-def encode_interests(spark: SparkSession, subscriptions: Path, out: Path, period: Period = ALWAYS) -> Relation:
+def encode_interests(
+    spark: SparkSession, subscriptions: Path, out: Path, periods: Sequence[Period] = ()
+) -> tuple[Relation, bool]:
     """Write topics.parquet (topic, size), subscribers/ (subscriber, topics) and the CSR arrays into `out`.
 
-    A pair counts if the subscription was alive at some moment of the period.
+    For each pair of the relation `marks` has a bit per period in which it was alive, and `stays-<period>` those that
+    were short; it is also told whether any row has a time.
     """
     parts = [(index, str(path)) for index, path in enumerate(part_files(subscriptions))]
-    found = run_tasks(spark, parts, _names_of_part(period), "part int, subscribers long, topics array<string>")
+    found = run_tasks(spark, parts, _names_of_part, "part int, subscribers long, topics array<string>")
     names = pc.unique(pc.list_flatten(found["topics"].combine_chunks()))
     topics = names.take(pc.sort_indices(names))
     out.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"topic": topics}), out / TOPICS_FILE)
     starts = np.concatenate([[0], np.cumsum(found["subscribers"].to_numpy())])
     jobs = [(index, path, int(starts[index])) for index, path in parts]
-    run_tasks(spark, jobs, _encode_part(period, out), "part int, pairs long")
+    told = run_tasks(spark, jobs, _encode_part(out, periods), "part int, timed long")
     relation = _join_parts(out, len(parts), len(topics))
+    is_timed = bool(periods) and bool(pc.sum(told["timed"]).as_py())
+    if is_timed:
+        _join_times(out, len(parts), len(periods))
     sizes = np.bincount(relation.columns, minlength=len(topics))
     pq.write_table(pa.table({"topic": topics, "size": pa.array(sizes, pa.int64())}), out / TOPICS_FILE)
-    return relation
+    return relation, is_timed
 
 
 def load_interests(folder: Path) -> Relation:
@@ -94,56 +89,54 @@ def subscriber_names(folder: Path) -> pa.ChunkedArray:
     )
 
 
-def _names_of_part(period: Period) -> Callable[[tuple[int, str]], pa.Table]:
-    def work(task: tuple[int, str]) -> pa.Table:
-        index, path = task
-        rows = alive_rows(path, period)
-        return pa.table(
-            {
-                "part": pa.array([index], pa.int32()),
-                "subscribers": pa.array([len(used_names(rows["subscriber"]))], pa.int64()),
-                "topics": pa.array([used_names(rows["topic"])], pa.list_(pa.string())),
-            }
-        )
-
-    return work
+def _names_of_part(task: tuple[int, str]) -> pa.Table:
+    index, path = task
+    rows = read_wish_rows(path)
+    return pa.table(
+        {
+            "part": pa.array([index], pa.int32()),
+            "subscribers": pa.array([len(used_names(rows["subscriber"]))], pa.int64()),
+            "topics": pa.array([used_names(rows["topic"])], pa.list_(pa.string())),
+        }
+    )
 
 
-def _encode_part(period: Period, out: Path) -> Callable[[tuple[int, str, int]], pa.Table]:
+def _encode_part(out: Path, periods: Sequence[Period]) -> Callable[[tuple[int, str, int]], pa.Table]:
     target = str(out)
 
     def work(task: tuple[int, str, int]) -> pa.Table:
         index, path, first_id = task
-        rows = alive_rows(path, period)
-        topics = topic_names(Path(target))
-        names = used_names(rows["subscriber"])
-        row = codes_of(rows["subscriber"], names)
-        column = codes_of(rows["topic"], topics)
-        relation = Relation.from_pairs(row, column, len(names), len(topics))
-        lists = pa.ListArray.from_arrays(pa.array(relation.indptr.astype(np.int32)), pa.array(relation.columns))
+        rows, topics = read_wish_rows(path), topic_names(Path(target))
+        names, key = coded(rows, topics)
+        since, until = wish_times(rows)
+        pairs = sorted_distinct(key)
+        row, column = np.divmod(pairs, max(len(topics), 1))
+        indptr = np.searchsorted(row, np.arange(len(names) + 1)).astype(np.int32)
+        lists = pa.ListArray.from_arrays(pa.array(indptr), pa.array(column.astype(np.int32)))
         ids = pa.array(np.arange(first_id, first_id + len(names), dtype=np.int32))
         table = pa.table({"subscriber_id": ids, "subscriber": names, "topics": lists})
         write_part(table, Path(target) / SUBSCRIBERS, index)
-        return pa.table({"part": pa.array([index], pa.int32()), "pairs": pa.array([relation.pair_count], pa.int64())})
+        save_array(marked(pairs, key, since, until, periods), target, f"{MARKS}-{index:05d}")
+        for number, period in enumerate(periods):
+            stay = short_stays(*stays_in(period, key, since, until))
+            client, wish = np.divmod(stay[0], max(len(topics), 1))
+            save_array(np.stack([client + first_id, wish, *stay[1:]]), target, f"{STAYS}-{number}-{index:05d}")
+        timed = int((np.isfinite(since) | np.isfinite(until)).sum())
+        return pa.table({"part": pa.array([index], pa.int32()), "timed": pa.array([timed], pa.int64())})
 
     return work
 
 
-def alive_rows(path: str | Folder, period: Period) -> pa.Table:
-    filtered = period.start_s is not None or period.end_s is not None
-    columns = ["subscriber", "topic", "since", "until"] if filtered else ["subscriber", "topic"]
-    rows = read_rows(path, columns, read_dictionary=["subscriber", "topic"])
-    if period.end_s is not None and np.isfinite(period.end_s):
-        began = pc.less(rows["since"], _moment(period.end_s))
-        rows = rows.filter(pc.fill_null(began, True))
-    if period.start_s is not None and np.isfinite(period.start_s):
-        ended = pc.less_equal(rows["until"], _moment(period.start_s))
-        rows = rows.filter(pc.invert(pc.fill_null(ended, False)))
-    return rows.unify_dictionaries().combine_chunks()
+def read_wish_rows(path: str | Folder) -> pa.Table:
+    """A part of the subscriptions, each column in one piece."""
+    columns = ["subscriber", "topic"]
+    return read_rows(path, [*columns, "since", "until"], read_dictionary=columns).unify_dictionaries().combine_chunks()
 
 
-def _moment(time_s: float) -> pa.Scalar:
-    return pa.scalar(round(time_s * 1e6), TIME)
+def coded(rows: pa.Table, filters: pa.Array) -> tuple[pa.Array, I64]:
+    """The clients of these rows by name, and each row as client * (number of filters) + filter."""
+    names = used_names(rows["subscriber"])
+    return names, _codes(rows["subscriber"], names) * max(len(filters), 1) + _codes(rows["topic"], filters)
 
 
 def used_names(column: pa.ChunkedArray) -> pa.Array:
@@ -156,12 +149,12 @@ def used_names(column: pa.ChunkedArray) -> pa.Array:
     return values.take(pc.sort_indices(values))
 
 
-def codes_of(column: pa.ChunkedArray, names: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _codes(column: pa.ChunkedArray, names: pa.Array) -> I64:
     if column.num_chunks == 0:
         return np.zeros(0, np.int64)
     encoded = column.chunk(0)
     of_value = pc.fill_null(pc.index_in(encoded.dictionary, value_set=names), -1).to_numpy()
-    codes: np.ndarray[tuple[int], np.dtype[np.int64]] = of_value.astype(np.int64)[encoded.indices.to_numpy()]
+    codes: I64 = of_value.astype(np.int64)[encoded.indices.to_numpy()]
     return codes
 
 
@@ -177,3 +170,11 @@ def _join_parts(out: Path, part_count: int, topic_count: int) -> Relation:
     save_array(relation.indptr, out, "indptr")
     save_array(relation.columns, out, "columns")
     return relation
+
+
+def _join_times(out: Path, part_count: int, period_count: int) -> None:
+    marks = [map_array(out, f"{MARKS}-{index:05d}") for index in range(part_count)]
+    save_array(np.concatenate(marks), out, MARKS)
+    for number in range(period_count):
+        stays = [map_array(out, f"{STAYS}-{number}-{index:05d}") for index in range(part_count)]
+        save_array(np.concatenate(stays, axis=1), out, f"{STAYS}-{number}")

@@ -42,15 +42,15 @@ from coterie.pipeline.planning import (
     design_file,
     price_all,
 )
-from coterie.pipeline.publishes import write_publishes
 from coterie.pipeline.rolling import Rolled, roll
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
 from coterie.pipeline.storage import Folder, Remote, write_rows
-from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, write_names
+from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, plan_tables
 from coterie.plans.plan import DESIGN, PlanFacts
 from coterie.plans.store import PlanStore
+from coterie.plans.tables import write_tables
 from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, client_weights
 
 if TYPE_CHECKING:
@@ -195,8 +195,7 @@ def publish_plan(outcome: Outcome, store: PlanStore, told: Sequence[str] = ()) -
             return
         workloads = only(done / "workloads")
         (folder / DESIGN).write_bytes(design_file(designs, chosen.system, chosen.placement).read_bytes())
-        write_names(workloads / "interests", only(done / "tables"), folder)
-        write_publishes(load_workload(workloads / LATER), folder)
+        write_tables(plan_tables(workloads, only(done / "tables"), load_workload(workloads / LATER)), folder)
 
     facts = PlanFacts(
         system=chosen.system,

@@ -30,29 +30,32 @@ class FileLines:
     torn: str = ""  # why the last line is not whole
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows of a block with the numbers of their first lines, and which of them could not be decoded."""
-
-    texts: pa.Array
-    numbers: NDArray[np.int64]
-    is_garbled: NDArray[np.bool_]
-
-    def filter(self, keep: NDArray[np.bool_]) -> Rows:
-        return Rows(self.texts.filter(pa.array(keep)), self.numbers[keep], self.is_garbled[keep])
-
-
 def blocks_of(file: InputFile, start: int, stop: int | None) -> Iterator[FileLines]:
     """Blocks of a file, or of the lines that begin between two bytes; raises Torn after the last good one."""
     return _elements(file) if file.format == "json" else _lines(file, start, stop)
 
 
-def rows_of(block: FileLines, first_line: int, file: InputFile, encoding: str) -> Rows:
-    """What a block holds; garbled lines come back escaped."""
-    lines, is_garbled = decoded(block.data, encoding)
-    numbers = np.arange(first_line, first_line + len(lines), dtype=np.int64)
-    rows = Rows(lines, numbers, is_garbled)
-    return _joined(rows, file) if file.format == "csv" and b'"' in block.data else rows
+def rows_of(block: FileLines, first_line: int, file: InputFile, encoding: str) -> pa.Table:
+    """(text, line, is_garbled): each row with the number of its first line; what is not in this encoding is escaped."""
+    data, is_sound = block.data.removeprefix(BOM), True
+    if encoding != "utf-8":
+        try:
+            data = data.decode(encoding).encode()
+        except UnicodeDecodeError:
+            is_sound = False
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + 1
+    offsets = np.concatenate([[0], ends]).astype(np.int32)
+    texts = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))  # nothing is copied
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        is_sound = False
+    is_garbled = np.zeros(len(ends), bool)
+    if not is_sound:
+        texts, is_garbled = _decoded_each(data, encoding)
+    numbers = np.arange(first_line, first_line + len(ends), dtype=np.int64)
+    rows = pa.table({"text": pc.ascii_rtrim(texts, characters="\r\n"), "line": numbers, "is_garbled": is_garbled})
+    return _joined(rows, file) if file.format == "csv" and b'"' in data else rows
 
 
 # --- lines ---
@@ -125,33 +128,15 @@ def _rest_of_line(path: str | Remote, start: int) -> bytes:
     return b"".join(pieces)
 
 
-def decoded(data: bytes, encoding: str = "utf-8") -> tuple[pa.Array, NDArray[np.bool_]]:
-    """Lines as an array, without copying if they are UTF-8, and which of them are not of this encoding."""
-    data = data.removeprefix(BOM)
-    if encoding != "utf-8":
-        try:
-            data = data.decode(encoding).encode()
-        except UnicodeDecodeError:
-            return _decoded_each(data, encoding)
-    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10) + 1
-    offsets = np.concatenate([[0], ends]).astype(np.int32)
-    lines = pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(data))
-    try:
-        lines.validate(full=True)
-    except pa.ArrowInvalid:
-        return _decoded_each(data, encoding)
-    return pc.ascii_rtrim(lines, characters="\r\n"), np.zeros(len(lines), bool)
-
-
 def _decoded_each(data: bytes, encoding: str) -> tuple[pa.Array, NDArray[np.bool_]]:
     texts: list[str] = []
     is_garbled: list[bool] = []
     for line in data.split(b"\n")[:-1]:
         try:
-            texts.append(line.decode(encoding).rstrip("\r"))
+            texts.append(line.decode(encoding))
             is_garbled.append(False)
         except UnicodeDecodeError:
-            texts.append(line.decode("utf-8", "backslashreplace").rstrip("\r"))
+            texts.append(line.decode("utf-8", "backslashreplace"))
             is_garbled.append(True)
     return pa.array(texts, pa.string()), np.array(is_garbled, bool)
 
@@ -159,13 +144,13 @@ def _decoded_each(data: bytes, encoding: str) -> tuple[pa.Array, NDArray[np.bool
 # --- CSV rows that go over several lines ---
 
 
-def _joined(rows: Rows, file: InputFile) -> Rows:
+def _joined(rows: pa.Table, file: InputFile) -> pa.Table:
     """A line that opens a quote joins those up to the one that closes it, if that makes a row of the right length."""
-    odd = np.flatnonzero(np.asarray(pc.count_substring(rows.texts, '"')) % 2).tolist()
+    odd = np.flatnonzero(np.asarray(pc.count_substring(rows["text"], '"')) % 2).tolist()
     if len(odd) < 2:
         return rows
-    texts = rows.texts.to_pylist()
-    keep, is_garbled = np.ones(len(texts), bool), rows.is_garbled.copy()
+    texts = rows["text"].to_pylist()
+    keep, is_garbled = np.ones(len(texts), bool), np.array(rows["is_garbled"])
     at = 0
     while at + 1 < len(odd):
         first, last = odd[at], odd[at + 1]
@@ -177,7 +162,8 @@ def _joined(rows: Rows, file: InputFile) -> Rows:
         is_garbled[first] = is_garbled[first : last + 1].any()
         keep[first + 1 : last + 1] = False
         at += 2
-    return Rows(pa.array(texts, pa.string()), rows.numbers, is_garbled).filter(keep)
+    joined = {"text": pa.array(texts, pa.string()), "line": rows["line"], "is_garbled": is_garbled}
+    return pa.table(joined).filter(pa.array(keep))
 
 
 def quoted_fields(row: str, file: InputFile) -> list[str] | str:

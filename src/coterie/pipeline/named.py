@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from coterie.model import Workload
 from coterie.model.store import load_workload
 from coterie.pipeline.brokers import read_brokers
 from coterie.pipeline.interests import FILTERS_FILE, filter_names, topic_names
 from coterie.pipeline.job import Request, only, tables_step, workloads_step
 from coterie.pipeline.planning import LATER, LEARN
 from coterie.pipeline.steps import Progress, run_steps
-from coterie.pipeline.windows import CLIENTS
+from coterie.pipeline.windows import CLIENTS, INTERESTS
 from coterie.plans.tables import NamedWorkload
 
 if TYPE_CHECKING:
@@ -37,14 +41,30 @@ def kept_windows(out: Path, facts: dict[str, Any]) -> tuple[NamedWorkload, Named
 
 
 def read_windows(workloads: Path, tables: Path, facts: dict[str, Any]) -> tuple[NamedWorkload, NamedWorkload]:
-    encoded = workloads / "interests"
+    names = names_of(workloads, tables)
+    learn, later = (names.of(load_workload(workloads / name), facts) for name in (LEARN, LATER))
+    return learn, later
+
+
+@dataclass(frozen=True, eq=False)
+class IdNames:
+    """What the ids of a log's windows mean."""
+
+    topics: pa.Array
+    clients: pa.Array
+    nodes: tuple[str, ...]
+    filters: pa.Array | None
+
+    def of(self, workload: Workload, facts: Mapping[str, object]) -> NamedWorkload:
+        return NamedWorkload(workload, self.topics, self.clients, self.nodes, self.filters, facts)
+
+
+def names_of(workloads: Path, tables: Path) -> IdNames:
+    encoded = workloads / INTERESTS
     brokers = read_brokers(tables)
-    nodes = () if brokers is None else tuple(brokers.names.to_pylist())
-    topics = topic_names(encoded)
-    filters = filter_names(encoded) if (encoded / FILTERS_FILE).exists() else None
-    clients = pq.read_table(encoded / CLIENTS, columns=["client"])["client"].combine_chunks()
-    learn, later = (load_workload(workloads / name) for name in (LEARN, LATER))
-    return (
-        NamedWorkload(learn, topics, clients, nodes, filters, facts),
-        NamedWorkload(later, topics, clients, nodes, filters, facts),
+    return IdNames(
+        topic_names(encoded),
+        pq.read_table(encoded / CLIENTS, columns=["client"])["client"].combine_chunks(),
+        () if brokers is None else tuple(brokers.names.to_pylist()),
+        filter_names(encoded) if (encoded / FILTERS_FILE).exists() else None,
     )

@@ -42,9 +42,9 @@ class PartReport(TypedDict):
 def finish_part(rows: pa.Table, table: str, out: Folder, part: int, keep_duplicates: bool) -> PartReport:
     """Write the part and its quarantine; the same rows in any order give the same files."""
     schema = table_schema(table)
-    rows = rows.combine_chunks()
-    told, rows = _divided(rows, pc.fill_null(pc.starts_with(rows["fault"], REPORT_MARK), False))
-    bad, rows = _divided(rows, pc.is_valid(rows["fault"]))
+    rows, faulty = (rows.filter(is_one) for is_one in (pc.is_null(rows["fault"]), pc.is_valid(rows["fault"])))
+    is_report = pc.starts_with(faulty["fault"], REPORT_MARK)
+    bad, told = faulty.filter(pc.invert(is_report)), faulty.filter(is_report)
     codes = [_codes(rows[name].combine_chunks()) for name in schema.names]
     order, repeated = _order(codes, rows["origin"].to_numpy(), keep_duplicates)
     kept = order[~repeated]
@@ -53,12 +53,6 @@ def finish_part(rows: pa.Table, table: str, out: Folder, part: int, keep_duplica
     count = _write_quarantine(bad, twice, schema, out, part)
     splits = [json.loads(text[len(REPORT_MARK) :]) for text in told["fault"].to_pylist()]
     return PartReport(part=part, kept=len(kept), quarantined=count, splits=splits)
-
-
-def _divided(rows: pa.Table, mask: pa.Array) -> tuple[pa.Table, pa.Table]:
-    if not pc.any(mask, min_count=0).as_py():
-        return rows.slice(0, 0), rows
-    return rows.filter(mask), rows.filter(pc.invert(mask))
 
 
 class _Codes(NamedTuple):

@@ -15,11 +15,11 @@ from coterie.model.relation import Index
 from coterie.model.store import load_design, load_workload
 from coterie.pipeline import charts
 from coterie.pipeline.brokers import read_brokers
-from coterie.pipeline.interests import subscriber_names, topic_names
+from coterie.pipeline.interests import topic_names
 from coterie.pipeline.job import Outcome, only
 from coterie.pipeline.page import PageSection, ReportTable, TableRow, figure
 from coterie.pipeline.planning import LEARN, Priced, design_file
-from coterie.pipeline.windows import CLIENTS
+from coterie.pipeline.windows import CLIENTS, INTERESTS
 from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, client_weights
 
 SHOWN = 12
@@ -33,14 +33,13 @@ def plan_section(outcome: Outcome, chosen: Priced) -> PageSection:
     encoded = only(work / "workloads")
     learn = load_workload(encoded / LEARN)
     brokers = read_brokers(only(work / "tables"))
-    people = subscriber_names(encoded / "interests")
-    clients = pq.read_table(encoded / "interests" / CLIENTS)["client"]
-    names = Names(None if brokers is None else brokers.names, people, learn.is_peer_network)
+    clients = pq.read_table(encoded / INTERESTS / CLIENTS)["client"]
+    names = Names(brokers.names if brokers is not None else clients if learn.is_peer_network else None)
     sizes = design.trees.members.lengths
     curve = charts.rank_curve(
         "Channels by number of members", {"channels": sizes.tolist()}, "channel, largest first", "member nodes"
     )
-    tables = [_biggest_channels(design, learn, topic_names(encoded / "interests"))]
+    tables = [_biggest_channels(design, learn, topic_names(encoded / INTERESTS))]
     if moves := _moves(design, learn, names):
         tables.append(moves)
     if links := _busiest_links(design, learn, names):
@@ -74,8 +73,8 @@ def balance(learn: Workload, node_of: Index, name: Callable[[int], str]) -> str:
 class Names:
     """What a reader knows a node by: the broker's name, the peer's, else its number."""
 
-    def __init__(self, brokers: pa.Array | None, people: pa.ChunkedArray, is_peer_network: bool) -> None:
-        self._names = brokers if brokers is not None else (people if is_peer_network else None)
+    def __init__(self, names: pa.Array | pa.ChunkedArray | None) -> None:
+        self._names = names
 
     def node(self, node: int) -> str:
         if self._names is None or node >= len(self._names):

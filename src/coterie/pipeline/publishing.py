@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +28,8 @@ class WindowPublications:
     """Publications of each window, and what is worth saying about them."""
 
     windows: list[Publications]
-    strangers: pa.Array  # names of publishers who want nothing, numbered behind those who do
-    publishes: NDArray[np.bool_]  # of all clients, strangers included
+    clients: pa.Array  # those who want something, then those who only publish
+    publishes: NDArray[np.bool_]  # of all clients
     unwanted_rate: float = 0.0  # events per second on topics that nobody wants
     sizes_assumed: float = 1.0  # share of the events whose size the log does not tell
     publishers_per_topic: int | None = None  # None: all are there; else the busiest so many, who carry all events
@@ -43,10 +42,12 @@ def count_publications(
 ) -> WindowPublications:
     """`people` are the clients who want something, in the order of their ids."""
     if not part_files(tables / "publications"):
-        return _assumed(len(topics), len(people), windows.count)
+        return _assumed(len(topics), people, windows.count)
     found, publishers = _counted(spark, tables / "publications", windows, pairs_max)
     topic = pc.fill_null(pc.index_in(found["topic"], value_set=topics), -1).to_numpy().astype(np.int64)
-    publisher, strangers = _publisher_ids(found["publisher"].combine_chunks(), people)
+    strangers = pc.unique(found["publisher"].filter(pc.invert(pc.is_in(found["publisher"], value_set=people))))
+    clients = pa.concat_arrays([people, strangers.take(pc.sort_indices(strangers))])
+    publisher = pc.index_in(found["publisher"], value_set=clients).to_numpy().astype(np.int64)
     window, events = found["window"].to_numpy(), found["events"].to_numpy()
     known, total = found["known"].to_numpy(), found["bytes"].to_numpy()
     sizes = np.where(known > 0, total / np.maximum(known, 1e-300), PAYLOAD_BYTES)
@@ -57,13 +58,12 @@ def count_publications(
         rows = rows[np.lexsort((publisher[rows], topic[rows]))]
         made.append(Publications.of(publisher[rows], topic[rows], events[rows] / length_s, sizes[rows]))
     span_s = sum(windows.lengths_s)
-    publishes = np.zeros(len(people) + len(strangers), bool)
-    publishes[publisher] = True
+    publishes = np.bincount(publisher, minlength=len(clients)) > 0
     in_all = float(events[is_wanted].sum())
     told = float(np.where(known[is_wanted] > 0, events[is_wanted], 0.0).sum())
     return WindowPublications(
         made,
-        strangers,
+        clients,
         publishes,
         unwanted_rate=float(events[~is_wanted].sum()) / span_s,
         sizes_assumed=1.0 - told / in_all if in_all else 1.0,
@@ -72,16 +72,14 @@ def count_publications(
     )
 
 
-def _assumed(topic_count: int, people_count: int, window_count: int) -> WindowPublications:
+def _assumed(topic_count: int, people: pa.Array, window_count: int) -> WindowPublications:
     """No log of publications: an event per hour and topic, published by nobody in particular."""
     made = Publications.of(
-        np.full(topic_count, people_count), np.arange(topic_count), np.full(topic_count, 1.0 / HOUR_S)
+        np.full(topic_count, len(people)), np.arange(topic_count), np.full(topic_count, 1.0 / HOUR_S)
     )
-    publishes = np.zeros(people_count + 1, bool)
-    publishes[-1] = True
-    return WindowPublications(
-        [made] * window_count, pa.array([OUTSIDE]), publishes, is_rate_assumed=True, is_logged=False
-    )
+    clients = pa.concat_arrays([people, pa.array([OUTSIDE], pa.string())])
+    publishes = np.arange(len(clients)) == len(people)
+    return WindowPublications([made] * window_count, clients, publishes, is_rate_assumed=True, is_logged=False)
 
 
 def _counted(spark: SparkSession, table: Path, windows: Windows, pairs_max: int) -> tuple[pa.Table, int | None]:
@@ -193,18 +191,3 @@ def _bounded(counted: DataFrame, pairs_max: int) -> tuple[DataFrame, int | None]
     factor = sf.when(carried > 0, sf.col("all") / carried).otherwise(0.0)
     scaled = [(sf.col(name) * factor).alias(name) for name in ("events", "known", "bytes")]
     return whole.select("topic", "publisher", "window", *scaled), publishers
-
-
-def _publisher_ids(publisher: pa.Array, people: pa.Array) -> tuple[NDArray[np.int64], pa.Array]:
-    """Ids of those who want something where the name is one; the others are numbered behind them, and named."""
-    known = pc.fill_null(pc.index_in(publisher, value_set=people), -1).to_numpy().astype(np.int64)
-    strangers = pc.unique(publisher.filter(pa.array(known < 0)))
-    strangers = strangers.take(pc.sort_indices(strangers))
-    number = pc.fill_null(pc.index_in(publisher, value_set=strangers), 0).to_numpy().astype(np.int64)
-    return np.where(known >= 0, known, len(people) + number), strangers
-
-
-def kinds_of(publishes: NDArray[np.bool_], wants: NDArray[np.bool_]) -> pa.Array:
-    """What each client does: subscriber, publisher or both."""
-    kinds: Sequence[str] = np.where(wants & publishes, "both", np.where(publishes, "publisher", "subscriber")).tolist()
-    return pa.array(kinds, pa.string())

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from coterie.pipeline.canonical import canonicalise, check_values
+from coterie.pipeline.canonical import canonicalise
 from coterie.pipeline.files import InputFile, Torn
 from coterie.pipeline.lines import FileLines, blocks_of, quoted_fields, rows_of
 from coterie.pipeline.mapping import Source
@@ -107,13 +107,13 @@ def rendered(rows: pa.RecordBatch | pa.Table) -> list[str]:
 
 def checked_rows(batch: pa.RecordBatch, table: str, latest_us: int, topics: str) -> pa.Table:
     """Rows that have the canonical columns already (they were derived from other tables) with their values checked."""
-    schema = table_schema(table)
-    rows = pa.Table.from_batches([batch]).cast(schema.arrow)
-    reasons = check_values(rows, schema, latest_us, topics)
+    raw = dict(zip(batch.schema.names, batch.columns, strict=True))
+    rows, reasons = canonicalise(raw, batch.num_rows, Source(("",), table=table, topics=topics), latest_us)
     faults = [None] * len(rows)
     if reasons.null_count < len(rows):
-        texts = rendered(rows)
-        faults = [why and why + FAULT_MARK + text for why, text in zip(reasons.to_pylist(), texts, strict=True)]
+        faults = [
+            why and why + FAULT_MARK + text for why, text in zip(reasons.to_pylist(), rendered(batch), strict=True)
+        ]
     # They have no line in a file.
     origins = pa.array(np.zeros(len(rows), np.int64))
     return rows.append_column("origin", origins).append_column("fault", pa.array(faults, pa.string()))
@@ -123,12 +123,10 @@ def _read_block(
     split: Split, block: FileLines, first_line: int, skipped: int, refusal: str, latest_us: int
 ) -> pa.Table:
     rows = rows_of(block, first_line, split.file, split.source.encoding)
-    filled = np.asarray(pc.not_equal(pc.utf8_trim_whitespace(rows.texts), ""))
-    filled[:skipped] = False
-    rows = rows.filter(filled)
-    lines, numbers = rows.texts, rows.numbers
+    rows = rows.slice(skipped).filter(pc.not_equal(pc.utf8_trim_whitespace(rows["text"].slice(skipped)), ""))
+    lines, numbers = rows["text"].combine_chunks(), rows["line"].to_numpy()
     faults = np.full(len(lines), None, object)
-    faults[rows.is_garbled] = f"not valid {split.source.encoding.upper()}"
+    faults[rows["is_garbled"].to_numpy()] = f"not valid {split.source.encoding.upper()}"
     if refusal:
         faults[:] = refusal
     if block.torn and len(lines):

@@ -29,10 +29,11 @@ from coterie.pipeline.cutting import (
     cut_rolling,
     cut_windows,
 )
-from coterie.pipeline.interests import SUBSCRIBERS, filter_names, subscriber_names, topic_names
-from coterie.pipeline.publishing import WindowPublications, count_publications, kinds_of
+from coterie.pipeline.interests import MARKS, filter_names, load_interests, subscriber_names, topic_names
+from coterie.pipeline.publishing import WindowPublications, count_publications
 from coterie.pipeline.tasks import map_array, part_files
-from coterie.pipeline.wishing import MARKS, Wanted, WishBook, is_held_out, read_wishes, wanted_in
+from coterie.pipeline.wishing import Wanted, WishBook, is_held_out, read_wishes, wanted_in
+from coterie.plans.tables import client_table, named_tables, wish_table
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,17 +41,18 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_WINDOWS",
     "WindowChoices",
+    "all_windows",
     "build_rolling",
     "build_windows",
     "build_workloads",
     "cut_windows",
+    "plan_tables",
     "spread_over",
-    "write_names",
 ]
 
 PEERS_MAX = 20_000
 BROKERS_MIN, BROKERS_MAX, CLIENTS_PER_BROKER = 4, 64, 500
-CLIENTS, WISHES = "clients.parquet", "wishes.parquet"
+INTERESTS, CLIENTS = "interests", "clients.parquet"
 Facts = dict[str, object]
 
 
@@ -77,7 +79,7 @@ def build_windows(
     """So many windows that follow each other over the same ids, and their lengths in seconds; two without times."""
     _check_there(tables)
     windows = cut_rolling(spark, tables, count - 1)
-    made, _, facts = _all(spark, tables, out, name, choices, windows)
+    made, _, facts = all_windows(spark, tables, out, name, choices, windows)
     return made, windows.lengths_s, facts | {"edges_s": list(windows.edges_s)}
 
 
@@ -105,7 +107,7 @@ def _check_there(tables: Path) -> None:
 def _pairs(
     spark: SparkSession, tables: Path, out: Path, name: str, choices: WindowChoices, windows: Windows
 ) -> list[tuple[Workload, Workload, Facts]]:
-    made, wanted, facts = _all(spark, tables, out, name, choices, windows)
+    made, wanted, facts = all_windows(spark, tables, out, name, choices, windows)
     pairs = []
     for number in range(len(made) - 1):
         told = {
@@ -117,17 +119,18 @@ def _pairs(
     return pairs
 
 
-def _all(
+def all_windows(
     spark: SparkSession, tables: Path, out: Path, name: str, choices: WindowChoices, windows: Windows
 ) -> tuple[list[Workload], list[Wanted], Facts]:
-    encoded = out / "interests"
-    book = read_wishes(spark, tables, encoded)
-    wanted = wanted_in(spark, tables, book, windows.periods, choices.seed)
+    """The workload of each window, who wanted what in it, and what is the same for all; names land in `out`."""
+    encoded = out / INTERESTS
+    book = read_wishes(spark, tables, encoded, windows.periods)
+    wanted = wanted_in(book, windows.periods, choices.seed)
     topics, people = topic_names(encoded), subscriber_names(encoded).combine_chunks()
     published = count_publications(spark, tables, windows, topics, people, choices.publisher_pairs_max)
-    clients = pa.concat_arrays([people, published.strangers])
-    network = _network(tables, clients, choices)
-    _write_clients(clients, published, len(people), network.attachment, encoded)
+    clients, wants = published.clients, np.arange(len(published.clients)) < len(people)
+    network = zoned(_ground(tables, clients, choices), choices)
+    pq.write_table(client_table(clients, published.publishes, wants, network.attachment), encoded / CLIENTS)
     topic_bytes = pc.binary_length(topics).to_numpy().astype(np.float64)
     made = [
         _workload(name, one, publications, topic_bytes, network)
@@ -182,7 +185,7 @@ def _facts(
         "clients": len(network.attachment),
         "subscribers": book.of.row_count,
         "publishers": int(published.publishes.sum()),
-        "publishers_outside": len(published.strangers),
+        "publishers_outside": len(network.attachment) - book.of.row_count,
         "publishers_per_topic": published.publishers_per_topic,
         "topics": wanted[0].interests.column_count,
         "filters": book.of.column_count if book.matches is not None else None,
@@ -230,10 +233,6 @@ class Ground:
     is_anywhere: bool = False  # nobody said where clients are, so they may be attached in any zone
 
 
-def _network(tables: Path, clients: pa.Array, choices: WindowChoices) -> Ground:
-    return zoned(_brokers_or_peers(tables, clients, choices), choices)
-
-
 def zoned(found: Ground, choices: WindowChoices) -> Ground:
     if found.zone_of is not None or choices.is_peers or choices.zones < 2:
         return found
@@ -248,7 +247,7 @@ def zoned(found: Ground, choices: WindowChoices) -> Ground:
     )
 
 
-def _brokers_or_peers(tables: Path, clients: pa.Array, choices: WindowChoices) -> Ground:
+def _ground(tables: Path, clients: pa.Array, choices: WindowChoices) -> Ground:
     brokers = read_brokers(tables)
     if brokers is None:
         node_count = node_count_of(len(clients), choices)
@@ -289,45 +288,15 @@ def spread_ids(clients: NDArray[np.int64], node_count: int) -> Index:
 # --- names ---
 
 
-def _write_clients(
-    clients: pa.Array, published: WindowPublications, wanting: int, attachment: Index, encoded: Path
-) -> None:
-    wants = np.arange(len(clients)) < wanting
-    table = {"client": clients, "kind": kinds_of(published.publishes, wants), "attached": pa.array(attachment)}
-    pq.write_table(pa.table(table), encoded / CLIENTS)
-
-
-def write_names(encoded: Path, tables: Path, out: Path) -> None:
+def plan_tables(workloads: Path, tables: Path, later: Workload) -> dict[str, pa.Table]:
     """What a plan needs to be understood outside: names of topics, clients and listed nodes by id, and the wishes."""
-    pq.write_table(pa.table({"topic": topic_names(encoded)}), out / "topics.parquet")
-    pq.write_table(pa.table({"subscriber": subscriber_names(encoded)}), out / "subscribers.parquet")
-    pq.write_table(pq.read_table(encoded / CLIENTS), out / CLIENTS)
-    _write_wishes(encoded, out / WISHES)
-    brokers = read_brokers(tables)
-    if brokers is not None:
-        listed = {"node": brokers.names}
-        if brokers.zone_of is not None:
-            listed["zone"] = pa.array(brokers.zones, pa.string()).take(pa.array(brokers.zone_of))
-        pq.write_table(pa.table(listed), out / "nodes.parquet")
-
-
-def _write_wishes(encoded: Path, path: Path) -> None:
-    """One row for each client and filter: as named in the log, and in which of the two windows it held."""
-    filters = filter_names(encoded)
+    encoded = workloads / INTERESTS
+    clients = pq.read_table(encoded / CLIENTS)
     marks: Any = map_array(encoded, MARKS)
-    kind = pa.dictionary(pa.int32(), pa.string())
-    schema = pa.schema([("client", kind), ("filter", kind), ("is_learned", pa.bool_()), ("is_later", pa.bool_())])
-    at = 0
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        for part in part_files(encoded / SUBSCRIBERS):
-            rows = pq.read_table(part, columns=["subscriber", "topics"])
-            lists = rows["topics"].combine_chunks()
-            wish = pc.list_flatten(lists).cast(pa.int32())
-            mine = np.asarray(marks[at : at + len(wish)])
-            at += len(wish)
-            client = pa.DictionaryArray.from_arrays(
-                pc.list_parent_indices(lists).cast(pa.int32()), rows["subscriber"].combine_chunks()
-            )
-            wished = pa.DictionaryArray.from_arrays(wish, filters)
-            held = [pa.array(mine >> bit & 1 > 0) for bit in (0, 1)]
-            writer.write_table(pa.Table.from_arrays([client, wished, *held], schema=schema))
+    held = [pa.array(marks >> np.uint64(bit) & np.uint64(1) > 0) for bit in (0, 1)]
+    wished = wish_table(
+        load_interests(encoded), clients["client"].combine_chunks(), filter_names(encoded), held[0], held[1]
+    )
+    brokers = read_brokers(tables)
+    nodes = () if brokers is None else brokers.names.to_pylist()
+    return named_tables(later, topic_names(encoded), clients, wished, nodes)

@@ -5,15 +5,14 @@ Ids are the same in all windows: filters (or topics, where every wish names one 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.errors import InputError
@@ -22,20 +21,10 @@ from coterie.model.workload import Stays, Wishes
 from coterie.pipeline.filters import bodies_of, has_filters, is_shared, match_filters, without_wildcards
 from coterie.pipeline.here import is_here
 from coterie.pipeline.ingest import has_plain_topics
-from coterie.pipeline.interests import (
-    ALWAYS,
-    SUBSCRIBERS,
-    TOPICS_FILE,
-    Period,
-    alive_rows,
-    codes_of,
-    encode_interests,
-    filter_names,
-    name_filters,
-    used_names,
-)
+from coterie.pipeline.interests import MARKS, STAYS, encode_interests, name_filters, topic_names
+from coterie.pipeline.stays import Period
 from coterie.pipeline.storage import Folder, read_rows
-from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array
+from coterie.pipeline.tasks import map_array, part_files, save_array
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,7 +32,6 @@ if TYPE_CHECKING:
 HELD_OUT = 0.1  # of untimed wishes
 PAIRS_MAX = 2_000_000_000  # (client, topic): what 32-bit machines of a plan can number
 PAIRS_AT_ONCE = 8_000_000
-MARKS = "marks"
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
 
@@ -65,24 +53,25 @@ class WishBook:
     of: Relation  # client -> filters
     matches: Relation | None  # filter -> topics; None: filters are topics
     is_shared: NDArray[np.bool_]
+    is_timed: bool  # some wish has a time
     folder: Path
 
 
-def read_wishes(spark: SparkSession, tables: Path, encoded: Path) -> WishBook:
+def read_wishes(spark: SparkSession, tables: Path, encoded: Path, periods: Sequence[Period]) -> WishBook:
     """Number clients, filters and topics, and match the two; names and arrays land in `encoded`."""
-    of = encode_interests(spark, tables / "subscriptions", encoded, ALWAYS)
+    of, is_timed = encode_interests(spark, tables / "subscriptions", encoded, periods)
     if of.pair_count == 0:
         raise InputError(str(tables), "no subscription is left after the bad rows were set aside")
-    names = pq.read_table(encoded / TOPICS_FILE, columns=["topic"])["topic"].combine_chunks()
+    names = topic_names(encoded)
     if has_plain_topics(tables / "subscriptions") or not has_filters(names):
-        return WishBook(of, None, np.zeros(of.column_count, bool), encoded)
+        return WishBook(of, None, np.zeros(of.column_count, bool), is_timed, encoded)
     topics = all_topics(spark, tables, names)
     matches = match_filters(spark, names, topics, encoded / "matching")
     is_wanted = np.bincount(matches.columns, minlength=len(topics)) > 0
     number = np.cumsum(is_wanted, dtype=np.int64) - 1
     matches = Relation(matches.indptr, number[matches.columns].astype(np.int32), int(is_wanted.sum()))
     name_filters(encoded, names, topics.filter(pa.array(is_wanted)))
-    return WishBook(of, matches, is_shared(names), encoded)
+    return WishBook(of, matches, is_shared(names), is_timed, encoded)
 
 
 def all_topics(spark: SparkSession, tables: Folder, filters: pa.Array) -> pa.Array:
@@ -101,17 +90,24 @@ def _published(spark: SparkSession, table: Folder) -> pa.ChunkedArray:
     return spark.read.parquet(str(table)).select("topic").distinct().toArrow()["topic"]
 
 
-def wanted_in(spark: SparkSession, tables: Path, book: WishBook, periods: Sequence[Period], seed: int) -> list[Wanted]:
+def wanted_in(book: WishBook, periods: Sequence[Period], seed: int) -> list[Wanted]:
     """The windows' wishes. Wishes without times are cut by chance: a tenth arrives after the first window."""
-    found = _marks(spark, tables / "subscriptions", book.folder, periods) if periods else None
-    if found is not None:
-        marks, short = found
+    short: list[Stays | None]
+    if book.is_timed:
+        marks = np.asarray(map_array(book.folder, MARKS), np.uint64)
+        short = [_stays(book.folder, number, period) for number, period in enumerate(periods)]
     else:
-        count = max(len(periods), 2)
+        count = len(periods) or 2
         marks, short = np.full(book.of.pair_count, (1 << count) - 1, np.uint64), [None] * count
-        marks[np.random.default_rng(seed).random(len(marks)) < HELD_OUT] &= ~np.uint64(1)
-    save_array(marks, book.folder, MARKS)
+        if count > 1:
+            marks[np.random.default_rng(seed).random(len(marks)) < HELD_OUT] &= ~np.uint64(1)
+        save_array(marks, book.folder, MARKS)
     return [_window(book, (marks >> bit) & 1 > 0, stays) for bit, stays in enumerate(short)]
+
+
+def _stays(folder: Path, window: int, period: Period) -> Stays:
+    client, wish, begin, end = map_array(folder, f"{STAYS}-{window}")
+    return Stays(client.astype(np.int32), wish.astype(np.int32), begin, end, period.end_s - period.start_s)
 
 
 def is_held_out(wanted: Sequence[Wanted]) -> bool:
@@ -174,115 +170,3 @@ def expanded_rows(of: Relation, matches: Relation, share: F64, low: int, high: i
     weight = np.add.reduceat(np.repeat(share[filters], lengths)[order], first) if len(first) else np.zeros(0)
     row, column = np.divmod(key[first], max(matches.column_count, 1))
     return np.bincount(row, minlength=high - low), column.astype(np.int32), np.minimum(weight, 1.0)
-
-
-# --- which window a wish belongs to ---
-
-
-def _marks(
-    spark: SparkSession, subscriptions: Path, encoded: Path, periods: Sequence[Period]
-) -> tuple[NDArray[np.uint64], list[Stays | None]] | None:
-    """For every wish a bit per window in which it was alive, and each window's stays; None if no wish has a time."""
-    parts = [(index, str(path)) for index, path in enumerate(part_files(subscriptions))]
-    told = run_tasks(spark, parts, _marker(encoded, periods), "part int, timed bigint")
-    if not pc.sum(told["timed"]).as_py():
-        return None
-    marks = np.concatenate([np.asarray(map_array(encoded, f"{MARKS}-{index:05d}")) for index, _ in parts])
-    stays: list[Stays | None] = []
-    for window, period in enumerate(periods):
-        rows = np.concatenate([np.load(encoded / f"stays-{window}-{index:05d}.npy") for index, _ in parts], axis=1)
-        client, wish = rows[0].astype(np.int32), rows[1].astype(np.int32)
-        assert period.start_s is not None
-        assert period.end_s is not None
-        stays.append(Stays(client, wish, rows[2], rows[3], period.end_s - period.start_s))
-    return marks.astype(np.uint64), stays
-
-
-def _marker(encoded: Path, periods: Sequence[Period]) -> Callable[[tuple[int, str]], pa.Table]:
-    """Marks in the order of the relation; stays as rows of client, wish, begin and end."""
-    target = str(encoded)
-
-    def work(task: tuple[int, str]) -> pa.Table:
-        index, path = task
-        filters = filter_names(Path(target))
-        rows = alive_rows(path, Period(-np.inf, np.inf))
-        names = used_names(rows["subscriber"])
-        key = codes_of(rows["subscriber"], names) * len(filters) + codes_of(rows["topic"], filters)
-        since, until = wish_times(rows)
-        pairs = _sorted_distinct(key)
-        marks = marked(pairs, key, since, until, periods)
-        first_id = _first_id(Path(target) / SUBSCRIBERS / part_name(index))
-        for bit, period in enumerate(periods):
-            stay = short_stays(*stays_in(period, key, since, until))
-            client, wish = np.divmod(stay[0], max(len(filters), 1))
-            save_array(np.stack([client + first_id, wish, *stay[1:]]), target, f"stays-{bit}-{index:05d}")
-        save_array(marks, target, f"{MARKS}-{index:05d}")
-        timed = int((np.isfinite(since) | np.isfinite(until)).sum())
-        return pa.table({"part": pa.array([index], pa.int32()), "timed": pa.array([timed], pa.int64())})
-
-    return work
-
-
-def wish_times(rows: pa.Table) -> tuple[F64, F64]:
-    """Since when and until when, in seconds; infinite where a row does not say."""
-    return _seconds(rows["since"], -np.inf), _seconds(rows["until"], np.inf)
-
-
-def marked(pairs: I64, key: I64, since: F64, until: F64, periods: Sequence[Period]) -> NDArray[np.uint64]:
-    """For every pair a bit for each period in which one of its rows was alive."""
-    marks = np.zeros(len(pairs), np.uint64)
-    for bit, period in enumerate(periods):
-        assert period.start_s is not None
-        assert period.end_s is not None
-        alive = (since < period.end_s) & (until > period.start_s)
-        marks[np.searchsorted(pairs, key[alive])] |= np.uint64(1 << bit)
-    return marks
-
-
-def stays_in(period: Period, key: I64, since: F64, until: F64) -> tuple[I64, F64, F64]:
-    """What of each row lies in the period, in seconds from its start; infinite where it goes on beyond."""
-    assert period.start_s is not None
-    assert period.end_s is not None
-    alive = (since < period.end_s) & (until > period.start_s)
-    begin = np.where(since[alive] > period.start_s, since[alive] - period.start_s, -np.inf)
-    end = np.where(until[alive] < period.end_s, until[alive] - period.start_s, np.inf)
-    return key[alive], begin, end
-
-
-def short_stays(key: I64, begin: F64, end: F64) -> tuple[I64, F64, F64]:
-    """Stays of each key, overlapping ones joined, without those that never began and never ended."""
-    joined = joined_stays(key, begin, end)
-    is_short = np.isfinite(joined[1]) | np.isfinite(joined[2])
-    return joined[0][is_short], joined[1][is_short], joined[2][is_short]
-
-
-def joined_stays(key: I64, begin: F64, end: F64) -> tuple[I64, F64, F64]:
-    """Stays of each key in order, overlapping ones joined."""
-    order = np.lexsort((end, begin, key))
-    key, begin, end = key[order], begin[order], end[order]
-    # A running maximum inside each key: by rank, so that a later key is always above an earlier one.
-    rank = np.searchsorted(np.sort(end), end)
-    group = np.cumsum(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else np.zeros(0, np.int64)
-    reached = np.maximum.accumulate(group * (len(key) + 1) + rank) - group * (len(key) + 1) if len(key) else rank
-    ends = np.sort(end)[reached]
-    is_new = np.ones(len(key), bool)
-    is_new[1:] = (key[1:] != key[:-1]) | (begin[1:] > ends[:-1])
-    first = np.flatnonzero(is_new)
-    last = np.concatenate([first[1:] - 1, [len(key) - 1]])[: len(first)].astype(np.int64)
-    return key[first], begin[first], ends[last]
-
-
-def _seconds(times: pa.ChunkedArray, missing: float) -> F64:
-    seconds = pc.divide(times.cast(pa.int64()).cast(pa.float64()), 1e6)
-    found: F64 = pc.fill_null(seconds, missing).to_numpy()
-    return found
-
-
-def _sorted_distinct(key: I64) -> I64:
-    ordered = np.sort(key)
-    return ordered[np.concatenate([[True], ordered[1:] != ordered[:-1]])] if len(ordered) else ordered
-
-
-def _first_id(path: Path) -> int:
-    ids: Any = pq.read_table(path, columns=["subscriber_id"])["subscriber_id"]
-    return int(ids[0].as_py()) if len(ids) else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -71,10 +72,15 @@ class LiveNetwork:
         """Every node's answer, in the order of the places; RunError if one does not answer."""
         said = bodies or [b""] * len(self.places)
         with ThreadPoolExecutor(min(AT_ONCE, len(self.places))) as pool:
-            return list(pool.map(lambda place, body: self._one(place, path, method, body), self.places, said))
+            return list(pool.map(self.ask_one, range(len(self.places)), repeat(path), repeat(method), said))
 
-    def ask_one(self, place: int, path: str, method: str = "GET", body: bytes = b"") -> dict[str, Any]:
-        return self._one(self.places[place], path, method, body)
+    def ask_one(self, number: int, path: str, method: str = "GET", body: bytes = b"") -> dict[str, Any]:
+        """The answer of the node at this place; RunError if it does not answer."""
+        host, port = self.places[number]
+        found: dict[str, Any] | None = ask(host, port, path, self.token, method, body, timeout_s=30.0)
+        if found is None:
+            raise nobody_at(host, port)
+        return found
 
     def healths(self) -> list[dict[str, Any]]:
         """What every node says of itself; without the token it says too little, and that is told."""
@@ -90,10 +96,3 @@ class LiveNetwork:
         for one, part in zip(orders, parts or (), strict=False):
             one["part"] = part
         return self.ask("/plan", "POST", [msgspec.json.encode(one) for one in orders])
-
-    def _one(self, place: tuple[str, int], path: str, method: str, body: bytes) -> dict[str, Any]:
-        found = ask(place[0], place[1], path, self.token, method, body, timeout_s=30.0)
-        if found is None:
-            raise nobody_at(*place)
-        document: dict[str, Any] = found
-        return document

@@ -137,21 +137,19 @@ def _switch(network: LiveNetwork, generation: int) -> None:
 
 def _wait_moved(network: LiveNetwork, rollout: Rollout) -> int:
     """Until nobody has moved for a while: some do not follow, and nobody is waited for. Returns how many have moved."""
-    first = left = _misplaced(network, rollout)
+    nodes = [one["node"] for one in network.healths()]
+    first: set[str] | None = None
+    left: set[str] = set()
     changed_s = time.monotonic()
-    while left and time.monotonic() - changed_s < MOVING_S:
-        time.sleep(POLL_S)
-        found = _misplaced(network, rollout)
+    while first is None or (left and time.monotonic() - changed_s < MOVING_S):
+        homes = network.ask("/placement")
+        at = {client: node for node, home in zip(nodes, homes, strict=True) for client in home["clients"]}
+        found = {client for client, node in at.items() if rollout.clients.get(client, node) != node}
+        first = found if first is None else first
         if found != left:
             left, changed_s = found, time.monotonic()
+        time.sleep(POLL_S if left else 0.0)
     return len(first - left)
-
-
-def _misplaced(network: LiveNetwork, rollout: Rollout) -> set[str]:
-    nodes = [one["node"] for one in network.healths()]
-    homes = network.ask("/placement")
-    at = {client: node for node, home in zip(nodes, homes, strict=True) for client in home["clients"]}
-    return {client for client, node in at.items() if rollout.clients.get(client, node) != node}
 
 
 def _wait(

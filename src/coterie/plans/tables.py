@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from coterie.errors import InputError
-from coterie.model import Workload
+from coterie.model import Relation, Workload
+from coterie.model.relation import Index
 
 TOPICS, CLIENTS, NODES, WISHES, PUBLISHES = "topics", "clients", "nodes", "wishes", "publishes"
 TABLE_NAMES = (TOPICS, CLIENTS, NODES, WISHES, PUBLISHES)
@@ -43,37 +44,46 @@ class NamedWorkload:
         held = pa.array(np.ones(wishes.pair_count, bool))
         publishes = np.zeros(len(self.clients), bool)
         publishes[demand.publications.publisher] = True
-        made = {
-            TOPICS: pa.table({"topic": self.topics}),
-            CLIENTS: pa.table(
-                {
-                    "client": self.clients,
-                    "kind": kinds(publishes, wishes.lengths > 0),
-                    "attached": pa.array(demand.attachment),
-                }
-            ),
-            WISHES: pa.table(
-                {
-                    "client": pa.DictionaryArray.from_arrays(pa.array(wishes.rows), self.clients),
-                    "filter": pa.DictionaryArray.from_arrays(pa.array(wishes.columns), asked),
-                    "is_learned": held,
-                    "is_later": held,
-                }
-            ),
-            PUBLISHES: published(demand, self.clients, self.topics),
+        clients = client_table(self.clients, publishes, wishes.lengths > 0, demand.attachment)
+        wished = wish_table(wishes, self.clients, asked, held, held)
+        return named_tables(demand, self.topics, clients, wished, self.nodes)
+
+
+def named_tables(
+    demand: Workload, topics: pa.Array, clients: pa.Table, wished: pa.Table, nodes: Sequence[str] = ()
+) -> dict[str, pa.Table]:
+    """All tables of a plan for this demand."""
+    named = clients["client"].combine_chunks()
+    made = {TOPICS: pa.table({"topic": topics}), CLIENTS: clients, WISHES: wished}
+    made[PUBLISHES] = _published(demand, named, topics)
+    if len(nodes):
+        made[NODES] = _nodes(nodes, demand)
+    return made
+
+
+def client_table(
+    clients: pa.Array, publishes: NDArray[np.bool_], wants: NDArray[np.bool_], attachment: Index
+) -> pa.Table:
+    """What each client does, and where it was found."""
+    kinds = np.where(publishes & wants, "both", np.where(publishes, "publisher", "subscriber"))
+    return pa.table(
+        {"client": clients, "kind": pa.array(kinds.tolist(), pa.string()), "attached": pa.array(attachment)}
+    )
+
+
+def wish_table(of: Relation, clients: pa.Array, filters: pa.Array, learned: pa.Array, later: pa.Array) -> pa.Table:
+    """One row for each client and filter, and in which of the two windows it held."""
+    return pa.table(
+        {
+            "client": pa.DictionaryArray.from_arrays(pa.array(of.rows), clients),
+            "filter": pa.DictionaryArray.from_arrays(pa.array(of.columns), filters),
+            "is_learned": learned,
+            "is_later": later,
         }
-        if self.nodes:
-            made[NODES] = _nodes(self.nodes, demand)
-        return made
+    )
 
 
-def kinds(publishes: NDArray[np.bool_], wants: NDArray[np.bool_]) -> pa.Array:
-    """What each client does."""
-    told = np.where(publishes & wants, "both", np.where(publishes, "publisher", "subscriber"))
-    return pa.array(told.tolist(), pa.string())
-
-
-def published(demand: Workload, clients: pa.Array, topics: pa.Array) -> pa.Table:
+def _published(demand: Workload, clients: pa.Array, topics: pa.Array) -> pa.Table:
     """Who publishes what how often (per second), by name."""
     sent = demand.publications
     return pa.table(

@@ -47,8 +47,8 @@ class MultiModal(Sized, frozen=True, kw_only=True):
         one_of("sizes", self.sizes, SIZES)
         room = self.modes_per_peer * (self.topics // self.modes)
         if not 0 <= self.subscriptions <= room:
-            allowed = f"from 0 to {room}, which {self.modes_per_peer} of {self.modes} modes hold; set fewer modes"
-            raise ConfigError("subscriptions", self.subscriptions, allowed)
+            allowed = f"from 0 to {room} (the topics in {self.modes_per_peer} of {self.modes} modes)"
+            raise ConfigError("subscriptions", self.subscriptions, allowed, do="set more topics or fewer modes")
 
 
 class Uncorrelated(MultiModal, frozen=True, kw_only=True):

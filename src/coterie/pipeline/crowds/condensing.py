@@ -22,10 +22,11 @@ from coterie.model import Publications, Relation, Workload
 from coterie.model.workload import PAYLOAD_BYTES, Wishes
 from coterie.pipeline.crowds.roster import LENGTHS, SAID, STAYING, STAYS, STEADY, WISHES, Roster
 from coterie.pipeline.crowds.sums import RANGES, gather, load_arrays, save_arrays, scatter, summed
+from coterie.pipeline.stays import joined_stays
 from coterie.pipeline.storage import Folder, read_rows, remove_all
 from coterie.pipeline.tasks import map_array, part_name, run_tasks, save_array
 from coterie.pipeline.windows import Ground
-from coterie.pipeline.wishing import expanded_rows, joined_stays
+from coterie.pipeline.wishing import expanded_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,10 +27,11 @@ from coterie.model.relation import Relation
 from coterie.pipeline.cutting import Windows
 from coterie.pipeline.filters import has_filters, is_shared, match_filters
 from coterie.pipeline.ingest import has_plain_topics
-from coterie.pipeline.interests import FILTERS_FILE, TOPICS_FILE, Period, alive_rows, codes_of, used_names
+from coterie.pipeline.interests import FILTERS_FILE, TOPICS_FILE, coded, read_wish_rows, used_names
+from coterie.pipeline.stays import marked, short_stays, sorted_distinct, stays_in, wish_times
 from coterie.pipeline.storage import Folder, read_rows, write_rows
 from coterie.pipeline.tasks import map_array, part_files, run_tasks, save_array, task_frame, write_part
-from coterie.pipeline.wishing import HELD_OUT, all_topics, marked, short_stays, stays_in, wish_times
+from coterie.pipeline.wishing import HELD_OUT, all_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -120,10 +121,10 @@ def _look(spark: SparkSession, parts: list[tuple[int, Any]], out: Folder) -> pa.
 
 def _look_into(task: tuple[int, Any]) -> pa.Table:
     index, path = task
-    rows = alive_rows(path, Period(-np.inf, np.inf))
-    people, topics = used_names(rows["subscriber"]), used_names(rows["topic"])
-    key = np.sort(codes_of(rows["subscriber"], people) * max(len(topics), 1) + codes_of(rows["topic"], topics))
-    pairs = int(np.count_nonzero(key[1:] != key[:-1])) + 1 if len(key) else 0
+    rows = read_wish_rows(path)
+    topics = used_names(rows["topic"])
+    people, key = coded(rows, topics)
+    pairs = len(sorted_distinct(key))
     timed = 2 * len(rows) - rows["since"].null_count - rows["until"].null_count
     return pa.table(
         {
@@ -175,11 +176,9 @@ def _encoder(
     def work(task: tuple[int, Any, int, int]) -> pa.Table:
         index, path, first_id, first_pair = task
         filters = wish_names(out)
-        rows = alive_rows(path, Period(-np.inf, np.inf))
-        people = used_names(rows["subscriber"])
-        key = codes_of(rows["subscriber"], people) * len(filters) + codes_of(rows["topic"], filters)
-        pairs = np.sort(key)
-        pairs = pairs[np.concatenate([[True], pairs[1:] != pairs[:-1]])] if len(pairs) else pairs
+        rows = read_wish_rows(path)
+        people, key = coded(rows, filters)
+        pairs = sorted_distinct(key)
         ids = pa.array(np.arange(first_id, first_id + len(people)), pa.int64())
         if windows is not None:
             since, until = wish_times(rows)
