@@ -22,7 +22,8 @@ from coterie.broker.frames import (
     FrameReader,
     Handed,
     Hello,
-    KeepFor,
+    HoldFor,
+    KeepLog,
     SentOff,
     WantedFilters,
     decode_control,
@@ -275,7 +276,7 @@ FRAMES = [
     frame(CONTROL, encode_control(AskJoin(pack_members(_MEMBER)))),
     frame(CONTROL, encode_control(ListOfMembers(pack_members(Members(2, (_MEMBER,)))))),
     frame(CONTROL, encode_control(Handed("c", ((1, b"x"),), True))),
-    frame(CONTROL, encode_control(KeepFor(1, 5, 1, 2, 3, b"rows"))),
+    frame(CONTROL, encode_control(HoldFor(1, 5, encode_control(KeepLog(1, 2, ((2, b"t", b"x"),)))))),
     frame(MESSAGE, encode_carried(99, Message("a/b", b"x", 2, True, publisher="ann"), 1)),
     frame(HELLO, encode_hello(Hello(LINK_VERSION, "coterie", "flooding", 1, bytes(range(32))))),
 ]

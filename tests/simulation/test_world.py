@@ -19,12 +19,7 @@ from coterie.systems import SYSTEMS, system_named
 SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan", "roam", "gone"), 40)
-DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
-    "content-20070-kept": "the keeper that has more was started again: what it had last is not in its memory any more",
-    "coterie-4051-kept": "a node that is gone for good does not count any more: its keeper is alone with what it had",
-    "homes-859-kept": "the same",
-    "mesh+zones-22134-kept": "who lost its node for good is answered elsewhere for what one disk has: why?",
-}
+DUE: dict[str, str] = {}  # what is still to be mended, and what is known of it
 
 
 def broken(outcome: Ordeal) -> list[str]:

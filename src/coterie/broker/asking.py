@@ -20,11 +20,12 @@ class Asking:
         """Whether what is asked leaves at once: else it waits for this node's disk."""
         return self._links.persisted >= self._links.held_batch
 
-    def want(self, origin: int, asked: list[int]) -> tuple[bool, list[bytes]]:
-        """Ask for these events; (whether somebody was there to be asked, those that are kept here)."""
+    def want(self, origin: int, asked: list[int], teller: int = -1) -> tuple[bool, list[bytes]]:
+        """Ask for these events, of which `teller` told; (whether somebody could be asked, those that are kept here)."""
         said, found = Want(tuple(asked)), []
         is_asked = self._talk.tell(origin, said)
-        for keeper in self._stand_ins(origin):
+        tellers = () if teller in (-1, origin) else (teller,)
+        for keeper in dict.fromkeys((*self._stand_ins(origin), *tellers)):
             if keeper != self._node:
                 is_asked |= self._talk.tell(keeper, said)
                 continue

@@ -7,14 +7,13 @@ the day this node became keeper is filled in later, from the new to the old.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK, decode_carried, origin_of
-from coterie.broker.frames import AskKept, Keep, KeepAll, KeepFor, KeepLog, Kept
+from coterie.broker.frames import AskKept, HeldFor, HoldFor, Keep, KeepAll, KeepLog, Kept, decode_control
 from coterie.broker.marks import unpacked_mark
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -50,8 +49,8 @@ COPIED = (*SMALL, LOG, MESSAGES)
 SINGLE = (SESSIONS, WISHES, LAST)  # tables whose key is one name
 CODES = {table: code for code, table in enumerate(COPIED)}
 STATE = "state"
-LATEST_BYTES_MAX = 256 << 10  # what keepers of one node may be apart, and be brought together again
-PASS_S = 5.0
+PART_BYTES = 512 << 10
+STRETCH_ROWS = 256
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_rows = msgspec.msgpack.Decoder(list[tuple[int, Any, bytes | None]]).decode
 delivery_row = msgspec.msgpack.Decoder(DeliveryRow).decode
@@ -77,6 +76,38 @@ def _key(table: str, plain: Any) -> Key | Between:
     return str(plain) if table in SINGLE else tuple(plain)
 
 
+def whole_in_parts(rows: Iterable[StoreWrite], life: int, serial: int, now_us: int, log_last: int) -> list[KeepAll]:
+    parts: list[list[StoreWrite]] = [[]]
+    size = 0
+    for row in rows:
+        parts[-1].append(row)
+        size += 64 + len(row[2] or b"")
+        if size > PART_BYTES:
+            parts.append([])
+            size = 0
+    last = len(parts) - 1
+    return [
+        KeepAll(life, serial, now_us, pack_rows(part), log_last, number == 0, number == last)
+        for number, part in enumerate(parts)
+    ]
+
+
+def log_stretch(shelf: Shelf, tables: tuple[str, str], low: int, high: int) -> KeepLog:
+    """A part of a log that ends with `high` and does not go below `low`; `tables` hold it and its bodies."""
+    log, bodies = tables
+    rows: list[tuple[int, bytes, bytes]] = []
+    size = 0
+    found = shelf.between(log, low, high, STRETCH_ROWS, newest_first=True)
+    for identifier, topic in found:
+        body = shelf.get(bodies, identifier)
+        if body is not None:
+            rows.append((identifier, topic, body))
+            size += len(body)
+        if size > PART_BYTES:
+            return KeepLog(identifier, high, tuple(rows))
+    return KeepLog(low if len(found) < STRETCH_ROWS else found[-1][0], high, tuple(rows))
+
+
 class _State(msgspec.Struct, frozen=True, array_like=True):
     """How far a copy is. `now_us` and `here_us` are one moment, by the clocks of its origin and of this node."""
 
@@ -96,16 +127,17 @@ class Copy:
         self.origin = origin
         self.state = _State()
         self.rows: dict[str, dict[Key, bytes]] = {table: {} for table in SMALL}
-        self.parts: list[StoreWrite] = []  # of a whole that has not all come yet
-        self.latest: deque[tuple[Keep, int]] = deque()  # what came last, and when by our clock
-        self.latest_bytes = 0
-        self.passed_s = -PASS_S  # when that was passed on
+        self.parts: dict[int, list[StoreWrite]] = {}  # of a whole that has not all come yet, by who says it
 
-    def note(self, said: Keep, here_us: int) -> None:
-        self.latest.append((said, here_us))
-        self.latest_bytes += len(said.rows)
-        while self.latest_bytes > LATEST_BYTES_MAX:
-            self.latest_bytes -= len(self.latest.popleft()[0].rows)
+    @property
+    def place(self) -> tuple[int, int]:
+        """How far it is: of two copies, the greater has more."""
+        return self.state.life, self.state.serial
+
+    @property
+    def held(self) -> tuple[int, int, int, int]:
+        state = self.state
+        return state.life, state.serial, state.log_first, state.log_last
 
     def of_client(self, table: str, client: str) -> list[tuple[tuple[str | int, ...], bytes]]:
         """The rows of a client, in a table whose keys begin with its name."""
@@ -159,74 +191,63 @@ class HeldCopies:
         self._answer(peer)
 
     def on_keep(self, peer: int, said: Keep) -> None:
-        self._take_next(self._copy(peer), said, self._turn.now_us)
+        copy = self._copy(peer)
+        if said.life == copy.state.life and said.serial == copy.state.serial + 1:
+            rows = unpack_rows(said.rows)
+            last = max((int(key) for table, key, value in rows if table == LOG and value is not None), default=0)  # type: ignore[arg-type]
+            self._apply(copy, rows)
+            self._set(copy, serial=said.serial, log_last=max(copy.state.log_last, last), now_us=said.now_us)
         self._answer(peer)
 
-    def on_keep_for(self, said: KeepFor) -> None:
-        """From another keeper; if the origin says the same later, it is had already."""
-        copy = self.of.get(said.node)
-        if copy is not None:
-            keep = Keep(said.life, said.serial, said.now_us, said.rows)
-            self._take_next(copy, keep, max(0, self._turn.now_us - said.ago_us))
-
-    def _take_next(self, copy: Copy, said: Keep, here_us: int) -> None:
-        state = copy.state
-        if said.life != state.life or said.serial != state.serial + 1:
-            return
-        rows = unpack_rows(said.rows)
-        last = max((int(key) for table, key, value in rows if table == LOG and value is not None), default=0)  # type: ignore[arg-type]
-        self._apply(copy, rows)
-        self._set(
-            copy, serial=said.serial, log_last=max(state.log_last, last), now_us=said.now_us, here_us=here_us
-        )  # fmt: skip
-        copy.note(said, here_us)
-
-    def pass_on(self, origin: int) -> None:
-        """It is away, and one of its sessions is taken from here: its other keepers shall have what that rests on.
-
-        Where the session goes, its client is answered for what it sent before; that must not be on one disk alone.
-        """
-        copy, now_s = self.of.get(origin), self._turn.now_s
-        if copy is None or now_s < copy.passed_s + PASS_S:
-            return
-        copy.passed_s = now_s
-        for said, here_us in copy.latest:
-            ago_us = max(0, self._turn.now_us - here_us)
-            self._talk.flood(KeepFor(origin, ago_us, said.life, said.serial, said.now_us, said.rows))
-
     def on_all(self, peer: int, said: KeepAll) -> None:
-        copy = self._copy(peer)
+        self._take_all(self._copy(peer), peer, said, self._turn.now_us)
+        if said.is_last:
+            self._answer(peer)
+
+    def on_log(self, peer: int, said: KeepLog) -> None:
+        self._take_log(self._copy(peer), said)
+        self._answer(peer)
+
+    def on_hold(self, peer: int, said: HoldFor) -> None:
+        """From another one that keeps for that node: if the node itself says more later, it goes on from there."""
+        copy, inner = self._copy(said.node), decode_control(said.said)
+        match inner:
+            case KeepAll() if (inner.life, inner.serial) > copy.place:
+                self._take_all(copy, peer, inner, max(1, self._turn.now_us - said.ago_us))
+                if not inner.is_last:
+                    return
+            case KeepLog():
+                self._take_log(copy, inner)
+        self._talk.tell(peer, HeldFor(said.node, *copy.held))
+
+    def _take_all(self, copy: Copy, source: int, said: KeepAll, here_us: int) -> None:
         if said.is_first:
-            copy.parts = []
-        copy.parts += unpack_rows(said.rows)
+            copy.parts[source] = []
+        parts = copy.parts.setdefault(source, [])
+        parts += unpack_rows(said.rows)
         if not said.is_last:
             return
-        rows, copy.parts = copy.parts, []
-        copy.latest.clear()
-        copy.latest_bytes = 0
+        copy.parts.clear()
         self._empty(copy)
-        self._apply(copy, rows)
+        self._apply(copy, parts)
         state = copy.state
         older = (state.log_first, state.log_last) if state.log_first <= state.log_last else state.older
         first = said.log_last + 1
         self._set(
             copy, life=said.life, serial=said.serial, log_first=first, log_last=said.log_last, now_us=said.now_us,
-            older=older,
+            here_us=here_us, older=older,
         )  # fmt: skip
         self._close_gap(copy)
-        self._answer(peer)
 
-    def on_log(self, peer: int, said: KeepLog) -> None:
+    def _take_log(self, copy: Copy, said: KeepLog) -> None:
         """The next stretch downwards."""
-        copy = self._copy(peer)
         for identifier, topic, body in said.rows:
-            if origin_of(identifier) == peer:
+            if origin_of(identifier) == copy.origin:
                 self._turn.write(COPIED_LOG, identifier, topic)
                 self._turn.write(COPIED_BODIES, identifier, body)
         if said.first < copy.state.log_first <= said.last + 1:
             self._set(copy, log_first=said.first)
             self._close_gap(copy)
-        self._answer(peer)
 
     def _close_gap(self, copy: Copy) -> None:
         """What was whole before is whole still, once there is no hole above it."""
@@ -236,8 +257,7 @@ class HeldCopies:
 
     def _answer(self, peer: int) -> None:
         """It leaves with the batch that this turn writes."""
-        state = self._copy(peer).state
-        self._talk.tell(peer, Kept(state.life, state.serial, state.log_first, state.log_last))
+        self._talk.tell(peer, Kept(*self._copy(peer).held))
 
     # --- rows ---
 
@@ -340,6 +360,16 @@ class HeldCopies:
             max((one.packet_id for one in deliveries), default=0), max((one.sequence for one in deliveries), default=0),
             owner=row.owner, owed=row.owed,
         )  # fmt: skip
+
+    def everything(self, copy: Copy) -> Iterator[StoreWrite]:
+        """All but the log, as its origin would say it."""
+        for table in SMALL:
+            for key, value in copy.rows[table].items():
+                yield table, key, value
+                if table == DELIVERIES:
+                    message = delivery_row(value).message
+                    if (body := self.guest(copy.origin, message)) is not None:
+                        yield MESSAGES, message, body
 
     def is_sure(self, identifier: int) -> bool:
         """Whether what is not in the copy of its origin's log never was."""

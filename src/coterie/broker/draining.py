@@ -20,6 +20,7 @@ from coterie.broker.membership import Membership
 from coterie.broker.said import TakeSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
+from coterie.broker.wards import Wards
 from coterie.errors import ConfigError
 from coterie.mqtt.connection import Stage
 from coterie.mqtt.reasons import Reason
@@ -40,12 +41,12 @@ class Draining:
 
     def __init__(
         self, node: int, membership: Membership, clients: Clients, sessions: Sessions, keeping: Keeping | None,
-        hosting: Hosting, servers: dict[int, str], links: PeerLinks, talk: Talk, turn: Turn,
+        wards: Wards, hosting: Hosting, servers: dict[int, str], links: PeerLinks, talk: Talk, turn: Turn,
     ) -> None:  # fmt: skip
         self.phase: Phase = ""
         self.sent_away = self.handed_over = 0
         self._node, self._membership, self._clients, self._sessions = node, membership, clients, sessions
-        self._keeping, self._hosting, self._servers = keeping, hosting, servers
+        self._keeping, self._wards, self._hosting, self._servers = keeping, wards, hosting, servers
         self._links, self._talk, self._turn = links, talk, turn
         self._asked_s: dict[str, float] = {}
         self._turns = 0
@@ -128,9 +129,9 @@ class Draining:
             self._links.want(self._links.peers)
 
     def _await_log(self) -> None:
-        """Keepers have everything, and nothing more comes: nobody can publish here any more."""
+        """Keepers have everything, of others that are away too, and nothing more comes: nobody can publish here."""
         assert self._keeping is not None
         self._keeping.flush()
-        if self._keeping.is_whole and not self._lasting():
+        if self._keeping.is_whole and self._wards.is_whole and not self._lasting():
             self.phase = "removal"
             self._membership.want(ListChange("remove", (self._node,)))

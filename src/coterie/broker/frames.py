@@ -19,7 +19,7 @@ from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
 from coterie.protocol.wire import FRAME_BYTES_MAX
 
-LINK_VERSION = 8
+LINK_VERSION = 9
 # Nodes of two versions in a row work together, so that they can be upgraded one after the other. The newer says nothing
 # that the older must understand: fields are added at the end, with defaults; what is new altogether is not heard.
 SPOKEN = (LINK_VERSION - 1, LINK_VERSION, LINK_VERSION + 1)
@@ -265,15 +265,22 @@ class Keep(Said, frozen=True):
     rows: bytes
 
 
-class KeepFor(Said, frozen=True):
-    """That node said this `Keep` to me so long ago; it may not have reached its other keepers."""
+class HoldFor(Said, frozen=True):
+    """That node is away, and this is what I keep for it, as of so long ago: `AskKept`, `KeepAll` or `KeepLog`."""
 
     node: int
     ago_us: int
+    said: bytes
+
+
+class HeldFor(Said, frozen=True):
+    """What I have of that node, as in `Kept`."""
+
+    node: int
     life: int
     serial: int
-    now_us: int
-    rows: bytes
+    log_first: int
+    log_last: int
 
 
 class KeepAll(Said, frozen=True):
@@ -394,7 +401,7 @@ class EndSession(Said, frozen=True):
 Follows = (
     SeekSession | FoundSession | HandOver | HandsOver | AskSession | GivenSession | MovedSessions | EndSession
 )  # fmt: skip
-AboutCopies = AskKept | Keep | KeepFor | KeepAll | KeepLog | Kept | KeptBy
+AboutCopies = AskKept | Keep | KeepAll | KeepLog | Kept | KeptBy | HoldFor | HeldFor
 Entering = Wanting | AskWanting | Sent | Expected
 Moves = SentOff | ClaimSession | Handed | Taken
 ControlMessage = (

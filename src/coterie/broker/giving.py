@@ -60,7 +60,6 @@ class Giving:
             copy = self._copies.of.get(said.of)
             if copy is None:
                 return HandsOver(said.client, (), is_gone=True)
-            self._copies.pass_on(said.of)
             filters, now_us = copy.subscriptions(said.client), copy.now_us(self._turn.now_us)
             return HandsOver(said.client, filters, wished_of(filters, copy.wishes(), now_us))
         session = self._sessions.of.get(said.client)

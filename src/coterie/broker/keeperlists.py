@@ -46,6 +46,8 @@ class KeeperLists:
     def hear(self, source: int, said: KeptBy) -> None:
         known = self.of.get(said.node)
         if said.node == self._node or (known is not None and known.version >= said.version):
+            if source == said.node and known == said and self._node not in said.keepers:
+                self._copies.drop(said.node)  # it came here while that node was away
             return
         was_keeper = known is not None and self._node in known.keepers
         self.of[said.node] = said

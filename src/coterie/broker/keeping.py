@@ -17,8 +17,8 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK
-from coterie.broker.copies import COPIED, SMALL, delivery_row, pack_rows
-from coterie.broker.frames import CONTROL, AskKept, Keep, KeepAll, KeepLog, Kept, KeptBy, encode_control, frame
+from coterie.broker.copies import COPIED, SMALL, delivery_row, log_stretch, pack_rows, whole_in_parts
+from coterie.broker.frames import CONTROL, AskKept, Keep, Kept, KeptBy, encode_control, frame
 from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.links import PeerLinks
 from coterie.broker.members import is_beside
@@ -186,20 +186,20 @@ class Keeping:
             self._waiting.append((self.serial + 1, then))
             self._is_awaited = True
 
-    def when_firm(self, then: Callable[[], None]) -> None:
-        """Do this when what is written, with this turn, is kept by as many as should, or as many as can be had."""
+    def when_firm(self, then: Callable[[], None], is_new: bool) -> None:
+        """Do this when what was written, or (`is_new`) is in this turn, is kept by as many as should or can."""
         if self.is_idle:
             then()
         else:
-            self._firm.append((self.serial + bool(self._pending or self._turn.writes), then))
-            self._is_awaited = True
+            self._firm.append((self.serial + (is_new or bool(self._pending)), then))
+            self._is_awaited |= is_new
             self._watch()
 
     def _firm_up(self) -> None:
         while self._firm:
-            serial = min(self._firm[0][0], self.serial)
+            serial = self._firm[0][0]
             having = sum(one.is_current and one.acked >= serial for one in self.keepers.values())
-            if self._pending or (having < self.wanted and (not self.is_short or self._is_trying())):
+            if self.serial < serial or (having < self.wanted and (not self.is_short or self._is_trying())):
                 return
             self._firm.popleft()[1]()
 
@@ -250,19 +250,7 @@ class Keeping:
         Rows may already be newer than that: written twice they are the same in the end. But the log that nobody else
         has must not wait until it is filled in.
         """
-        parts: list[list[StoreWrite]] = [[]]
-        size = 0
-        for row in self._everything():
-            parts[-1].append(row)
-            size += 64 + len(row[2] or b"")
-            if size > PART_BYTES:
-                parts.append([])
-                size = 0
-        for number, rows in enumerate(parts):
-            is_last = number == len(parts) - 1
-            said = KeepAll(
-                self.life, self.safe, self._turn.now_us, pack_rows(rows), log_last, number == 0, is_last
-            )  # fmt: skip
+        for said in whole_in_parts(self._everything(), self.life, self.safe, self._turn.now_us, log_last):
             self._put(peer, one, encode_control(said))
         self._resend(peer, one, self.safe)
 
@@ -288,20 +276,7 @@ class Keeping:
         if not one.fill or one.acked < 0:
             return
         low, high = one.fill[0][0], min(one.fill[0][1], said.log_first - 1 if said.log_first > 1 else one.fill[0][1])
-        rows: list[tuple[int, bytes, bytes]] = []
-        size = 0
-        for identifier, topic in self._shelf.between(LOG, low, high, 256, newest_first=True):
-            body = self._shelf.get(MESSAGES, identifier)
-            if body is not None:
-                rows.append((identifier, topic, body))
-                size += len(body)
-            if size > PART_BYTES:
-                break
-        else:
-            if len(rows) < 256:
-                self._put(peer, one, encode_control(KeepLog(low, high, tuple(rows))))
-                return
-        self._put(peer, one, encode_control(KeepLog(rows[-1][0], high, tuple(rows))))
+        self._put(peer, one, encode_control(log_stretch(self._shelf, (LOG, MESSAGES), low, high)))
 
     def _update(self) -> None:
         """How far what is written is kept."""

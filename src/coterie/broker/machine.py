@@ -56,6 +56,7 @@ from coterie.broker.planes import RETIRE_TIMER
 from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER
 from coterie.broker.renewing import RENEW_TIMER
 from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER
+from coterie.broker.wards import WARD_TIMER
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.errors import ConfigError
 from coterie.mqtt.reasons import Reason
@@ -117,6 +118,7 @@ class Broker(BrokerParts):
             HELD_TIMER: self.delivering.on_held,
             TAKE_TIMER: self.takeover.on_time,
             FORGET_TIMER: self.takeover.forget,
+            WARD_TIMER: self.wards.look,
             DETOUR_TIMER: self.detours.on_late,
             OVERLAP_TIMER: self.detours.on_overlap_over,
             ROUND_TIMER: lambda: recovery.on_timer(ROUND_TIMER),
@@ -267,6 +269,7 @@ class Broker(BrokerParts):
             self.neighbourhood.keep_links()
         if self.keeping is not None:
             self.keeping.start(self.life)
+            self.wards.start()
         self.takeover.start(is_first=self.life == 1)
         if not self.is_alone:
             self.membership.start()

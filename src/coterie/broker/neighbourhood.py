@@ -35,9 +35,10 @@ from coterie.broker.frames import (
     Handed,
     HandOver,
     HandsOver,
+    HeldFor,
+    HoldFor,
     Keep,
     KeepAll,
-    KeepFor,
     KeepLog,
     Kept,
     KeptBy,
@@ -88,6 +89,7 @@ from coterie.broker.said import (
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
+from coterie.broker.wards import Wards
 from coterie.errors import RemoteProtocolError
 
 LINK_CHECK_S = 2.0
@@ -104,8 +106,8 @@ class Neighbourhood:
         interest: LocalInterest, words: LastWords, recovery: Recovery, moving: Moving,
         admitting: Admitting | None, detours: Detours, delivering: Delivering,
         marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists,
-        takeover: Takeover, hosting: Hosting, membership: Membership, adopting: Adopting, renewing: Renewing,
-        turn: Turn,
+        wards: Wards, takeover: Takeover, hosting: Hosting, membership: Membership, adopting: Adopting,
+        renewing: Renewing, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
@@ -113,7 +115,7 @@ class Neighbourhood:
         self._detours, self._delivering, self._marks, self._last = detours, delivering, marks, last
         self._admitting, self._hosting, self._turn = admitting, hosting, turn
         self._membership, self._adopting, self._renewing = membership, adopting, renewing
-        self._keeping, self._copies, self._lists, self._takeover = keeping, copies, lists, takeover
+        self._keeping, self._copies, self._lists, self._wards, self._takeover = keeping, copies, lists, wards, takeover
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
 
@@ -160,6 +162,7 @@ class Neighbourhood:
         self._words.greet(peer)
         self._lists.tell_all(peer)
         self._takeover.tell_all(peer)
+        self._wards.back(peer)
         if self._keeping is not None:
             self._keeping.reached(peer)
         since_us = self._lost_us.pop(peer, None)
@@ -169,6 +172,7 @@ class Neighbourhood:
 
     def on_gone(self, peer: int, reason: str) -> None:
         is_loss = self._links.on_gone(peer, reason)
+        self._wards.lost(peer)
         if self._keeping is not None:
             self._keeping.lost(peer)
         self._hosting.lost(peer)
@@ -257,7 +261,7 @@ class Neighbourhood:
             case Detoured():
                 self._hosting.detoured(said)
                 self._delivering.take_detoured(said.body)
-            case AskKept() | Keep() | KeepFor() | KeepAll() | KeepLog() | Kept() | KeptBy():
+            case AskKept() | Keep() | KeepAll() | KeepLog() | Kept() | KeptBy() | HoldFor() | HeldFor():
                 self._on_copies(peer, said)
             case (
                 SeekSession() | FoundSession() | HandOver() | HandsOver() | AskSession() | GivenSession()
@@ -304,8 +308,10 @@ class Neighbourhood:
                 self._copies.on_ask(peer, said)
             case Keep():
                 self._copies.on_keep(peer, said)
-            case KeepFor():
-                self._copies.on_keep_for(said)
+            case HoldFor() if said.node != self._node:
+                self._copies.on_hold(peer, said)
+            case HeldFor():
+                self._wards.on_held(peer, said)
             case KeepAll():
                 self._copies.on_all(peer, said)
             case KeepLog():

@@ -14,6 +14,7 @@ from coterie.broker.members import Members
 from coterie.broker.planes import ControlPlanes
 from coterie.broker.recovery import Recovery
 from coterie.broker.takeover import Takeover
+from coterie.broker.wards import Wards
 
 LOST_US = 5_000_000
 
@@ -23,11 +24,11 @@ class MemberParts:
 
     def __init__(
         self, node: int, servers: dict[int, str], links: PeerLinks, hosting: Hosting, planes: ControlPlanes,
-        cascades: Cascades, keeping: Keeping | None, lists: KeeperLists, recovery: Recovery, takeover: Takeover,
-        detours: Detours, book: InterestBook, admitting: Admitting | None,
+        cascades: Cascades, keeping: Keeping | None, lists: KeeperLists, wards: Wards, recovery: Recovery,
+        takeover: Takeover, detours: Detours, book: InterestBook, admitting: Admitting | None,
     ) -> None:  # fmt: skip
         self.links, self.servers = links, servers
-        self._node, self._keeping, self._lists = node, keeping, lists
+        self._node, self._keeping, self._lists, self._wards = node, keeping, lists, wards
         self._hosting, self._planes, self._cascades = hosting, planes, cascades
         self._recovery, self._takeover, self._detours, self._book = recovery, takeover, detours, book
         self._admitting = admitting
@@ -77,3 +78,4 @@ class MemberParts:
         own = members.get(self._node)
         is_leaving = own is not None and own.state == "leaving"
         self._keeping.set_order(rendezvous(self._node, zones), 1 if is_leaving else 0)
+        self._wards.set_members(zones, is_leaving)

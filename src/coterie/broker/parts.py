@@ -50,6 +50,7 @@ from coterie.broker.stored import StoredSessions
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
+from coterie.broker.wards import Wards
 from coterie.broker.writes import Shelf
 from coterie.mqtt.sessions import Sessions
 
@@ -106,8 +107,8 @@ class BrokerParts:
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
             self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last,
-            self.keeping, self.copies, self.lists, self.takeover, self.hosting, self.membership, self.adopting,
-            self.renewing, turn,
+            self.keeping, self.copies, self.lists, self.wards, self.takeover, self.hosting, self.membership,
+            self.adopting, self.renewing, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
             node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf,
@@ -132,6 +133,10 @@ class BrokerParts:
         self.arrivals = ComingSessions()
         self.asking = Asking(node, self.links, self.talk, self.copies, self.lists)
         self.keeping = self._made_keeping(shelf)
+        self.wards = Wards(
+            node, self._zones(), self.setup.durability.copies, self.copies, self.lists, self.links, self.talk, shelf,
+            self.turn,
+        )  # fmt: skip
 
     def _make_planes(self) -> None:
         leaves, detours, delivering = LeafBook(self.links), self.detours, self.delivering
@@ -145,13 +150,13 @@ class BrokerParts:
         node, turn = self.setup.node, self.turn
         parts = MemberParts(
             node, self.servers, self.links, self.hosting, self.planes, self.cascades, self.keeping, self.lists,
-            self.recovery, self.takeover, self.detours, self.book, self.admitting,
+            self.wards, self.recovery, self.takeover, self.detours, self.book, self.admitting,
         )  # fmt: skip
         self.membership: Membership = Membership(self.setup, self.talk, self.planes, parts, self.clients, turn)
         self.adopting: Adopting = Adopting(node, self.sessions, self.takeover, self.copies, self.lists, turn)
         self.draining = Draining(
-            node, self.membership, self.clients, self.sessions, self.keeping, self.hosting, self.servers, self.links,
-            self.talk, turn,
+            node, self.membership, self.clients, self.sessions, self.keeping, self.wards, self.hosting, self.servers,
+            self.links, self.talk, turn,
         )  # fmt: skip
         self.renewing: Renewing = Renewing(
             self.setup, self.membership, self.planes, self.recovery, self.links, self.talk, turn
@@ -163,16 +168,19 @@ class BrokerParts:
         return Takeover(
             setup.node, setup.durability.copies, self.sessions, self.stored, self.arrivals, self.delivering,
             self.following, self.interest, self.cascades, self.detours, self.marks, self.last, self.identifiers,
-            self.recovery, self.keeping, self.copies, self.links, self.talk, shelf, self.turn,
+            self.recovery, self.keeping, self.copies, self.wards, self.links, self.talk, shelf, self.turn,
         )  # fmt: skip
 
     def _made_keeping(self, shelf: Shelf) -> Keeping | None:
         setup = self.setup
         if self.is_alone:
             return None
-        zones = {peer.id: peer.zone for peer in setup.network.peers} | {setup.node: setup.network.zone}
-        order = rendezvous(setup.node, zones)
+        order = rendezvous(setup.node, self._zones())
         return Keeping(setup.node, order, setup.durability, self.lists, self.links, self.talk, shelf, self.turn)
+
+    def _zones(self) -> dict[int, str]:
+        network = self.setup.network
+        return {peer.id: peer.zone for peer in network.peers} | {self.setup.node: network.zone}
 
     def _made_admitting(self, servers: dict[int, str]) -> Admitting | None:
         setup = self.setup

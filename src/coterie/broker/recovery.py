@@ -313,7 +313,7 @@ class Recovery:
             self._wanted.clear()
         for start in range(0, len(missing), EVENTS_PER_DIGEST):
             asked = missing[start : start + EVENTS_PER_DIGEST]
-            is_asked, found = self._asking.want(said.origin, asked)
+            is_asked, found = self._asking.want(said.origin, asked, said.number >> TIME_BITS)
             if is_asked:
                 self._wanted.update(dict.fromkeys(asked, now_s))
             for body in found:

@@ -48,6 +48,7 @@ from coterie.broker.recovery import Recovery
 from coterie.broker.stored import StoredSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
+from coterie.broker.wards import Wards
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.mqtt.packets import Connect
 from coterie.mqtt.session import Session, SessionState
@@ -75,14 +76,14 @@ class Takeover:
         self, node: int, copies_wanted: int, sessions: Sessions, stored: StoredSessions, arrivals: ComingSessions,
         delivering: Delivering, following: Following, interest: LocalInterest, cascades: Cascades, detours: Detours,
         marks: Marks, last: LastPublished, identifiers: Identifiers, recovery: Recovery, keeping: Keeping | None,
-        copies: HeldCopies, links: PeerLinks, talk: Talk, shelf: Shelf, turn: Turn,
+        copies: HeldCopies, wards: Wards, links: PeerLinks, talk: Talk, shelf: Shelf, turn: Turn,
     ) -> None:  # fmt: skip
         self.taken_count = 0
         self._node, self._spare = node, copies_wanted - 1
         self._sessions, self._stored, self._arrivals, self._delivering = sessions, stored, arrivals, delivering
         self._following, self._interest, self._cascades, self._detours = following, interest, cascades, detours
         self._marks, self._last, self._identifiers, self._recovery = marks, last, identifiers, recovery
-        self._keeping, self._copies, self._links, self._talk = keeping, copies, links, talk
+        self._keeping, self._wards, self._links, self._talk = keeping, wards, links, talk
         self._shelf, self._turn = shelf, turn
         self._quests: dict[str, Quest] = {}
         self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, turn)
@@ -329,7 +330,7 @@ class Takeover:
         self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
         self.taken_count += 1
         self._end(client, "here")
-        self._tell_moved(lambda: self._links.connected, [session])
+        self._tell_moved(lambda: self._links.connected, [session], is_new=True)
 
     def _seed_marks(self, arrival: ComingSession) -> None:
         """What there dealt with need not come here for this session; unless somebody else waits for it."""
@@ -340,7 +341,7 @@ class Takeover:
                 self._marks.set(origin, topic, last)
                 self._delivering.pass_over(last)
 
-    def _tell_moved(self, peers: Callable[[], list[int]], sessions: list[Session]) -> None:
+    def _tell_moved(self, peers: Callable[[], list[int]], sessions: list[Session], is_new: bool) -> None:
         """When as many have them as can be had: until then, whoever had them before must not forget them."""
         moved = [(one, one.epoch) for one in sessions]
 
@@ -354,7 +355,7 @@ class Takeover:
         if self._keeping is None:
             tell()
         else:
-            self._keeping.when_firm(tell)
+            self._keeping.when_firm(tell, is_new)
 
     def forget(self, client: str) -> None:
         """By now nothing comes any more that the session had at its last node."""
@@ -399,6 +400,8 @@ class Takeover:
             case FoundSession():
                 self.on_found(peer, said)
             case HandOver():
+                if said.of != self._node:
+                    self._wards.urge(said.of)
                 self._say(peer, self._giving.handed_over(peer, said))
             case HandsOver():
                 self.on_hands_over(peer, said)
@@ -428,7 +431,10 @@ class Takeover:
                 self._say(peer, part)
 
         session = self._sessions.of.get(said.client)
-        if said.of != self._node or session is None or session.journal is None:
+        if said.of != self._node:
+            self._wards.when_safe(said.of, give)
+            return
+        if session is None or session.journal is None:
             give()
             return
         session.report()  # a write of this turn: what is said with it leaves behind it
@@ -465,4 +471,4 @@ class Takeover:
                 self._end(client, "away")
         moved = [one for one in self._sessions.of.values() if one.epoch > 1]
         if moved:
-            self._tell_moved(lambda: [peer], moved)
+            self._tell_moved(lambda: [peer], moved, is_new=False)

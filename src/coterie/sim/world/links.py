@@ -246,7 +246,8 @@ class Link:
         end = self.ends[index]
         if end.is_alive:
             end.is_up = False
-            self.streams[index].kill()
+            if not self.streams[index].is_ending:
+                self.streams[index].kill()
             if not end.is_door:
                 end.site.step(PeerGone(end.peer, reason))
 

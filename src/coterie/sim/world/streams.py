@@ -24,13 +24,13 @@ class Stream:
 
     __slots__ = (
         "_agenda", "_arrived", "_chance", "_delay_us", "_holds", "_last_us", "_under_way", "deliver", "is_dead",
-        "on_end", "said_us", "sent", "unread_bytes",
+        "is_ending", "on_end", "said_us", "sent", "unread_bytes",
     )  # fmt: skip
 
     def __init__(self, agenda: Agenda, chance: Chance, delay_us: int, deliver: Callable[[bytes], None]) -> None:
         self.deliver = deliver
         self.on_end: Callable[[], None] = _nothing  # everything before `end` has arrived
-        self.is_dead = False
+        self.is_dead = self.is_ending = False
         self.sent = 0  # pieces so far: what delays are drawn by
         self.unread_bytes = 0
         self.said_us = 0  # when what is delivered now was sent
@@ -52,8 +52,9 @@ class Stream:
             self._dispatch(data)
 
     def end(self) -> None:
-        """Nothing more will be sent."""
+        """Nothing more will be sent; what was still arrives."""
         if not self.is_dead:
+            self.is_ending = True
             self._dispatch(None)
 
     def _dispatch(self, piece: bytes | None) -> None:

@@ -1,0 +1,97 @@
+"""What is kept for a node that is away: on as many disks as it should be, whoever sees to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.broker.copies import STRETCH_ROWS, HeldCopies
+from coterie.broker.facts import PeerGone
+from coterie.broker.frames import AskKept, HeldFor, HoldFor, KeepAll, KeepLog, encode_control
+from coterie.broker.wards import AWAY_S
+from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, LOG, SESSIONS
+from coterie.errors import RemoteProtocolError
+from coterie.mqtt.packets import Publish
+from coterie.mqtt.properties import Properties
+from tests.broker.groups import Group
+
+LASTING = {"clean_start": False, "properties": Properties(session_expiry_s=1000)}
+
+
+def without(group: Group, node: int) -> list[int]:
+    """That one is away; those that are left, who keeps for it first."""
+    keeper = next(iter(group.nodes[node].broker.keeping.keepers))  # type: ignore[union-attr]
+    group.cut = {node}
+    left = [one for one in range(len(group.nodes)) if one != node]
+    for one in left:
+        group.nodes[one].take(PeerGone(node, "broken"))
+    return sorted(left, key=lambda one: one != keeper)
+
+
+def copies(group: Group, node: int) -> HeldCopies:
+    return group.nodes[node].broker.copies
+
+
+def loaded(count: int = 3) -> Group:
+    group = Group(3)
+    line = group.nodes[0].client("s", **LASTING)
+    group.pass_on()
+    for number in range(count):
+        group.nodes[0].say(line, Publish("t", b"%d" % number, 1, packet_id=number + 1))
+        group.pass_on()
+    group.wait(0.2)
+    return group
+
+
+def test_who_keeps_for_a_node_that_stays_away_has_another_keep_it_too() -> None:
+    group = loaded(STRETCH_ROWS + 40)
+    keeper, other = without(group, 0)
+    group.wait(AWAY_S / 2)
+    assert 0 not in copies(group, other).of
+    group.wait(AWAY_S)
+    first, second = (group.nodes[one].shelf.tables for one in (keeper, other))
+    assert list(first[COPIED_LOG]) == list(group.nodes[0].shelf.tables[LOG])
+    for table in (COPIED_LOG, COPIED_BODIES):
+        assert dict(first[table]) == dict(second[table])
+    one, two = copies(group, keeper).of[0], copies(group, other).of[0]
+    assert (one.held, one.rows[SESSIONS]) == (two.held, two.rows[SESSIONS])
+    assert abs(one.state.here_us - two.state.here_us) < 1_000_000  # it is as old there as here
+
+
+def test_a_session_is_taken_from_a_copy_when_two_have_it() -> None:
+    group = loaded()
+    keeper, other = without(group, 0)
+    line = group.nodes[other].client("s", **LASTING)
+    group.wait(3.0)
+    assert copies(group, other).of[0].held == copies(group, keeper).of[0].held
+    group.wait(6.0)
+    assert "s" in group.nodes[other].broker.sessions.of
+    assert group.nodes[other].hear(line)
+
+
+def test_who_helped_forgets_when_the_node_is_back() -> None:
+    group = loaded()
+    keeper, other = without(group, 0)
+    group.wait(2 * AWAY_S)
+    assert 0 in copies(group, other).of
+    told = group.nodes[0].broker.lists.of[0]
+    group.nodes[keeper].broker.lists.hear(0, told)
+    group.nodes[other].broker.lists.hear(0, told)
+    assert 0 in copies(group, keeper).of
+    assert 0 not in copies(group, other).of
+
+
+def test_a_copy_only_grows() -> None:
+    group = loaded()
+    keeper, other = without(group, 0)
+    held = copies(group, keeper).of[0].held
+    life, serial, _, last = held
+    older = KeepAll(life, serial - 1, 0, b"\x90", last, True, True)
+    group.nodes[keeper].broker.copies.on_hold(other, HoldFor(0, 0, encode_control(older)))
+    foreign = KeepLog(1, 5, ((7 << 51 | 5, b"t", b"x"),))
+    group.nodes[keeper].broker.copies.on_hold(other, HoldFor(0, 0, encode_control(foreign)))
+    assert copies(group, keeper).of[0].held == held
+    group.nodes[keeper].broker.wards.on_held(other, HeldFor(9, 1, 1, 1, 0))  # nobody asked
+    with pytest.raises(RemoteProtocolError):
+        group.nodes[keeper].broker.copies.on_hold(other, HoldFor(0, 0, b"nonsense"))
+    group.nodes[keeper].broker.copies.on_hold(other, HoldFor(0, 0, encode_control(AskKept(1))))
+    assert copies(group, keeper).of[0].held == held
