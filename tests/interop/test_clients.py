@@ -24,10 +24,10 @@ def test_paho_aiomqtt_and_gmqtt(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Network(tmp_path, "scribe", 2) as network:
-            got: dict[str, list[Any]] = {"paho3": [], "paho5": [], "aiomqtt": [], "gmqtt": []}
+            got: dict[str, list[Any]] = {"paho31": [], "paho3": [], "paho5": [], "aiomqtt": [], "gmqtt": []}
             loop = asyncio.get_running_loop()
             pahos = []
-            for name, version in (("paho3", paho.MQTTv311), ("paho5", paho.MQTTv5)):
+            for name, version in (("paho31", paho.MQTTv31), ("paho3", paho.MQTTv311), ("paho5", paho.MQTTv5)):
                 client = paho.Client(paho.CallbackAPIVersion.VERSION2, client_id=name, protocol=version)
                 ready = asyncio.Event()
                 client.on_message = lambda _c, _u, m, name=name: got[name].append((m.topic, m.payload, m.qos))
@@ -38,7 +38,7 @@ def test_paho_aiomqtt_and_gmqtt(tmp_path: Path) -> None:
                 await asyncio.wait_for(ready.wait(), 10)
                 pahos.append(client)
             async with aiomqtt_reader(network.port(1), got["aiomqtt"]), gmqtt_reader(network.port(1), got["gmqtt"]):
-                infos = [pahos[n % 2].publish("room/x", b"%d" % n, n % 3) for n in range(9)]
+                infos = [pahos[n // 3].publish("room/x", b"%d" % n, n % 3) for n in range(9)]
                 for info in infos:
                     await asyncio.to_thread(info.wait_for_publish, 10)
                 await until(lambda: all(len(one) == 9 for one in got.values()))
@@ -47,6 +47,20 @@ def test_paho_aiomqtt_and_gmqtt(tmp_path: Path) -> None:
             for client in pahos:
                 client.disconnect()
                 await asyncio.to_thread(client.loop_stop)
+
+    run(main)
+
+
+def test_a_version_that_nobody_speaks_is_refused_politely(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with Network(tmp_path, "mesh", 1) as network:
+            for name, level, code in ((b"\0\6MQIsdp", 4, 1), (b"\0\4MQTT", 3, 1), (b"\0\4MQTT", 6, 0x84)):
+                reader, writer = await asyncio.open_connection("127.0.0.1", network.port(0))
+                packet = name + bytes((level, 2, 0, 60)) + b"\0\1x"
+                writer.write(bytes((0x10, len(packet))) + packet)
+                answer = await asyncio.wait_for(reader.readexactly(4), 10)
+                writer.close()
+                assert (answer[0], answer[3]) == (0x20, code)
 
     run(main)
 

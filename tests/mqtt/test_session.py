@@ -118,6 +118,17 @@ def test_packets_larger_than_the_client_takes_are_dropped() -> None:
     assert peer.session.inflight_count == 2
 
 
+def test_a_release_is_answered_only_after_a_message_was_received() -> None:
+    for version in (p.MQTT_3, p.MQTT_5):
+        network = Network()
+        peer = network.subscriber("s", "x", qos=2, version=version)
+        publish(network, b"1", qos=2)
+        (got,) = peer.take(p.Publish)
+        peer.send(p.PubComp(got.packet_id))
+        assert peer.ended is not None
+        assert peer.ended.reason is Reason.PROTOCOL_ERROR
+
+
 def test_packet_identifiers_wrap_and_skip_what_is_in_use() -> None:
     network = Network()
     peer = network.subscriber("s", "x", qos=1)

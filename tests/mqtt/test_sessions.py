@@ -469,10 +469,20 @@ def test_retained_messages_for_one_subscription_are_bounded() -> None:
 
 
 def test_a_goodbye_fits_the_clients_packet_size() -> None:
-    peer = Network().peer("a", properties={"maximum_packet_size": 10})
+    peer = Network().peer("a", properties={"maximum_packet_size": 30})
     peer.take()
     peer.send(p.Auth())
     assert peer.take() == [p.Disconnect(Reason.PROTOCOL_ERROR)]
+
+
+def test_who_takes_no_answer_of_ours_gets_none_and_is_let_go() -> None:
+    network = Network()
+    peer = Peer(network, 5)
+    packet = p.Connect(client_id="a", version=5, properties=Properties(maximum_packet_size=2))
+    peer.ended = network.broker.serve(peer.connection, encode_packet(packet, 5), network.now_s)
+    assert peer.take() == []
+    assert peer.ended is not None
+    assert "a" not in network.broker.of
 
 
 @given(st.lists(st.binary(max_size=60), max_size=4), st.sampled_from(VERSIONS), st.booleans())

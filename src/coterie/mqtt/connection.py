@@ -180,6 +180,7 @@ class Connection:
         if self.stage is Stage.NEW:
             assert isinstance(packet, Connect)  # the decoder lets nothing else pass first
             self.version = packet.version
+            self._packet_bytes_max = packet.properties.maximum_packet_size or 0
             self.stage = Stage.DECIDING
             facts.append(packet)
             return
@@ -280,32 +281,40 @@ class Connection:
         options, wanted = self.options, connect.properties
         self.stage = Stage.OPEN
         self.session = session
-        is_limited = options.keep_alive_s_max and not 0 < connect.keep_alive_s <= options.keep_alive_s_max
         if self.version >= MQTT_5:
-            self.keep_alive_s = options.keep_alive_s_max if is_limited else connect.keep_alive_s
+            self.keep_alive_s = self._shorter_keep_alive_s(connect) or connect.keep_alive_s
             self.window_max = min(wanted.receive_maximum or 65_535, options.inflight_count_max)
-            self._packet_bytes_max = wanted.maximum_packet_size or 0
             self._alias_out_max = min(wanted.topic_alias_maximum or 0, options.topic_alias_out_maximum)
             self._quota = options.receive_maximum
         else:
             self.keep_alive_s = connect.keep_alive_s
             self.window_max = options.inflight_count_max
         self.is_plain = not self._packet_bytes_max and not self._alias_out_max
-        properties = self._announcement(connect, session, assigned_id, bool(is_limited))
+        properties = self._announcement(connect, session.expiry_s, assigned_id)
         self._write(ConnAck(session_present, 0, properties))
         session.attach(self, now_s)
 
-    def _announcement(self, connect: Connect, session: Session, assigned_id: str, is_limited: bool) -> Properties:
+    def _shorter_keep_alive_s(self, connect: Connect) -> int:
+        """Ours, where the client's is too long; 0: it is not."""
+        longest_s = self.options.keep_alive_s_max
+        return 0 if not longest_s or 0 < connect.keep_alive_s <= longest_s else longest_s
+
+    def _announcement(self, connect: Connect, expiry_s: int, assigned_id: str) -> Properties:
         options, wanted = self.options, connect.properties
         return Properties(
-            session_expiry_s=session.expiry_s if session.expiry_s != (wanted.session_expiry_s or 0) else None,
+            session_expiry_s=expiry_s if expiry_s != (wanted.session_expiry_s or 0) else None,
             receive_maximum=options.receive_maximum,
             maximum_packet_size=options.packet_bytes_max,
             assigned_client_id=assigned_id or None,
             topic_alias_maximum=options.topic_alias_maximum,
-            server_keep_alive_s=options.keep_alive_s_max if is_limited else None,
+            server_keep_alive_s=self._shorter_keep_alive_s(connect) or None,
             response_information=options.response_information or None if wanted.request_response_information else None,
         )
+
+    def has_room(self, connect: Connect, expiry_s: int, assigned_id: str) -> bool:
+        """Whether a CONNACK of ours is within what the client takes (MQTT-3.1.2-24)."""
+        told = ConnAck(False, 0, self._announcement(connect, expiry_s, assigned_id))
+        return not 0 < self._packet_bytes_max < len(encode_packet(told, self.version))
 
     def refuse(self, reason: Reason, *, server_reference: str = "", detail: str = "") -> Ended:
         """Answer CONNECT with a failure and end; USE_ANOTHER_SERVER and SERVER_MOVED carry a server reference."""
@@ -422,9 +431,12 @@ class Connection:
             self.output.append(encode_acknowledgement(first, packet_id, reason, self.version))
 
     def _write(self, packet: Packet) -> None:
-        if self.stage is not Stage.CLOSED:
+        if self.stage is Stage.CLOSED:
+            return
+        data = encode_packet(packet, self.version)
+        if not 0 < self._packet_bytes_max < len(data):  # else nothing is said, as if it had been (MQTT-3.1.2-25)
             self.waits = True
-            self.output.append(encode_packet(packet, self.version))
+            self.output.append(data)
 
     # -- time and pressure ------------------------------------------------------------------------------------------
 

@@ -321,6 +321,8 @@ class Session:
         elif delivery is not None:
             if (delivery.qos == 1) is not (type(packet) is PubAck):
                 raise MqttError("an acknowledgement does not fit the message's QoS", Reason.PROTOCOL_ERROR)
+            if delivery.qos == 2 and delivery.state != RELEASED:
+                raise MqttError("PUBCOMP before PUBREC", Reason.PROTOCOL_ERROR)  # 4.3.3; MQTT 3.1.1 says to close (4.8)
             self._finish(delivery)
         self.pump(now_s)
 

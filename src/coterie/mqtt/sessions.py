@@ -132,6 +132,9 @@ class Sessions:
             self._timers.set(connection, None)
             return connection.refuse(ruling.reason, server_reference=ruling.server_reference, detail=ruling.detail)
         assigned_id = "" if packet.client_id else self._new_client_id()
+        if not connection.has_room(packet, self._expiry_s(packet), assigned_id):
+            self._timers.set(connection, None)
+            return connection.refuse(Reason.PACKET_TOO_LARGE, detail="the answer is larger than the client takes")
         client_id = packet.client_id or assigned_id
         session = self.of.get(client_id)
         if session is not None:
