@@ -18,6 +18,32 @@ from coterie.mqtt.session import Delivery, Session, SessionState
 
 PART_BYTES = 1 << 20
 Place = tuple[int, str]  # origin, topic
+_pack = msgspec.msgpack.Encoder().encode
+_unpack_had = msgspec.msgpack.Decoder(tuple[list[tuple[int, str, int]], list[tuple[int, int]]]).decode
+
+
+class Had:
+    """What went into a session where it was before: all up to there of each origin and topic, and of each origin.
+
+    It may still be on its way here; so it is kept with the session, for as long as it may be.
+    """
+
+    def __init__(self, taken: dict[Place, int], floors: dict[int, int]) -> None:
+        self.taken, self.floors = taken, floors
+
+    def has(self, topic: str, identifier: int) -> bool:
+        origin = origin_of(identifier)
+        return identifier <= self.floors.get(origin, 0) or identifier <= self.taken.get((origin, topic), 0)
+
+    def packed(self) -> bytes:
+        return _pack(([(*place, last) for place, last in self.taken.items()], list(self.floors.items())))
+
+
+def had_of(data: bytes) -> Had | None:
+    if not data:
+        return None
+    taken, floors = _unpack_had(data)
+    return Had({(origin, topic): last for origin, topic, last in taken}, dict(floors))
 
 
 class ComingSession:
@@ -53,10 +79,10 @@ class ComingSession:
         is_here = origin == self.floor[0] and identifier <= self.floor[1]
         return is_here or identifier <= self.floors.get(origin, 0)
 
-    def all_floors(self) -> tuple[tuple[int, int], ...]:
-        found = dict(self.floors)
-        found[self.floor[0]] = max(self.floor[1], found.get(self.floor[0], 0))
-        return tuple(found.items())
+    def had(self) -> Had:
+        floors = dict(self.floors)
+        floors[self.floor[0]] = max(self.floor[1], floors.get(self.floor[0], 0))
+        return Had(self.taken or {}, floors)
 
     def gaps(self) -> list[Place]:
         """Where something was dealt with here that the session has not had there."""

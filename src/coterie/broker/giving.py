@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from coterie.broker.arrivals import ComingSession, guest_of, state_parts
+from coterie.broker.arrivals import ComingSession, Had, guest_of, had_of, state_parts
 from coterie.broker.carried import Identifiers
 from coterie.broker.copies import HeldCopies, session_row
 from coterie.broker.frames import AskSession, FoundSession, GivenSession, HandOver, HandsOver, SeekSession
@@ -31,7 +31,7 @@ class Giving:
         identifiers: Identifiers, copies: HeldCopies, turn: Turn,
     ) -> None:  # fmt: skip
         self.leaving: dict[str, int] = {}
-        self.came: dict[str, ComingSession] = {}
+        self.came: dict[str, Had] = {}
         self._node, self._sessions, self._interest, self._marks, self._last = node, sessions, interest, marks, last
         self._identifiers, self._copies, self._turn = identifiers, copies, turn
 
@@ -80,14 +80,17 @@ class Giving:
             state = session.state() if session is not None and is_there else None
             marks = self._marks.all() + [((self._node, topic), last) for topic, last in self._last.all()]
             floor, ago_us = (self._node, self._identifiers.last), 0
-            if (came := self.came.get(said.client)) is not None:
-                marks += (came.taken or {}).items()
-                floors = came.all_floors()
+            had = self.came.get(said.client)
         else:
             state = None if copy is None else self._copies.session(copy, said.client)
             marks = [] if copy is None else copy.marks()
             floor = (said.of, 0 if copy is None else copy.state.log_last)
             ago_us = 1 if copy is None else max(1, self._turn.now_us - copy.state.here_us)
+            value = None if copy is None else copy.rows[SESSIONS].get(said.client)
+            had = None if value is None else had_of(session_row(value).past)
+        if had is not None:
+            marks += had.taken.items()
+            floors = tuple(had.floors.items())
         if state is None:
             yield GivenSession(said.client, b"", (), (0, 0), 0, True, True)
             return

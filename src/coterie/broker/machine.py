@@ -256,6 +256,7 @@ class Broker(BrokerParts):
                 session.detach(turn.now_s, with_will=True)
             self.sessions.restore(session, turn.now_s)
         self.following.restore()
+        self.takeover.resume()
         self.recovery.start(self.housekeeping.alive_us, saved)
         turn.set_timer((MOVE_TIMER,), MOVE_S)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.broker.arrivals import had_of
 from coterie.broker.carried import decode_carried, encode_carried
 from coterie.broker.turn import Turn
 from coterie.broker.writes import (
@@ -228,6 +229,6 @@ class StoredSessions:
             row.owed,
         )  # fmt: skip
         session = Session.of(state, options)
-        session.epoch = row.epoch
+        session.epoch, session.past = row.epoch, had_of(row.past)
         session.journal = SessionReports(client, self)
         return session

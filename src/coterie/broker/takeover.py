@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from coterie.broker.arrivals import ComingSession, ComingSessions, guest_of
+from coterie.broker.arrivals import ComingSession, ComingSessions, Had, guest_of
 from coterie.broker.carried import TIME_BITS, TIME_MASK, Identifiers, decode_carried
 from coterie.broker.cascades import Cascades
 from coterie.broker.copies import HeldCopies
@@ -317,17 +317,16 @@ class Takeover:
         session.collected = None
         session.take_state(msgspec.structs.replace(state, will=None, will_due_s=None, expires_at_s=None))
         session.epoch = there.epoch + 1
+        session.past = arrival.had()  # what it had there may still be on its way here
         self._sessions.adopt(session, now_s)
         self._stored.adopt(session)
+        self._remember(client, session.past)
         for shared, qos, retain, identifiers in rest:
             session.deliver(shared, qos, retain, identifiers, now_s)
         if self._sessions.review(session):  # rights have changed while its node was away
             self._following.follow()
         self._seed_marks(arrival)
-        self._giving.came[client] = arrival
-        session.past = arrival  # what it had there may still be on its way here
         session.update_plain_version()
-        self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
         self.taken_count += 1
         self._end(client, "here")
         self._tell_moved(lambda: self._links.connected, [session], is_new=True)
@@ -357,12 +356,23 @@ class Takeover:
         else:
             self._keeping.when_firm(tell, is_new)
 
+    def _remember(self, client: str, had: Had) -> None:
+        self._giving.came[client] = had
+        self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
+
+    def resume(self) -> None:
+        """Sessions that were here before a restart, and came shortly before it."""
+        for session in self._sessions.of.values():
+            if isinstance(session.past, Had):
+                self._remember(session.client_id, session.past)
+
     def forget(self, client: str) -> None:
         """By now nothing comes any more that the session had at its last node."""
         session = self._sessions.of.get(client)
         self._giving.came.pop(client, None)
         if session is not None:
             session.past = None
+            session.report()
             session.update_plain_version()
 
     def _end(self, client: str, outcome: Outcome) -> None:

@@ -109,6 +109,7 @@ class SessionRow(msgspec.Struct, frozen=True, array_like=True):
     owner: str | None = None
     epoch: int = 1
     owed: tuple[tuple[str, str], ...] = ()
+    past: bytes = b""  # `arrivals.Had`: what it had where it was before
 
 
 class DeliveryRow(msgspec.Struct, frozen=True, array_like=True):

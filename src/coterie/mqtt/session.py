@@ -45,6 +45,7 @@ _pack_u16 = struct.Struct(">H").pack
 
 class PastDeliveries(Protocol):
     def has(self, topic: str, identifier: int) -> bool: ...
+    def packed(self) -> bytes: ...
 
 
 class Session:
@@ -412,7 +413,8 @@ class Session:
     def report(self) -> None:
         """What a store should know of it besides subscriptions and messages."""
         owed = self.owed_kept = self.owed_places
-        kept = (self.expiry_s, self.will, self.will_due_s, self.expires_at_s, self.owner, self.epoch, owed)
+        past = b"" if self.past is None else self.past.packed()
+        kept = (self.expiry_s, self.will, self.will_due_s, self.expires_at_s, self.owner, self.epoch, owed, past)
         self._record("session", kept)
 
     @property

@@ -147,4 +147,4 @@ class Attendance:
         """
         spare = self._world.scenario.copies - 1
         others = [one for one in self.present if one != node and one not in dead | self.removed | self.leaving]
-        return not dead or (len(dead) <= spare <= len(others))
+        return bool(others) and (not dead or (len(dead) <= spare <= len(others)))

@@ -75,7 +75,8 @@ def missing_wills(world: World) -> list[str]:
 
 def _misses_will(world: World, person: Person, other: Person, due_us: int) -> bool:
     diary = other.diary
-    if other.wire is None or not any(_hears(one, person.resident.will, due_us, diary.epoch) for one in diary.grants):
+    is_there = other.wire is not None and not world.is_stranded(other)
+    if not is_there or not any(_hears(one, person.resident.will, due_us, diary.epoch) for one in diary.grants):
         return False
     world.record.checked["will"] += 1
     return not any(one.number == person.will_number and one.time_us >= due_us for one in diary.receipts)
