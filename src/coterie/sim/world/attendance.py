@@ -129,16 +129,18 @@ class Attendance:
         for node in sorted(self.leaving):
             self.retire(node)
 
-    def judge(self) -> None:
-        """Whoever wanted to come is there, and whoever had to go is gone; unless there was no majority for it."""
+    def missing(self) -> list[tuple[str, str]]:
+        """Who wanted to come and is not there, and who had to go and is; unless there was no majority for it."""
         dead = self._world.gone - self.left
         if 2 * len(dead) >= len(self.present):
-            return
-        for node in sorted(self.unborn & self._asking.keys()):
-            self._world.record.violate("joins", f"node {node} never became a member")
-        for node in sorted(self.leaving - dead):
-            if self._can_leave(node, dead - self.removed):
-                self._world.record.violate("leaves", f"node {node} never left")
+            return []
+        late = [("joins", f"node {node} never became a member") for node in sorted(self.unborn & self._asking.keys())]
+        staying = [node for node in sorted(self.leaving - dead) if self._can_leave(node, dead - self.removed)]
+        return late + [("leaves", f"node {node} never left") for node in staying]
+
+    def judge(self) -> None:
+        for rule, text in self.missing():
+            self._world.record.violate(rule, text)
 
     def _can_leave(self, node: int, dead: set[int]) -> bool:
         """Whether others can take over what it has while these are dead and nobody has removed them.

@@ -134,7 +134,7 @@ def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str],
     judge = Judge(world)
     for look_s in LOOKS_S:
         world.run_until(scenario.storm_s + look_s)
-        if _is_settled(world) and not judge.missing() and not missing_wills(world):
+        if _is_settled(world) and not judge.missing() and not missing_wills(world) and not world.roster.missing():
             break
     world.run_until(world.now_us / 1e6 + CALM_S)
     judge.judge()
