@@ -53,7 +53,7 @@ def test_a_number_has_a_tolerance_that_it_can_miss():
 
 
 def test_a_limit_is_held_as_a_limit():
-    """What the text says to be over, under, at least or at most so much may be better; "about" would call that wrong."""
+    """What is over, under, at least or at most so much may be better than that; "about" would call it wrong."""
     words = re.compile(r"\b(at least|at most|over \d|more than|less than|no more than|no worse)\b")
     two_sided = [claim for _, claim in CLAIMS if claim.sense is Sense.ABOUT]
     assert [claim.id for claim in two_sided if words.search(claim.statement)] == []
