@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import log2
 
 from coterie.lab import spidercast_sentences as sentences
-from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, yes
+from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, shrunk, yes
 from coterie.lab.spidercast_claims import (
     SIZES,
     Measure,
@@ -193,7 +193,6 @@ FIGURE_7 = experiment(
     ],
     small=capped(2000),
     quick=only_ends(POPULARITIES),
-    quick_seeds=5,
 )
 
 
@@ -319,7 +318,6 @@ FIGURE_8A = experiment(
     ],
     small=capped(2000),
     quick=only_ends(GROWING),
-    quick_seeds=5,
 )
 
 TOPICS = (100, 200, 400, 600, 800, 1000)
@@ -356,7 +354,6 @@ FIGURE_8B = experiment(
     ],
     small=capped(4000),
     quick=only_ends(MORE_TOPICS, "topics", (100, 400, 1000)),
-    quick_seeds=5,  # a diameter is a whole number
 )
 
 SUBSCRIPTIONS = (10, 15, 20, 30, 40)
@@ -482,4 +479,5 @@ FIGURE_10 = experiment(
     ],
     [Plot("Figure 10: degree by size of the view", "view_share", "degree", "nodes", x_label="share of the nodes")],
     quick=only_ends(VIEWS, "view_share", (0.05, 0.25, 1)),
+    small=shrunk(nodes=2),
 )
