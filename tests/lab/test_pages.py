@@ -113,6 +113,10 @@ def test_every_paper_has_a_page_with_its_verdicts_and_figures(paper):
         assert (DOCS / target).is_file(), target
 
 
+def test_one_command_can_write_all_pages():
+    assert [paper for paper in PAPERS if (DOCS / f"{paper}.md").read_text().count(BEGIN) != 1] == []
+
+
 @pytest.mark.parametrize("paper", FIVE)
 def test_what_does_not_hold_has_a_reason_and_a_second_reading(paper):
     """On the page as it was written last: a reviewer finds both beside the verdict."""
