@@ -17,7 +17,7 @@ import numpy as np
 from coterie.kernels.placement.admission import AdmissionRules, Asked, Seating, admit
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.node import LiveNode
-from tests.interop.fleet import Network, free_ports, until
+from tests.interop.fleet import Network, until
 
 LIMITS = (1.2, 1.5)  # connections and messages, times the mean
 
@@ -145,14 +145,7 @@ class PlacedNodes(Network):
     def __init__(self, folder: Path, count: int, by_interest: bool) -> None:
         rules = {"enabled": by_interest, "connections": LIMITS[0], "messages": LIMITS[1], "spread_s": 0, "load_s": 1e9}
         super().__init__(folder, "mesh", count, admission=rules)
-        ports = free_ports(count)
-        for node, path in enumerate(self.paths):
-            text = path.read_text()
-            for peer, port in enumerate(ports):
-                text = text.replace(f"id = {peer}\nhost", f'id = {peer}\nserver = "127.0.0.1:{port}"\nhost')
-            lines = text.split("\n")
-            lines[lines.index("[mqtt]") + 1] = f"port = {ports[node]}"
-            path.write_text("\n".join(lines))
+        self.tell_servers()
 
 
 async def measured(course: list[RoundOfVisits], folder: Path, nodes: int, by_interest: bool) -> Copying:

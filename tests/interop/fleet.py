@@ -105,6 +105,17 @@ class Network:
         self.paths = write_configs(folder, system, count, **extra)
         self.nodes: list[LiveNode] = []
 
+    def tell_servers(self) -> None:
+        """Peers say which server clients should be told: each other's MQTT ports, chosen here."""
+        ports = free_ports(len(self.paths))
+        for node, path in enumerate(self.paths):
+            text = path.read_text()
+            for peer, port in enumerate(ports):
+                text = text.replace(f"id = {peer}\nhost", f'id = {peer}\nserver = "127.0.0.1:{port}"\nhost')
+            lines = text.split("\n")
+            lines[lines.index("[mqtt]") + 1] = f"port = {ports[node]}"
+            path.write_text("\n".join(lines))
+
     async def __aenter__(self) -> Network:
         for path in self.paths:
             config = load_config(path)

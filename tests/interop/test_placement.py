@@ -16,7 +16,7 @@ from coterie.broker.turn import Turn
 from coterie.broker.writes import Saved
 from coterie.live.client import MqttClient, connect_packet
 from coterie.mqtt.packets import Connect
-from tests.interop.fleet import Network, free_ports, run, until
+from tests.interop.fleet import Network, run, until
 
 pytestmark = pytest.mark.interop
 
@@ -26,14 +26,7 @@ class PlacedNetwork(Network):
 
     def __init__(self, folder: Path, count: int) -> None:
         super().__init__(folder, "flooding", count)
-        ports = free_ports(count)
-        for node, path in enumerate(self.paths):
-            text = path.read_text()
-            for peer, port in enumerate(ports):
-                text = text.replace(f"id = {peer}\nhost", f'id = {peer}\nserver = "127.0.0.1:{port}"\nhost')
-            lines = text.split("\n")
-            lines[lines.index("[mqtt]") + 1] = f"port = {ports[node]}"
-            path.write_text("\n".join(lines))
+        self.tell_servers()
 
 
 def place(node: Any, clients: dict[str, int]) -> dict[str, Any]:

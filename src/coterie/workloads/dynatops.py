@@ -9,7 +9,7 @@ from coterie.errors import ConfigError
 from coterie.kernels.interests.drawing import fill_guide
 from coterie.kernels.interests.following import replace_topics
 from coterie.model import Change, Relation, Timeline, Workload
-from coterie.workloads.changes import Changes, difference, in_time_order, previous_rows, rows_of
+from coterie.workloads.changes import Changes, drawn_anew, in_time_order
 from coterie.workloads.parameters import CHANGES, INTERESTS, MODES, Sized, at_least, one_of, stream, within
 from coterie.workloads.popularity import draw_modal_interests, even_bounds, fixed_sizes, zipf
 from coterie.workloads.rates import publish, settled
@@ -104,9 +104,7 @@ def _redrawn(
 ) -> Changes:
     """Every change draws a mode and all topics anew; topics that stay are no change."""
     fresh = _interests(draw, parameters, _draw_modes(draw, parameters, len(who)))
-    change, event, topic = difference(rows_of(*previous_rows(start.interests, fresh, who)), fresh)
-    order = np.argsort(event, kind="stable")
-    return Changes.of(time_s[event[order]], change[order], who[event[order]], topic[order])
+    return drawn_anew(start.interests, fresh, time_s, who)
 
 
 def _draw_modes(draw: np.random.Generator, parameters: Dynatops, count: int) -> NDArray[np.int32]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
 from coterie.model import Change, Relation, Timeline, Workload
-from coterie.workloads.changes import Changes, difference, in_time_order, previous_rows, rows_of
+from coterie.workloads.changes import Changes, drawn_anew, in_time_order
 from coterie.workloads.parameters import ATTACHMENT, CHANGES, INTERESTS, Sized, above, at_least, one_of, stream, within
 from coterie.workloads.popularity import draw_interests, exponential, zipf
 from coterie.workloads.rates import publish, settled
@@ -152,7 +152,4 @@ def _new_interests(
     node: NDArray[np.int32],
 ) -> Changes:
     """The changes that give each joining node a fresh interest instead of its last one."""
-    fresh = interests_of(parameters, draw, len(node))
-    change, join, topic = difference(rows_of(*previous_rows(first, fresh, node)), fresh)
-    by_join = np.argsort(join, kind="stable")
-    return Changes.of(time_s[join[by_join]], change[by_join], node[join[by_join]], topic[by_join])
+    return drawn_anew(first, interests_of(parameters, draw, len(node)), time_s, node)

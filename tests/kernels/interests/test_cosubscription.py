@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.kernels.interests import cosubscription as kernels
+from tests.kernels.interests.rows import csr
 
 INTERESTS = st.lists(st.sets(st.integers(0, 11)), max_size=25)
 
@@ -17,11 +18,6 @@ INTERESTS = st.lists(st.sets(st.integers(0, 11)), max_size=25)
 @pytest.fixture(scope="module", autouse=True)
 def _compiled():
     kernels.warm()
-
-
-def csr(rows: list[set[int]]) -> tuple[np.ndarray, np.ndarray]:
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    return indptr, np.array([column for row in rows for column in sorted(row)], np.int32)
 
 
 def obvious_pairs(rows: list[set[int]], count_min: int) -> list[tuple[int, int, int]]:

@@ -8,17 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.kernels.interests import cosubscription, filtermatch
+from tests.kernels.interests.rows import csr
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _compiled():
     cosubscription.warm()
     filtermatch.warm()
-
-
-def csr(rows: list[set[int]]) -> tuple[np.ndarray, np.ndarray]:
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    return indptr, np.array([column for row in rows for column in sorted(row)], np.int32)
 
 
 @given(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from coterie.kernels.interests import minhash as kernels
+from tests.kernels.interests.rows import csr
 
 INTERESTS = st.lists(st.sets(st.integers(0, 9)), max_size=20)
 
@@ -17,11 +18,6 @@ INTERESTS = st.lists(st.sets(st.integers(0, 9)), max_size=20)
 @pytest.fixture(scope="module", autouse=True)
 def _compiled():
     kernels.warm()
-
-
-def csr(rows: list[set[int]]) -> tuple[np.ndarray, np.ndarray]:
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-    return indptr, np.array([column for row in rows for column in sorted(row)], np.int32)
 
 
 def neighbours(rows, bands=8, rows_per_band=1, bucket_max=50, reach=3, similarity_min=0.0, size_min=1):
