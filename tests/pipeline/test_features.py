@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from coterie.errors import ConfigError
 from coterie.model.relation import Relation
 from coterie.pipeline import features, interests, similarity
+from coterie.pipeline.schemas import TIME
 from coterie.pipeline.stays import Period
 from coterie.pipeline.tasks import write_part
 
@@ -29,7 +30,7 @@ SUBSCRIPTIONS = "subscriber string, topic string, since timestamp, until timesta
 def write_subscriptions(folder, *parts):
     for index, rows in enumerate(parts):
         columns = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
-        kinds = [pa.string(), pa.string(), interests.TIME, interests.TIME]
+        kinds = [pa.string(), pa.string(), TIME, TIME]
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
         write_part(pa.table(arrays, names=["subscriber", "topic", "since", "until"]), folder, index)
 

@@ -96,6 +96,8 @@ def _shown(values: pa.Array) -> pa.Array:
 def _is_present(values: pa.Array) -> pa.Array:
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
         return pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(values), ""), False)
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        return pc.fill_null(pc.greater(pc.list_value_length(values), 0), False)
     return pc.is_valid(values)
 
 
