@@ -95,8 +95,8 @@ def test_the_plan_is_published_once_with_names_and_bill(finished):
     design = plan.design
     topics = pq.read_table(store.folder(1) / "topics.parquet")["topic"].to_pylist()
     assert len(topics) == design.channels.topics.column_count == outcome.facts["topics"]
-    people = pq.read_table(store.folder(1) / "subscribers.parquet")["subscriber"].to_pylist()
-    assert len(people) == outcome.facts["subscribers"] <= len(design.placement.node_of)
+    kinds = pq.read_table(store.folder(1) / "clients.parquet")["kind"].to_pylist()
+    assert len(kinds) - kinds.count("publisher") == outcome.facts["subscribers"] <= len(design.placement.node_of)
     sent = pq.read_table(store.folder(1) / "publishes.parquet").to_pylist()
     assert sum(row["rate"] for row in sent) > 0
     clients = pq.read_table(store.folder(1) / "clients.parquet")["client"].to_pylist()

@@ -58,7 +58,7 @@ def test_flooded_links_carry_what_both_ends_want(monkeypatch):
 def test_moves_name_the_nodes_that_gain_subscribers():
     workload = small(4)
     design = SYSTEMS["dynatops"].plan(workload)
-    names = plan_report.Names(pa.array(["a", "b", "c", "d"]), pa.chunked_array([["x"]]), False)
+    names = plan_report.Names(pa.array(["a", "b", "c", "d"]))
     table = plan_report._moves(design, workload, names)
     arrived = Counter(
         "abcd"[now] for was, now in zip(workload.attachment, design.placement.node_of, strict=True) if was != now
@@ -71,6 +71,6 @@ def test_moves_name_the_nodes_that_gain_subscribers():
 
 def test_nodes_without_names_are_numbered():
     people = pa.chunked_array([["ann", "bob"]])
-    assert plan_report.Names(None, people, True).node(1) == "bob"
-    assert plan_report.Names(None, people, True).node(7) == "node 7"
-    assert plan_report.Names(None, people, False).node(1) == "node 1"
+    assert plan_report.Names(people).node(1) == "bob"
+    assert plan_report.Names(people).node(7) == "node 7"
+    assert plan_report.Names(None).node(1) == "node 1"
