@@ -73,10 +73,11 @@ def progress(
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """While modules are imported: a word on standard error if that takes long, as it does on a busy machine."""
+    """While modules are imported: a word to whoever sits at a terminal, if that takes long."""
     clock = threading.Timer(PATIENCE_S * 0.75, lambda: err.print("[dim]loading ...[/]"))
     clock.daemon = True
-    clock.start()
+    if err.is_terminal:
+        clock.start()
     try:
         yield
     finally:
