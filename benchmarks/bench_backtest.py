@@ -68,6 +68,7 @@ EDITS = {
     "wiki-month": ("wiki_edits_1month.csv.gz", "t_seconds", "page"),
     "wiki-day": ("wiki_edits_24h_multilang.csv.gz", "unix_time", "page"),
 }
+CHECK_INS = {"gowalla": "checkins_gowalla_1000u.csv.gz", "foursquare": "checkins_foursquare_us_5000u.csv.gz"}
 
 
 @dataclass(frozen=True)
@@ -114,35 +115,57 @@ HEADER = (
 
 
 def inputs_of(reading: Reading, folder: Path) -> list[str]:
-    """The trace by its name; read in another way, as two files such as anybody has."""
-    if not reading.lease_days and not reading.topic:
-        return [reading.trace]
+    """The trace as two files such as anybody has: small, so that no Spark is needed to read them."""
+    if reading.trace in EDITS:
+        who, names, what, time_s = edits(reading)
+        lease_s = reading.lease_days * DAY_S or np.inf
+        pair, since, until = intervals(who * len(names) + what, time_s, lease_s)
+        stays = pair // len(names), pair % len(names), since, until
+    else:
+        who, names, what, time_s = check_ins(reading)
+        stays = visits(who, what, time_s)
+    folder.mkdir(parents=True, exist_ok=True)
+    columns = (column.tolist() for column in stays)
+    wishes = (
+        (one, names[to], int(begin), int(end) if end < np.inf else "")
+        for one, to, begin, end in zip(*columns, strict=True)
+    )
+    _write(folder / "subscriptions.csv", ("subscriber", "topic", "since", "until"), wishes)
+    acts = ((one, names[to], int(at)) for one, to, at in zip(who.tolist(), what.tolist(), time_s.tolist(), strict=True))
+    _write(folder / "publications.csv", ("publisher", "topic", "time"), acts)
+    return [f"{table}={folder / table}.csv" for table in ("subscriptions", "publications")]
+
+
+Acts = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # who, names of topics, about which, when
+
+
+def edits(reading: Reading) -> Acts:
+    """Who edits follows, from the first edit on."""
     file, when, usual = EDITS[reading.trace]
     topic = reading.topic or usual
     table = trace_table(file, ("user", topic, when))
     names, what = np.unique(table[topic].astype(str), return_inverse=True)
-    who, time_s = table["user"].astype(np.int64), table[when].astype(np.float64)
-    time_s += BEGIN_S - time_s.min()
-    lease_s = reading.lease_days * DAY_S or np.inf
-    pair, since, until = intervals(who * len(names) + what, time_s, lease_s)
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(
-        folder / "subscriptions.csv",
-        ("subscriber", "topic", "since", "until"),
-        (
-            (f"u{one // len(names)}", names[one % len(names)], int(begin), int(end) if np.isfinite(end) else "")
-            for one, begin, end in zip(pair.tolist(), since.tolist(), until.tolist(), strict=True)
-        ),
-    )
-    _write(
-        folder / "publications.csv",
-        ("publisher", "topic", "time"),
-        (
-            (f"u{one}", names[other], int(at))
-            for one, other, at in zip(who.tolist(), what.tolist(), time_s.tolist(), strict=True)
-        ),
-    )
-    return [f"{table}={folder / table}.csv" for table in ("subscriptions", "publications")]
+    time_s = table[when].astype(np.float64)
+    return table["user"].astype(np.int64), names, what, time_s + BEGIN_S - time_s.min()
+
+
+def check_ins(reading: Reading) -> Acts:
+    """In the order of people and times; cells are named by their south-west corner."""
+    table = trace_table(CHECK_INS[reading.trace], ("user", "unix_time", "lat", "lon"))
+    corner = [np.floor(table[axis].astype(np.float64) / reading.cell + 1e-9) * reading.cell for axis in ("lat", "lon")]
+    cells, what = np.unique(np.stack(corner, axis=1), axis=0, return_inverse=True)
+    names = np.array([f"cell/{lat:.2f}/{lon:.2f}" for lat, lon in cells.tolist()])
+    order = np.lexsort((what, table["unix_time"], table["user"]))
+    time_s = table["unix_time"].astype(np.float64)
+    return table["user"].astype(np.int64)[order], names, what.ravel()[order], time_s[order]
+
+
+def visits(who: np.ndarray, what: np.ndarray, time_s: np.ndarray) -> Acts:
+    """(who, where, since, until): from the check-in that enters a cell to the one that leaves it; the last is open."""
+    enters = np.flatnonzero(np.concatenate([[True], (who[1:] != who[:-1]) | (what[1:] != what[:-1])]))
+    is_last = np.concatenate([who[enters[1:]] != who[enters[:-1]], [True]])
+    until = np.where(is_last, np.inf, np.concatenate([time_s[enters[1:]], [np.inf]]))
+    return who[enters], what[enters], time_s[enters], until
 
 
 def _write(path: Path, header: Sequence[str], rows) -> None:  # type: ignore[no-untyped-def]
