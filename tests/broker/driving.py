@@ -49,6 +49,12 @@ class Driven:
             self._carry_out(self.broker.step(fact, self.now_s))
         self._carry_out(self.broker.end_turn(self.now_s))
 
+    def passes(self, line: int, data: bytes) -> bool:
+        """Whether it went the straight way."""
+        orders = self.broker.straight(line, data, self.now_s)
+        self._carry_out(orders or [])
+        return orders is not None
+
     def _carry_out(self, orders: list[Order]) -> None:
         for order in orders:
             self.orders.append(order)

@@ -429,6 +429,7 @@ class Clients:
                 connection.held_batch = batch
                 held.append(Write(connection.line, chunks))
             else:
+                connection.held_serial = 0
                 free.append(Write(connection.line, chunks))
             connection.waits = False
         self._counts.bytes_out += size

@@ -6,6 +6,7 @@ are gathered into one line with a `count` per second, so that the journal costs 
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -31,7 +32,7 @@ class Journal:
 
     def __init__(self, node: str) -> None:
         self.node = node
-        self._lines: list[bytes | tuple[float, bytes]] = []  # or the time, and what stands behind it in the line
+        self._lines: list[tuple[float, bytes]] = []  # the time, and the line or what stands behind the time in it
         self._until_s = 0.0  # of the present second
         self._left = LINES_PER_S_MAX
         self._gathered: list[PublishTally] = []
@@ -79,15 +80,16 @@ class Journal:
         self._gathered.clear()
 
     def _add(self, line: dict[str, Any]) -> None:
-        self._lines.append(_encode(line))
+        self._lines.append((line["t"], _encode(line)))
 
     @property
     def has_lines(self) -> bool:
         return bool(self._lines)
 
     def take_lines(self) -> list[bytes]:
-        lines, self._lines = self._lines, []
-        return [one if isinstance(one, bytes) else b'{"t":' + _encode(one[0]) + one[1] for one in lines]
+        """In the order of time: what went the straight way was put down later than it happened."""
+        lines, self._lines = sorted(self._lines, key=itemgetter(0)), []
+        return [end if end[:1] == b"{" else b'{"t":' + _encode(now_s) + end for now_s, end in lines]
 
     def close(self, now_s: float) -> list[bytes]:
         """The last lines, with what was gathered."""

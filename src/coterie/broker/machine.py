@@ -21,6 +21,7 @@ from coterie.broker.commands import (
     StartPlan,
     SwitchPlan,
 )
+from coterie.broker.counts import Counts
 from coterie.broker.detours import DETOUR_TIMER, OVERLAP_TIMER
 from coterie.broker.draining import DRAIN_TIMER
 from coterie.broker.facts import (
@@ -55,12 +56,13 @@ from coterie.broker.plane import LOSE_TIMER, PLANE_TIMER
 from coterie.broker.planes import RETIRE_TIMER
 from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER
 from coterie.broker.renewing import RENEW_TIMER
+from coterie.broker.straight import StraightWay
 from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER
 from coterie.broker.wards import WARD_TIMER
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.errors import ConfigError
 from coterie.mqtt.reasons import Reason
-from coterie.protocol.events import Stopping, TimerFired
+from coterie.protocol.events import SetTimer, Stopping, TimerFired
 
 TICK_S, MOVE_S = 0.2, 1.0
 ANSWER_AGAIN_S = 0.05  # when none of those who are owed retained messages takes any
@@ -75,6 +77,10 @@ class Broker(BrokerParts):
         self._shelf = shelf
         self._batch = self._persisted = 0
         self._is_ticking = self._is_answering = self._is_stopped = False
+        self.way = StraightWay(
+            self.clients.lines, self.sessions, self.publishing, self.gate, self.identifiers, self.journal, self.tallied,
+            self.turn,
+        )  # fmt: skip
         self._takers = self._made_takers()
         self._timers = self._made_timers()
 
@@ -132,7 +138,25 @@ class Broker(BrokerParts):
             RENEW_TIMER: self.renewing.look,
         }
 
-    # --- the two calls ---
+    @property
+    def counts(self) -> Counts:
+        self.way.settle()
+        return self.tallied
+
+    # --- the calls ---
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether `straight` is worth asking."""
+        return self.is_alone
+
+    def straight(self, line: int, data: bytes, now_s: float) -> list[Order] | None:
+        """A turn that is this chunk of a client and no more; None, and nothing has happened, if it is not so simple."""
+        orders = None if self._is_stopped else self.way.take(line, data, now_s)
+        if orders is not None and not self._is_ticking and self._has_deadlines():
+            self._is_ticking = True
+            orders.append(SetTimer((TICK_TIMER,), TICK_S))
+        return orders
 
     def step(self, fact: Fact, now_s: float) -> list[Order]:
         turn = self.turn
@@ -145,6 +169,8 @@ class Broker(BrokerParts):
         elif type(fact) is Persisted:
             has_more = self._on_persisted(fact.batch)
         else:
+            if self.way.used:
+                self.way.settle()
             self._takers[type(fact)](fact)
             self._relieve()
             has_more = True
@@ -284,7 +310,7 @@ class Broker(BrokerParts):
 
     def _on_persisted(self, batch: int) -> bool:
         """Whether anybody may have waited for it."""
-        self._persisted = self.links.persisted = max(self._persisted, batch)
+        self._persisted = self.links.persisted = self.turn.persisted = max(self._persisted, batch)
         self.pressure.safe(batch)
         if self.pressure.lines:
             self._relieve()
@@ -320,6 +346,7 @@ class Broker(BrokerParts):
             or self.pressure.lines
             or self.admitting is not None
             or (self.journal is not None and self.journal.has_lines)
+            or self.way.used
         )
 
     def _on_tick(self) -> None:

@@ -63,7 +63,7 @@ class BrokerParts:
         node, peers = setup.node, [peer.id for peer in setup.network.peers if peer.id != setup.node]
         self.is_alone = is_alone = not peers and not setup.may_grow
         self.turn = turn = Turn()
-        self.counts = counts = Counts()
+        self.tallied = counts = Counts()
         self.links = PeerLinks(node, peers, setup.links, turn)
         self.cascades = Cascades(setup.mqtt.subscribe_wait_s)
         self.talk = Talk(self.links, self.cascades)
@@ -121,7 +121,7 @@ class BrokerParts:
         self.gate = Gate(setup.limits, 0.0)
         self.sessions = Sessions(setup.options, self.access)
         self.journal = Journal(setup.name) if setup.journal.enabled else None
-        self.pressure = Pressure(self.sessions.budget, self.links, self.counts, self.turn)
+        self.pressure = Pressure(self.sessions.budget, self.links, self.tallied, self.turn)
         self.identifiers = Identifiers(setup.node, 0)
         self.stored = StoredSessions(self.turn)
 
@@ -141,7 +141,7 @@ class BrokerParts:
     def _make_planes(self) -> None:
         leaves, detours, delivering = LeafBook(self.links), self.detours, self.delivering
         self.planes = ControlPlanes(
-            self.setup, self.links, self.cascades, detours, delivering, leaves, self.counts, self.turn
+            self.setup, self.links, self.cascades, detours, delivering, leaves, self.tallied, self.turn
         )  # fmt: skip
         self.hosting = Hosting(self.planes, leaves, delivering, self.cascades, detours, self.talk, self.turn)
 
@@ -187,6 +187,6 @@ class BrokerParts:
         if self.is_alone or not setup.admission.enabled:
             return None
         return Admitting(
-            setup.admission, setup.node, servers, self.sessions.index, self.links, self.talk, self.counts, self.journal,
-            self.turn,
+            setup.admission, setup.node, servers, self.sessions.index, self.links, self.talk, self.tallied,
+            self.journal, self.turn,
         )  # fmt: skip

@@ -38,10 +38,15 @@ SUCCESS = Reason.SUCCESS  # see `connection.OPEN`
 class Route:
     """See the module."""
 
-    __slots__ = ("match", "reason", "tally", "version")
+    __slots__ = ("is_straight", "match", "reason", "tally", "version")
 
-    def __init__(self, version: int, reason: Reason, match: Match[Session], tally: PublishTally) -> None:
+    def __init__(
+        self, version: int, reason: Reason, match: Match[Session], tally: PublishTally, is_here: bool
+    ) -> None:  # fmt: skip
         self.version, self.reason, self.match, self.tally = version, reason, match, tally
+        # It may be published, nobody elsewhere wants it, and those who do here are nothing special.
+        is_plain = not match.groups and all(one.is_plain for one in match.receivers)
+        self.is_straight = is_here and is_plain and reason is SUCCESS
 
 
 class Publishing:
@@ -59,12 +64,15 @@ class Publishing:
         self._detours, self._links, self._talk = detours, links, talk
         self._last, self._is_alone, self._turn = last, is_alone, turn
 
-    def _new_route(self, connection: Connection, session: Session, topic: str) -> Route:
+    def route(self, connection: Connection, session: Session, topic: str) -> Route:
         known: Route | None = connection.routes.get(topic)
+        if known is not None and known.version == self._index.version:
+            return known
         if len(connection.routes) >= ROUTES_MAX:
             connection.routes.clear()
         tally = PublishTally(session.client_id, topic) if known is None else known.tally
-        route = Route(self._index.version, self._access.publish(session, topic), self._index.matches(topic), tally)
+        reason, match = self._access.publish(session, topic), self._index.matches(topic)
+        route = Route(self._index.version, reason, match, tally, self._is_alone)
         connection.routes[topic] = route
         return route
 
@@ -75,7 +83,7 @@ class Publishing:
         counts.messages_in += count
         route: Route | None = connection.routes.get(run.topic)
         if route is None or route.version != self._index.version:
-            route = self._new_route(connection, session, run.topic)
+            route = self.route(connection, session, run.topic)
         if route.reason is not SUCCESS:
             counts.published_refused += count
             return
@@ -99,7 +107,7 @@ class Publishing:
         self._counts.messages_in += 1
         route: Route | None = connection.routes.get(packet.topic)
         if route is None or route.version != self._index.version:
-            route = self._new_route(connection, session, packet.topic)
+            route = self.route(connection, session, packet.topic)
         reason, budget = route.reason, self._budget
         if reason is SUCCESS and (packet.retain or budget.full or not budget.has_room(len(packet.payload))):
             reason = self._room(packet, session, route.match)

@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
-from coterie.broker.facts import Closed, Fact, Opened, Persisted, Proven, StoreFailed
+from coterie.broker.facts import Bytes, Closed, Fact, Opened, Persisted, Proven, StoreFailed
 from coterie.broker.machine import Broker
 from coterie.broker.orders import (
     AnswerDoor,
@@ -43,6 +43,7 @@ from coterie.protocol.events import CancelTimer, SetTimer, Timer, TimerFired
 
 FEW = 8  # so few lines are written to at once; the loop has a quicker way for many
 SOON_S = 50e-6  # facts that come within this time after the beginning of a turn share the next one
+NEVER_S = float("inf")
 BUSY = Ruling(Reason.SERVER_BUSY, detail="too many logins at once; try again later")
 
 
@@ -92,6 +93,7 @@ class Driver:
         on_left: Callable[[str], None] = lambda reason: None,
     ) -> None:  # fmt: skip
         self.broker, self._base_s = broker, base_s
+        self._may_pass = broker.may_pass
         self.commits = 0
         self.lines: dict[int, Line] = {}
         self.peer_lines: dict[int, PeerLine] = {}
@@ -104,8 +106,8 @@ class Driver:
         self._unsynced: list[Persist] = []
         self._syncing: asyncio.Future[int] | None = None
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
-        self._is_scheduled = self._is_gathering = self._is_turning = self._is_over = False
-        self._turned_s = 0.0  # when the last turn began
+        self._is_scheduled = self._is_gathering = self._is_over = False
+        self._free_s = 0.0  # from when on a fact is a turn of its own
         self._hands: dict[type, Callable[[Any], None]] = {
             Persist: self._persist,
             Close: self._close,
@@ -133,20 +135,26 @@ class Driver:
         if self._is_over:
             return
         broker, now_s = self.broker, monotonic() + self._base_s
+        if type(fact) is Bytes and now_s >= self._free_s and self._may_pass:
+            orders = broker.straight(fact.line, fact.data, now_s)
+            if orders is not None:
+                self._free_s = now_s + SOON_S
+                self._carry_out(orders)
+                return
         orders = broker.step(fact, now_s)
         if orders:
             self._carry_out(orders)
         if self._is_scheduled or self._is_gathering or not (broker.sessions.dirty or broker.has_turn):
             return
-        if self._is_turning or now_s - self._turned_s < SOON_S:
-            self._is_scheduled = True
+        if now_s < self._free_s:
+            self._is_scheduled, self._free_s = True, NEVER_S
             self._loop.call_soon(self._scheduled_turn)
         else:
             self._turn(now_s)
 
     def gather(self) -> None:
         """Whatever comes until `turn` is called shares that turn."""
-        self._is_gathering = True
+        self._is_gathering, self._free_s = True, NEVER_S
 
     def turn(self) -> None:
         """Do at once what waits for the end of a turn."""
@@ -159,10 +167,9 @@ class Driver:
         self.turn()
 
     def _turn(self, now_s: float) -> None:
-        self._is_turning = True
-        self._turned_s = now_s
+        self._free_s = NEVER_S
         self._carry_out(self.broker.end_turn(now_s))
-        self._is_turning = False
+        self._free_s = NEVER_S if self._is_scheduled or self._is_gathering or self._is_over else now_s + SOON_S
 
     def opened(self, line: Line, host: str, certified: str, is_inner: bool = False) -> int:
         """A client's socket; returns its number."""
@@ -179,7 +186,7 @@ class Driver:
         self._log(text)
 
     def stop(self) -> None:
-        self._is_over = True
+        self._is_over, self._free_s = True, NEVER_S
         if self._disk is not None:
             self._disk.shutdown()
         for handle in self._timers.values():
@@ -303,5 +310,5 @@ class Driver:
             self._journal.append(order.lines)
 
     def _fail(self, order: Fail) -> None:
-        self._is_over = True
+        self._is_over, self._free_s = True, NEVER_S
         self._on_failure(order.reason)

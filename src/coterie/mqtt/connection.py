@@ -82,6 +82,7 @@ class Connection:
         self.peer = peer
         self.line = 0  # which of the driver's it is
         self.routes: dict[str, Any] = {}  # by topic, whoever publishes for it
+        self.lanes: dict[int, Any] = {}  # by length, for the straight way
         self.waits = False  # since the last turn something was written that may depend on what must be kept first
         self.held_batch = 0  # what was written last waits for this batch
         self.held_serial = 0  # and for this to be kept elsewhere
@@ -95,12 +96,12 @@ class Connection:
         self.is_plain = True  # no aliases and no packet size limit: shared frames fit
         self._names = names
         self._decoder = Decoder(0, options.packet_bytes_max)
-        self._is_between = True  # nothing is left of earlier chunks
+        self.is_between = True  # nothing is left of earlier chunks
         self._head = b""  # how the last chunk began if it was one common PUBLISH, up to where the next may differ
         self._size, self._topic = 0, ""  # and the length of it
         self._opened_s = self._last_received_s = now_s
         self._packet_bytes_max = 0
-        self._quota = 65_535  # QoS 1 messages the client may still send before we acknowledge
+        self.quota = 65_535  # QoS 1 messages the client may still send before we acknowledge
         self._receiving: dict[int, None] = {}  # QoS 2 identifiers open on this connection
         self._aliases_in: dict[int, str] = {}
         self._aliases_out: dict[str, int] = {}
@@ -116,11 +117,11 @@ class Connection:
             if data[0] == 0x30:
                 return [PublishRun(self._topic, data, 1, self._size - at, self.version)]
             packet_id, is_5 = data[at] << 8 | data[at + 1], self.version >= MQTT_5
-            if packet_id and self._quota > 0 and not (is_5 and data[at + 2]):
-                self._quota -= 1
+            if packet_id and self.quota > 0 and not (is_5 and data[at + 2]):
+                self.quota -= 1
                 return [Publish(self._topic, data[at + 2 + is_5 :], 1, False, False, packet_id)]
         facts: list[Fact] = []
-        if self._is_between and self.stage is OPEN and data:
+        if self.is_between and self.stage is OPEN and data:
             pos = self._scan(data, 0, facts, now_s)
             if pos == len(data):  # nothing but what comes by the thousand
                 if facts:
@@ -163,7 +164,7 @@ class Connection:
                 raise MqttError("too much sent before CONNACK", Reason.QUOTA_EXCEEDED)
         except MqttError as error:
             facts.append(self._fail(error))
-        self._is_between = decoder.buffered_bytes == 0
+        self.is_between = decoder.buffered_bytes == 0
 
     def _scan(self, data: bytes, pos: int, facts: list[Fact], now_s: float) -> int:
         """The two packets that come by the thousand, without the codec; returns where something else begins."""
@@ -171,8 +172,8 @@ class Connection:
             assert self.session is not None
             return self.session.on_acknowledged_run(data, pos, now_s)
         found: list[Any] = facts  # list is invariant, but appending a Publish to a list of facts is sound
-        pos, self._quota = scan_publishes(
-            data, pos, self.version, self._names, found, self._decoder.packet_bytes_max, self._quota
+        pos, self.quota = scan_publishes(
+            data, pos, self.version, self._names, found, self._decoder.packet_bytes_max, self.quota
         )
         return pos
 
@@ -210,9 +211,9 @@ class Connection:
         else:
             self._names.add(packet.topic.encode())
         if packet.qos == 1:
-            if self._quota <= 0:
+            if self.quota <= 0:
                 raise self._too_many()
-            self._quota -= 1
+            self.quota -= 1
         elif packet.qos == 2 and not self._take_exactly_once(packet.packet_id):
             return
         facts.append(packet)
@@ -221,9 +222,9 @@ class Connection:
         """Whether a QoS 2 message is new; one that was accepted before is only answered again."""
         assert self.session is not None
         if packet_id not in self._receiving:
-            if self._quota <= 0:
+            if self.quota <= 0:
                 raise self._too_many()
-            self._quota -= 1
+            self.quota -= 1
             self._receiving[packet_id] = None
         if self.session.on_incoming(packet_id):
             return True
@@ -258,7 +259,7 @@ class Connection:
         assert self.session is not None
         found = self.session.on_released(packet.packet_id)
         if self._receiving.pop(packet.packet_id, 0) is None:
-            self._quota += 1
+            self.quota += 1
         self.write_acknowledgement(0x70, packet.packet_id, 0 if found else Reason.PACKET_ID_NOT_FOUND)
 
     def _on_disconnect(self, packet: Disconnect) -> Ended:
@@ -285,7 +286,7 @@ class Connection:
             self.keep_alive_s = self._shorter_keep_alive_s(connect) or connect.keep_alive_s
             self.window_max = min(wanted.receive_maximum or 65_535, options.inflight_count_max)
             self._alias_out_max = min(wanted.topic_alias_maximum or 0, options.topic_alias_out_maximum)
-            self._quota = options.receive_maximum
+            self.quota = options.receive_maximum
         else:
             self.keep_alive_s = connect.keep_alive_s
             self.window_max = options.inflight_count_max
@@ -327,7 +328,7 @@ class Connection:
     def acknowledge(self, publish: Publish, reason: int = 0) -> None:
         """Take responsibility for a received message (or refuse it); nothing to do at QoS 0."""
         if publish.qos == 1:
-            self._quota += 1
+            self.quota += 1
             if reason or self.stage is not OPEN:
                 self.write_acknowledgement(0x40, publish.packet_id, reason)
             else:
@@ -342,7 +343,7 @@ class Connection:
         if reason >= 0x80 and answering.version >= MQTT_5:
             session.on_released(publish.packet_id)
             if answering._receiving.pop(publish.packet_id, 0) is None:
-                answering._quota += 1
+                answering.quota += 1
         else:
             session.incoming[publish.packet_id] = True
         answering.write_acknowledgement(0x50, publish.packet_id, reason)

@@ -31,6 +31,10 @@ class Saboteur:
             fact = Booted(fact.life, self._on_start(fact.saved))
         return self._on_orders(self._broker.step(fact, now_s))
 
+    def straight(self, line: int, data: bytes, now_s: float) -> list[Order] | None:
+        orders = self._broker.straight(line, data, now_s)
+        return None if orders is None else self._on_orders(orders)
+
     def end_turn(self, now_s: float) -> list[Order]:
         return self._on_orders(self._broker.end_turn(now_s))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from coterie.broker.facts import Booted, Fact, Persisted, Proven, StoreFailed
+from coterie.broker.facts import Booted, Bytes, Fact, Persisted, Proven, StoreFailed
 from coterie.broker.orders import (
     AnswerDoor,
     Close,
@@ -39,12 +39,14 @@ from coterie.sim.world.scenario import Clockwork
 
 BASE_S = 1_800_000_000.0
 SLOW = 200.0
+HEARD = 1 << 40  # draws for chunks begin here
 
 
 class Machine(Protocol):
     """A broker, as far as a driver knows it."""
 
     def step(self, fact: Fact, now_s: float) -> list[Order]: ...
+    def straight(self, line: int, data: bytes, now_s: float) -> list[Order] | None: ...
     def end_turn(self, now_s: float) -> list[Order]: ...
     def may_link(self, peer: int) -> bool: ...
 
@@ -81,7 +83,7 @@ class Site:
         self._world, self._make, self._chance = world, make, chance
         self._disk_us, self._linger_us = disk_us, linger_us
         self._timers: dict[Timer, int] = {}
-        self._numbers = 0  # of timers, turns and batches: what chance is drawn by
+        self._numbers = self._heard = 0  # of timers, turns and batches; of chunks: what chance is drawn by
         self._is_turning = False
         self.last_safe_us = 0  # when what was handed to the disk will be safe
         self.forgot_us = -1  # when it last lost power, and with it what was written and not synced
@@ -115,6 +117,8 @@ class Site:
         if broker is None:
             return
         self._world.fact_count += 1
+        if isinstance(fact, Bytes) and not self._is_turning and self._passes(broker, fact):
+            return
         self._carry_out(broker.step(fact, self.now_s))
         if self.broker is broker and not self._is_turning:
             self._is_turning = True
@@ -122,6 +126,17 @@ class Site:
             share = self._chance.share(self._numbers)
             delay_us = 0 if share < 0.5 else int(self._linger_us * 4 * (share - 0.5))
             self._world.at(self._world.now_us + delay_us, lambda: self._end_turn(broker))
+
+    def _passes(self, broker: Machine, heard: Bytes) -> bool:
+        """Whether it went the straight way; it is offered half of what comes alone."""
+        self._heard += 1
+        if self._chance.share(HEARD + self._heard) < 0.5:
+            return False
+        orders = broker.straight(heard.line, heard.data, self.now_s)
+        if orders is None:
+            return False
+        self._carry_out(orders)
+        return True
 
     def _end_turn(self, broker: Machine) -> None:
         if self.broker is broker:
