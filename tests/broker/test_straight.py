@@ -11,6 +11,7 @@ from coterie.broker.commands import Reload
 from coterie.broker.facts import Bytes, Closed
 from coterie.broker.orders import Note, Order
 from coterie.broker.settings import LimitsSection
+from coterie.broker.writes import DELIVERIES
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.properties import Properties
@@ -161,3 +162,15 @@ def test_a_limit_on_publishing_closes_the_straight_way() -> None:
         pair.say("a", p.Publish("t/1", b"x"))
     assert pair.passed == 2
     pair.check()
+
+
+def test_what_has_to_be_kept_goes_the_long_way() -> None:
+    pair = Pair()
+    pair.connect("a", p.MQTT_3, False)
+    pair.connect("b", p.MQTT_3, True)
+    pair.say("b", p.Subscribe(1, (p.Subscription("t/1", 1),)))
+    for number in range(1, 4):
+        pair.say("a", p.Publish("t/1", b"x", 1, packet_id=number))
+    assert pair.passed == 0
+    pair.check()
+    assert len(pair.both[1].shelf.tables[DELIVERIES]) == 3

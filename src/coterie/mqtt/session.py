@@ -144,12 +144,8 @@ class Session:
         return self._enqueue(delivery, now_s)
 
     def send_plain(self, message: Message, qos: int, retain: bool, head: bytes, tail: bytes) -> bool:
-        """The short way for a message at QoS 1 or 2 that is already encoded up to its identifier.
-
-        Only while `plain_version` is that encoding's; False (and nothing done) when `deliver` has to decide.
-        """
-        packet_id = self._last_packet_id + 1
-        inflight = self._inflight
+        """The short way at QoS 1 or 2, encoded for `plain_version`; False, and nothing done: `deliver` must decide."""
+        packet_id, inflight = self._last_packet_id + 1, self._inflight
         if self._queue or self._window >= self._window_max or packet_id > 65_535 or packet_id in inflight:
             return False
         self._last_packet_id = packet_id
