@@ -97,6 +97,10 @@ class PeerLinks:
         target = self._targets.get(peer)
         return target is not None and target.is_up
 
+    def was_heard(self, peer: int, since_s: float) -> bool:
+        """Whether it is there for sure: it has said something since then."""
+        return self.is_connected(peer) and self._targets[peer].heard_s > since_s
+
     def queue_bytes(self) -> int:
         return sum(target.output_bytes for target in self._targets.values())
 

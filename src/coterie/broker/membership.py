@@ -206,7 +206,7 @@ class Membership:
         self._parts.set(before, members)
         self._say_changes(before)
         self._review()
-        if members.was_removed(self._node):
+        if members.was_removed(self._node) and not before.was_removed(self._node):
             self._end(before)
 
     def _say_changes(self, before: Members) -> None:

@@ -21,7 +21,7 @@ from coterie.broker.turn import Turn
 from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, Shelf
 
 AWAY_S = 10.0  # a node that is started again is back before
-REPLACED_S = 2.0  # a node that is there has another keeper by then
+SURE_S, HEARD_S = 1.0, 5.0  # what is heard later than that was said later; and by then a node that is there is heard
 LOOK_S = 0.5
 SILENT_S = 1.5  # a helper that says nothing for so long is replaced
 SAFE_S = 2.5  # how long a session waits for helpers
@@ -51,9 +51,12 @@ class Wards:
         self._shelf, self._turn = shelf, turn
         self._of: dict[int, _Ward] = {}
         self._is_leaving = self._is_looking = False
+        self._sure_s = 0.0
 
     def set_members(self, zones: dict[int, str], is_leaving: bool) -> None:
         """Those that may keep something; a node that is leaving does not count itself."""
+        if is_leaving and not self._is_leaving:
+            self._sure_s = self._turn.now_s + SURE_S
         self._zones, self._is_leaving = zones, is_leaving
         self._look_later()
 
@@ -89,8 +92,11 @@ class Wards:
         return self._of.setdefault(origin, _Ward(self._turn.now_s))
 
     def _orphans(self) -> list[Copy]:
-        """Of nodes that are away; and when this node leaves, of all: who is there soon has another keeper instead."""
-        return list(self._copies.orphans(() if self._is_leaving else self._links.connected))
+        """Of nodes that are away; when this node leaves, of all that have not shown since then that they are there."""
+        there = self._links.connected
+        if self._is_leaving:
+            there = [one for one in there if self._links.was_heard(one, self._sure_s)]
+        return list(self._copies.orphans(there))
 
     def start(self) -> None:
         if self._copies.of:
@@ -115,7 +121,7 @@ class Wards:
         orphans = self._orphans()
         for copy in orphans:
             ward = self._ward(copy.origin)
-            if ward.is_urgent or self._turn.now_s - ward.since_s >= (REPLACED_S if self._is_leaving else AWAY_S):
+            if ward.is_urgent or self._turn.now_s - ward.since_s >= (HEARD_S if self._is_leaving else AWAY_S):
                 self._tend(copy)
         for origin in list(self._of):
             self._let_go(origin)
