@@ -158,6 +158,10 @@ class Membership:
         self._tried_s = now_s
         removed = change.nodes if change.kind == "remove" else ()
         voters = [node for node in members.present if not (change.is_forced and node in removed)]
+        there = [node for node in voters if node == self._node or self._links.is_connected(node)]
+        if 2 * len(there) <= len(voters):  # a ballot that cannot be won costs a write
+            self._links.want([node for node in voters if node != self._node])
+            return
         dead = () if change.is_forced else tuple(node for node in removed if node != self._node)
         chosen = self._decrees.propose(members.after(change), voters, self._links.connected, dead)
         if chosen is not None:
