@@ -402,9 +402,13 @@ class Keeping:
             self._turn.set_timer((KEEP_TIMER,), LOOK_S)
 
     def _announce(self) -> None:
-        """While there are too few nothing becomes safe: whoever kept before still has all that is."""
+        """While there are too few nothing becomes safe: whoever kept before still has all that is.
+
+        And while one lacks a part of the log, whoever kept before must not forget it.
+        """
         current = tuple(sorted(self.good))
-        if current != self._told and len(current) >= max(self.need, 1):
+        is_filled = not any(self.keepers[peer].fill for peer in current) or not self._lists.keepers(self._node)
+        if current != self._told and len(current) >= max(self.need, 1) and is_filled:
             self._told = current
             self._lists.announce(KeptBy(self._node, self._lists.next_version(self.life), current))
 
