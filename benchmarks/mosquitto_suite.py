@@ -328,7 +328,8 @@ def run_one(path: Path, build: Path, port: int, says: bool, allowed: dict[str, s
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         said, _ = process.communicate()
-        return "fails", f"no end after {HOPELESS_S:g} s"
+        told = f"no end after {HOPELESS_S:g} s"
+        return ("may fail", allowed[path.name]) if path.name in allowed else ("fails", told)
     if process.returncode == 0:
         return "passes", ""
     if found := re.search(r"needs ([a-z_ ]+)", said):

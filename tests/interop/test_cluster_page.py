@@ -140,7 +140,7 @@ def test_the_page_word_for_word(tmp_path):
             except ProcessLookupError:
                 continue
     table = "".join(said).rpartition("members, list")[2]
-    assert [line.split()[-1] for line in table.splitlines()[2:6]] == ["in", "removed", "removed", "in"], "".join(said)
+    assert [line.split()[-2] for line in table.splitlines()[2:6]] == ["in", "removed", "removed", "in"], "".join(said)
     heard = Counter(int(one.payload) for one in listener.got)
     assert sorted(heard) == list(range(len(tries)))
     twice = [number for number, times in heard.items() if times > 1 and not one_more(tries, number, listener)]

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from coterie.accounting.tally import COPIES, Standing
+from coterie.broker.leaf import LEAF
 from coterie.broker.machine import Broker
 from coterie.model.ledger import Control, Distribution, Ledger, Load, Maintenance, State
 from coterie.model.wires import COTERIE
@@ -90,6 +91,8 @@ def members(broker: Broker) -> dict[str, Any]:
     """The list in force, what this node wants changed in it, and how far it is with leaving."""
     membership, draining = broker.membership, broker.draining
     return {
+        "node": broker.setup.node,
+        "plan": _plan_in_words(broker),
         "epoch": membership.members.epoch,
         "members": [msgspec.structs.asdict(one) | {"token": ""} for one in membership.members.entries],
         "changes": {str(number): text for number, text in membership.outcomes.items()},
@@ -101,6 +104,15 @@ def members(broker: Broker) -> dict[str, Any]:
             "handed_over": draining.handed_over,
         },
     }
+
+
+def _plan_in_words(broker: Broker) -> str:
+    """By which plan a node works: somebody's, the network's own, or as a leaf of a node that has one."""
+    planes = broker.planes
+    if planes.in_use.system is LEAF:
+        return "leaf"
+    name = planes.in_use.system.name
+    return f"{name}, plan {planes.in_use.slice.version}" if not planes.part.made_for else name
 
 
 def cost_of_removing(broker: Broker, node: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, table
 from coterie.cli.top import places_of
 from coterie.live.tokens import TOKEN_FILE, read_token
+from coterie.plans.admin import processes_of
 from coterie.plans.membership import NetworkMembers, drain, remove
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Its number or its name.")]
@@ -29,21 +30,26 @@ def members_command(
 ) -> None:
     """Who belongs to the network.
 
-    The list in force, as the nodes that answer know it: number, name, address and whether a node is in, leaving or
-    removed. It changes when a node joins (`coterie node --join`), is drained or removed.
+    The list in force, as the nodes that answer know it: number, name, address, whether a node is in, leaving or
+    removed, and the plan it works by (a leaf has no place in one yet). It changes when a node joins (`coterie node
+    --join`), is drained or removed.
 
     Examples:
       coterie members --nodes 3
     """
-    said = _network(admin, host, base_port, nodes, token, data).latest()
+    network = _network(admin, host, base_port, nodes, token, data)
+    told = NetworkMembers(processes_of(network.places, network.token), network.token).documents()
+    said, plans = told[0][1], {one["node"]: one["plan"] for _, one in told}
     if as_json:
-        print_json({"epoch": said["epoch"], "members": said["members"]})
+        listed = [one | {"plan": plans.get(one["id"])} for one in said["members"]]
+        print_json({"epoch": said["epoch"], "members": listed})
         return
     rows = [
-        [str(one["id"]), one["name"], f"{one['host']}:{one['port']}", one["server"], one["zone"], one["state"]]
+        [str(one["id"]), one["name"], f"{one['host']}:{one['port']}", one["server"], one["zone"], one["state"],
+         plans.get(one["id"], "-")]
         for one in said["members"]
-    ]
-    out.print(table(f"members, list {said['epoch']}", ["node", "name", "links", "clients", "zone", "is"], rows))
+    ]  # fmt: skip
+    out.print(table(f"members, list {said['epoch']}", ["node", "name", "links", "clients", "zone", "is", "plan"], rows))
 
 
 def drain_command(
