@@ -22,7 +22,7 @@ from tests.interop.fleet import TOKEN, write_configs
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(280)]
 ROOT = Path(__file__).resolve().parents[2]
-BEFORE = "b35de04824558a1d694d076fe560914ae2499223"  # what was published before this version
+BEFORE = "26aea2e28ebe6794b235174588fdfb9945d1c07e"  # what was published before this version
 
 
 @pytest.fixture
