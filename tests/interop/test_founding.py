@@ -141,7 +141,7 @@ def test_anybody_s_whereabouts_can_be_asked(net):
         asyncio.run(talk())
     assert "ann-1: connected at b (node 1), user ann" in told["ann-1"]
     assert "subscribes to news/# (QoS 1)" in told["ann-1"]
-    assert "1 subscribers at 1 of 3 nodes" in told["news/vienna"]
+    assert "1 subscriber at 1 of 3 nodes" in told["news/vienna"]
     links = told["0"].splitlines()[1:]  # they may still be catching up
     assert [one.partition(";")[0] for one in links] == ["  b (node 1): connected", "  c (node 2): connected"]
     assert "no node has a session" in told["nobody"]
