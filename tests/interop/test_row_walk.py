@@ -19,7 +19,7 @@ def test_a_row_comes_from_the_file_through_the_plan_to_the_node(tmp_path: Path) 
     ]
     way = (
         "pipeline/files.read_chunks", "pipeline/reading._parse_csv", "pipeline/canonical.canonicalise",
-        "pipeline/parts.finish_part", "pipeline/wishing.read_wishes", "pipeline/windows._all",
+        "pipeline/parts.finish_part", "pipeline/wishing.read_wishes", "pipeline/windows.all_windows",
         "plans/plan.Plan.clients", "plans/rollout.fit", "plans/rollout.change_over", "live/admin.AdminInterface.answer",
         "broker/placement.Placing.take",
     )  # fmt: skip

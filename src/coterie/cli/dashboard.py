@@ -26,7 +26,7 @@ def dashboard_command(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the page; 0 takes a free one.")] = 8080,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 1.0,
 ) -> None:
-    """The web page of a running network.
+    """Serve a web page that shows a running network.
 
     It shows the overlay, the channels, the rates and the bill. The page is for this machine only, for whoever has the
     address that is printed, and asks nobody else for anything.

@@ -61,7 +61,7 @@ def init_command(
     admin_port: Annotated[int, typer.Option(min=1, max=65_535, help="Health, metrics, plans.")] = OWN.admin,
     as_json: Json = False,
 ) -> None:
-    """Make a network: a folder for each host.
+    """Create a network: one folder per host.
 
     It holds the node's configuration, its keys, certificates and unit file; a page says what to do with it.
 

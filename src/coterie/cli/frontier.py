@@ -65,7 +65,7 @@ def frontier_command(
     conf: choices.Conf = None,
     as_json: choices.Json = False,
 ) -> None:
-    """What can be had for what: cost against hops, crashes and moves.
+    """Show the trade-offs: cost against hops, crashes and moves.
 
     Plans every kind of links, with nobody moved, a few, or all, beside every other system; marks what nothing else
     beats in all respects. `coterie plan ... --system WORDS` makes the one you pick.

@@ -34,7 +34,7 @@ def restore_command(
     backup: Annotated[Path, typer.Argument(help="What `coterie backup` wrote.")],
     config: Config,
 ) -> None:
-    """Put a backup back.
+    """Restore a node's store from a backup.
 
     The node must not run, and must have no store of its own: move an old one away first. What was acknowledged after
     the backup was taken is not in it; other nodes still have their copies of what they received.

@@ -35,37 +35,37 @@ COMMANDS = {
     ),
     "plan": CommandEntry("planning:plan_command", "Compare, and publish the cheapest design as a plan.", PLANNING),
     "frontier": CommandEntry(
-        "frontier:frontier_command", "What can be had for what: cost against hops, crashes and moves.", PLANNING
+        "frontier:frontier_command", "Show the trade-offs: cost against hops, crashes and moves.", PLANNING
     ),
     "backtest": CommandEntry(
         "backtesting:backtest_command", "Run through a log window by window, moves included.", PLANNING
     ),
     "watch": CommandEntry("watching:watch_command", "Follow a journal; publish a new plan when it pays.", PLANNING),
     "prices": CommandEntry("prices:prices_command", "Print an example price file, or check one.", PLANNING),
-    "observe": CommandEntry("observing:observe_command", "Write down what the brokers you have are doing.", FLEET),
+    "observe": CommandEntry("observing:observe_command", "Record what the brokers you have are doing.", FLEET),
     "export": CommandEntry("exporting:export_command", "Turn a plan into configuration for them.", FLEET),
     "loop": CommandEntry("looping:loop_command", "Observe, plan and apply, again and again.", FLEET),
     "up": CommandEntry("up:up_command", "Start a network of nodes on this machine.", NETWORK),
-    "init": CommandEntry("founding:init_command", "Make a network: a folder for each host.", NETWORK),
+    "init": CommandEntry("founding:init_command", "Create a network: one folder per host.", NETWORK),
     "node": CommandEntry("node:node_command", "Run one node.", NETWORK),
     "apply": CommandEntry("applying:apply_command", "Switch a running network to a plan.", NETWORK),
     "pub": CommandEntry("pubsub:pub_command", "Publish messages.", NETWORK),
-    "sub": CommandEntry("pubsub:sub_command", "Subscribe and print what comes.", NETWORK),
-    "top": CommandEntry("top:top_command", "A live table of the nodes.", NETWORK),
+    "sub": CommandEntry("pubsub:sub_command", "Subscribe and print the messages.", NETWORK),
+    "top": CommandEntry("top:top_command", "Show a live table of the nodes.", NETWORK),
     "inspect": CommandEntry(
         "inspecting:inspect_command", "Ask the whole network about a client, a topic or a link.", NETWORK
     ),
-    "dashboard": CommandEntry("dashboard:dashboard_command", "The web page of a running network.", NETWORK),
-    "reload": CommandEntry("reloading:reload_command", "Have nodes read their configuration again.", NETWORK),
-    "members": CommandEntry("membership:members_command", "Who belongs to the network.", NETWORK),
-    "drain": CommandEntry("membership:drain_command", "Have a node leave the network in good order.", NETWORK),
+    "dashboard": CommandEntry("dashboard:dashboard_command", "Serve a web page that shows a running network.", NETWORK),
+    "reload": CommandEntry("reloading:reload_command", "Make nodes read their configuration again.", NETWORK),
+    "members": CommandEntry("membership:members_command", "List the members of the network.", NETWORK),
+    "drain": CommandEntry("membership:drain_command", "Make a node leave the network cleanly.", NETWORK),
     "remove": CommandEntry("membership:remove_command", "Take a dead node out of the network.", NETWORK),
     "backup": CommandEntry("keeping:backup_command", "Copy a node's store into one file, while it runs.", NETWORK),
-    "restore": CommandEntry("keeping:restore_command", "Put a backup back.", NETWORK),
+    "restore": CommandEntry("keeping:restore_command", "Restore a node's store from a backup.", NETWORK),
     "bench": CommandEntry("bench:bench_command", "Load a broker and measure it.", NETWORK),
     "simulate": CommandEntry("simulating:simulate_command", "Run a system's protocol in virtual time.", LAB),
     "torture": CommandEntry(
-        "torturing:torture_command", "Whole brokers and clients under every kind of trouble, by seed.", LAB
+        "torturing:torture_command", "Test whole brokers and clients in simulation, under every kind of fault.", LAB
     ),
     "price": CommandEntry("pricing:price_command", "Plan with any systems on a generated workload.", LAB),
     "reproduce": CommandEntry("reproducing:reproduce_command", "Run the papers' experiments.", LAB),

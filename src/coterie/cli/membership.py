@@ -28,7 +28,7 @@ def members_command(
     host: Host = "127.0.0.1",
     as_json: Json = False,
 ) -> None:
-    """Who belongs to the network.
+    """List the members of the network.
 
     The list in force, as the nodes that answer know it: number, name, address, whether a node is in, leaving or
     removed, and the plan it works by (a leaf has no place in one yet). It changes when a node joins (`coterie node
@@ -62,7 +62,7 @@ def drain_command(
     host: Host = "127.0.0.1",
     limit: Limit = 600.0,
 ) -> None:
-    """Have a node leave the network in good order.
+    """Make a node leave the network cleanly.
 
     Its clients are sent to other nodes (who does not follow is disconnected), its sessions and its log are handed over,
     then its process ends. Killed in the middle, it goes on when it is started again.

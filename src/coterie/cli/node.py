@@ -44,7 +44,7 @@ def node_command(
 ) -> None:
     """Run one node.
 
-    MQTT for clients, links to its peers, metrics and an admin interface. Ctrl-C (or SIGTERM) stops it in good order;
+    MQTT for clients, links to its peers, metrics and an admin interface. Ctrl-C (or SIGTERM) stops it cleanly;
     after a kill -9 it goes on where it was.
 
     Examples:

@@ -155,7 +155,7 @@ def sub_command(
     follow: Follow = True,
     allow: Allow = None,
 ) -> None:
-    """Subscribe and print what comes.
+    """Subscribe and print the messages.
 
     One message a line; comes back after a lost connection.
 

@@ -23,7 +23,7 @@ def reload_command(
     host: Host = "127.0.0.1",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Have nodes read their configuration again.
+    """Make nodes read their configuration again.
 
     Users, permissions, limits, certificates, keys and the log level are taken at once, as with SIGHUP. Clients that may
     not do any more what they do are told to come again. What needs a restart is named.

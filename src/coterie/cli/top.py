@@ -34,7 +34,7 @@ def top_command(
     once: Annotated[bool, typer.Option("--once", help="Print one table (over one interval) and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every node's totals once.")] = False,
 ) -> None:
-    """A live table of the nodes.
+    """Show a live table of the nodes.
 
     Rates, links, queues, what was shed, who is catching up.
 

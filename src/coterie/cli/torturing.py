@@ -53,7 +53,7 @@ def torture_command(
     spark: Annotated[str, typer.Option("--spark", help="Master, with --spread spark.")] = "local[*]",
     as_json: Json = False,
 ) -> None:
-    """Whole brokers and clients under every kind of trouble, by seed.
+    """Test whole brokers and clients in simulation, under every kind of fault.
 
     They run in virtual time, with crashes, torn disks, partitions and worse, and every promise is checked. A seed draws
     which kinds of trouble exist, then what happens when. What breaks a promise is made smaller and written down, with
