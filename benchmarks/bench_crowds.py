@@ -2,7 +2,9 @@
 
 python benchmarks/bench_crowds.py --users 1e6 4e6
 Users want 20 topics each: of one of many tastes, with a fifth by chance; every user's subscription has a time, and
-there is one publication per user. Executors are processes of their own, so that the driver's memory is the driver's.
+there is one publication per user. Executors are processes of their own, so that the driver's memory is the driver's:
+its Python process, and its JVM, which has the same small heap whatever there is to do (`driver_live_mb` is what a
+collection after each step leaves of it, at most).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -72,11 +75,24 @@ def generate(folder: Path, users: int, topics: int) -> None:
 
 
 class Watch:
-    """Peaks of the driver (this process and its JVM) and of everything together; processor seconds in all."""
+    """Peaks of the driver (this process and its JVM) and of everything together; processor seconds, step by step."""
 
     def __init__(self) -> None:
-        self.driver = self.java = self.all = 0
+        self.driver = self.java = self.all = self.live = 0
         self.cpu: dict[int, float] = {}
+        self.step, self.before = "session", 0.0
+        self.steps: dict[str, dict[str, float]] = {}
+        self.spark: Any = None
+
+    def told(self, step: str, fraction: float) -> None:
+        """Progress: a step that ends takes what was used since the last one ended."""
+        if fraction == 1.0:
+            self.look()
+            used = sum(self.cpu.values())
+            self.steps.setdefault(step, {})["cpu"] = round(used - self.before, 1)
+            self.before = used
+            self.live = max(self.live, _live_bytes(self.spark))
+        self.step = step
 
     def look(self) -> None:
         table: dict[int, tuple[int, int, str]] = {}
@@ -99,9 +115,18 @@ class Watch:
         for pid in mine:
             self.cpu.setdefault(pid, 0.0)
         first = sorted(pid for pid in mine if table.get(pid, (0, 0, ""))[2] == "java")
-        self.driver = max(self.driver, table[os.getpid()][1])
-        self.java = max(self.java, table[first[0]][1] if first else 0)
+        driver, java = table[os.getpid()][1], table[first[0]][1] if first else 0
+        self.driver, self.java = max(self.driver, driver), max(self.java, java)
+        peaks = self.steps.setdefault(self.step, {})
+        peaks["driver_mb"] = max(peaks.get("driver_mb", 0), driver // 1_000_000)
         self.all = max(self.all, sum(table[pid][1] for pid in mine if pid in table))
+
+
+def _live_bytes(spark: Any) -> int:
+    """What a collection leaves of the driver's heap."""
+    spark.sparkContext._jvm.java.lang.System.gc()
+    beans = spark.sparkContext._jvm.java.lang.management.ManagementFactory
+    return int(beans.getMemoryMXBean().getHeapMemoryUsage().getUsed())
 
 
 def run(folder: Path, users: int, topics: int, brokers: int, master: str) -> dict[str, object]:
@@ -111,10 +136,10 @@ def run(folder: Path, users: int, topics: int, brokers: int, master: str) -> dic
     out = folder / f"out-{users}"
     shutil.rmtree(out, ignore_errors=True)
     watch = Watch()
-    conf = {"spark.driver.memory": "1g", "spark.executor.memory": "1500m"} if "cluster" in master else {}
+    conf = {"spark.driver.memory": "512m", "spark.executor.memory": "1500m"} if "cluster" in master else {}
     began = time.monotonic()
     with polled(watch.look, 0.5):
-        spark = open_session(master, work_dir=out / "spark", conf=conf)
+        spark = watch.spark = open_session(master, work_dir=out / "spark", conf=conf)
         sources = (
             Source((str(data / "subscriptions"),), "subscriptions", topics="plain"),
             Source((str(data / "publications"),), "publications", topics="plain"),
@@ -123,16 +148,20 @@ def run(folder: Path, users: int, topics: int, brokers: int, master: str) -> dic
         request = Request("crowd", sources=sources, windows=windows, is_crowd=True)
         candidates = [Candidate(SYSTEMS[name], SYSTEMS[name].parameters()) for name in NAMES]
         placer = Candidate(SYSTEMS["coterie"], SYSTEMS["coterie"].parameters())
-        outcome = run_job(spark, request, candidates, out, placer=placer)
+        outcome = run_job(spark, request, candidates, out, watch.told, placer)
         spark.stop()
     found = {one.name: one.later.dissemination.copies if one.later else one.problem for one in outcome.priced}
+    for name, seconds in outcome.seconds.items():
+        watch.steps[name] = {"seconds": round(seconds, 1), **watch.steps.get(name, {})}
+    shutil.rmtree(out / "work", ignore_errors=True)
     return {
         "users": users,
         "seconds": round(time.monotonic() - began, 1),
         "cpu_seconds": round(sum(watch.cpu.values()), 1),
-        "steps": {name: round(seconds, 1) for name, seconds in outcome.seconds.items()},
+        "steps": watch.steps,
         "driver_mb": watch.driver // 1_000_000,
         "driver_java_mb": watch.java // 1_000_000,
+        "driver_live_mb": watch.live // 1_000_000,
         "all_mb": watch.all // 1_000_000,
         "copies_per_s": found,
     }

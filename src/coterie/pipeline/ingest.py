@@ -12,11 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline.canonical import VALUE_MARK
@@ -24,11 +26,11 @@ from coterie.pipeline.files import InputFile, find_files
 from coterie.pipeline.here import is_here
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.packing import PACKED, carried_schema, cut, packed, unpacked
-from coterie.pipeline.parts import QUARANTINE_FOLDER, PartReport, finish_part
+from coterie.pipeline.parts import QUARANTINE_FOLDER, SET_ASIDE, PartReport, finish_part
 from coterie.pipeline.reading import LINE_BITS, Split, checked_rows, read_split
 from coterie.pipeline.schemas import QUARANTINE, SPARK_TYPES, TableSchema, table_schema
 from coterie.pipeline.storage import Folder, read_rows, remove_all
-from coterie.pipeline.tasks import part_files, write_part
+from coterie.pipeline.tasks import part_files, run_tasks, write_part
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +41,7 @@ WHOLE_BYTES = 4 * SPLIT_BYTES  # what one task may read alone without a word
 IN_ONE_PIECE = "read by one task"
 CLOCK_SKEW_S = 300.0
 PLAIN_MARK = "_plain_topics"  # a file in the folder of a table; Spark passes over names that begin so
+I64 = NDArray[np.int64]
 Placed = tuple[int, InputFile, Source]  # number of the file, the file, what it means
 
 
@@ -91,7 +94,7 @@ def ingest(
         chosen = [split for batch in batches for index in batch.column(0).to_pylist() for split in bins[index]]
         yield from packed((table for split in chosen for table in read_split(split, latest_us)), name, parts)
 
-    for folder in (out / name, out / QUARANTINE_FOLDER / name):
+    for folder in (out / name, out / QUARANTINE_FOLDER / name, out / SET_ASIDE / name):
         remove_all(folder)
     keeps = sources[0].keeps_duplicates
     if is_here(spark):
@@ -102,7 +105,7 @@ def ingest(
         numbers = spark.range(0, max(1, len(bins)), 1, max(1, len(bins))).where(f"id < {len(bins)}")
         reports = _write_parts(numbers.mapInArrow(read, PACKED), schema, out, parts, keeps)
     mark_names(out / name, sources[0].topics)
-    account = _settle(schema, out, placed, splits, reports)
+    account = _settle(spark, schema, out, placed, splits, reports)
     if strict:
         _raise_first(out, account)
     return account
@@ -123,14 +126,14 @@ def write_table(
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from packed((checked_rows(batch, table, latest_us, topics) for batch in batches), table, parts)
 
-    for folder in (out / table, out / QUARANTINE_FOLDER / table):
+    for folder in (out / table, out / QUARANTINE_FOLDER / table, out / SET_ASIDE / table):
         remove_all(folder)
     reports = _write_parts(frame.select(*columns).mapInArrow(read, PACKED), schema, out, parts, keep_duplicates)
     mark_names(out / table, topics)
     derived = InputFile(f"derived {table}", "", rows=rows_in)
     split = Split(0, derived, 0, Source(("",), table=table))
     reports[0]["splits"].append({"split": 0, "lines": rows_in, "rows": 0, "note": ""})
-    return _settle(schema, out, [(0, derived, split.source)], [split], reports)
+    return _settle(frame.sparkSession, schema, out, [(0, derived, split.source)], [split], reports)
 
 
 def has_plain_topics(table: Folder) -> bool:
@@ -223,7 +226,12 @@ def _write_parts(
 
 
 def _settle(
-    schema: TableSchema, out: Folder, placed: list[Placed], splits: list[Split], reports: list[PartReport]
+    spark: SparkSession,
+    schema: TableSchema,
+    out: Folder,
+    placed: list[Placed],
+    splits: list[Split],
+    reports: list[PartReport],
 ) -> Account:
     """Give quarantined rows their file and line, and prove that no row got lost."""
     told = {item["split"]: item for report in reports for item in report["splits"]}
@@ -242,39 +250,49 @@ def _settle(
     for index, file, _ in placed:
         if (file.compression or file.format == "json" or file.has_breaks) and file.size_bytes > WHOLE_BYTES:
             notes[index] = notes[index] or f"{IN_ONE_PIECE}: {_why_whole(file)}"
-    told_reasons: list[str] = []
+    names = [file.path for _, file, _ in placed]
+    where = (names, file_of_split, first_line)
+    resolve = partial(_resolve, table=schema.name, where=where, target=out / QUARANTINE_FOLDER / schema.name)
+    found = run_tasks(spark, part_files(out / SET_ASIDE / schema.name), resolve, "found string")
+    remove_all(out / SET_ASIDE)
     bad: Counter[int] = Counter()
-    for path in part_files(out / QUARANTINE_FOLDER / schema.name):
-        table = read_rows(path)
-        origin = table["origin"].to_numpy()
-        file_index = file_of_split[origin >> LINE_BITS]
-        line = first_line[origin >> LINE_BITS] + (origin & ((1 << LINE_BITS) - 1))
-        files = pa.array([placed[index][1].path for index in file_index], pa.string())
-        columns = [pa.array([schema.name] * len(table), pa.string()), files, pa.array(line)]
-        shown = pc.replace_substring_regex(table["reason"], f"(?s){VALUE_MARK}(.*)$", r": '\1'")
-        resolved = pa.Table.from_arrays([*columns, shown, table["raw"]], schema=QUARANTINE)
-        write_part(resolved, path.parent, int(path.stem.partition("-")[2]))
-        told_reasons += table["reason"].to_pylist()
-        bad.update(file_index.tolist())
-    kept = sum(report["kept"] for report in reports)
+    reasons: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for one in map(json.loads, found["found"].to_pylist()):
+        bad.update(dict(one["bad"]))
+        reasons.update(one["reasons"])
+        examples = one["examples"] | examples
+    kept, set_aside = sum(report["kept"] for report in reports), reasons.total()
     rows_in = sum(rows.values())
-    assert rows_in == kept + len(told_reasons), f"{rows_in} rows in, {kept} kept, {len(told_reasons)} quarantined"
+    assert rows_in == kept + set_aside, f"{rows_in} rows in, {kept} kept, {set_aside} quarantined"
     files_told = tuple(FileAccount(file.path, rows[i], bad[i], notes[i]) for i, file, _ in placed)
-    return Account(schema.name, rows_in, kept, len(told_reasons), _counted(told_reasons), files_told)
+    shown = {reason + examples.get(reason, ""): count for reason, count in sorted(reasons.items())}
+    return Account(schema.name, rows_in, kept, set_aside, shown, files_told)
+
+
+def _resolve(path: Folder, table: str, where: tuple[list[str], I64, I64], target: Folder) -> pa.Table:
+    """Writes a part of the quarantine with files and lines instead of origins; tells what was found how often."""
+    rows, (names, file_of_split, first_line) = read_rows(path), where
+    origin = rows["origin"].to_numpy()
+    file_index = file_of_split[origin >> LINE_BITS]
+    line = first_line[origin >> LINE_BITS] + (origin & ((1 << LINE_BITS) - 1))
+    files = pa.array([names[index] for index in file_index], pa.string())
+    shown = pc.replace_substring_regex(rows["reason"], f"(?s){VALUE_MARK}(.*)$", r": '\1'")
+    columns = [pa.array([table] * len(rows), pa.string()), files, pa.array(line), shown, rows["raw"]]
+    write_part(pa.Table.from_arrays(columns, schema=QUARANTINE), target, int(path.stem.partition("-")[2]))
+    parted = [reason.partition(VALUE_MARK) for reason in rows["reason"].to_pylist()]
+    told = {
+        "bad": list(Counter(file_index.tolist()).items()),
+        "reasons": Counter(reason for reason, _, _ in parted),
+        "examples": {reason: f", such as {value!r}" for reason, mark, value in reversed(parted) if mark},
+    }
+    return pa.table({"found": [json.dumps(told)]})
 
 
 def _why_whole(file: InputFile) -> str:
     if file.compression:
         return f"{file.compression} cannot be split; several files, or Parquet, are read side by side"
     return "a JSON array cannot be split; lines can" if file.format == "json" else "quoted text goes over several lines"
-
-
-def _counted(told: list[str]) -> dict[str, int]:
-    """How often each reason was found; one that is about a value shows one."""
-    parted = [reason.partition(VALUE_MARK) for reason in told]
-    examples = {reason: f", such as {value!r}" for reason, mark, value in reversed(parted) if mark}
-    counts = Counter(reason for reason, _, _ in parted)
-    return {reason + examples.get(reason, ""): count for reason, count in sorted(counts.items())}
 
 
 def _is_torn(note: str) -> bool:

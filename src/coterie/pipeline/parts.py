@@ -16,6 +16,7 @@ from coterie.pipeline.storage import Folder
 from coterie.pipeline.tasks import write_part
 
 QUARANTINE_FOLDER = "quarantine"
+SET_ASIDE = "set_aside"  # the same before files and lines are known
 DUPLICATE = "duplicate row"
 KEY_LIMIT = 1 << 62
 I64 = NDArray[np.int64]
@@ -140,5 +141,5 @@ def _write_quarantine(bad: pa.Table, twice: pa.Table, schema: TableSchema, out: 
         {"origin": origins, "reason": pa.array(reasons, pa.string()), "raw": pa.array(texts, pa.string())}
     ).take(order)
     if len(table):
-        write_part(table, out / QUARANTINE_FOLDER / schema.name, part)
+        write_part(table, out / SET_ASIDE / schema.name, part)
     return len(table)

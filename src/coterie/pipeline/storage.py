@@ -27,6 +27,7 @@ SCHEMES = ("s3a", "s3", "gs", "abfs", "abfss", "hdfs")
 HADOOP = "spark.hadoop."
 KEPT_SETTINGS = ("fs.s3a.", "fs.gs.", "fs.azure.", "fs.defaultFS")
 Options = tuple[tuple[str, str], ...]
+COPIED_BYTES = 1 << 22
 
 
 class FileStat(NamedTuple):
@@ -162,7 +163,7 @@ class Remote:
     def read_text(self, encoding: str = "utf-8") -> str:
         return self.read_bytes().decode(encoding)
 
-    def write_bytes(self, data: bytes) -> None:
+    def write_bytes(self, data: bytes | memoryview) -> None:
         with told(str(self)), self.filesystem.open_output_stream(self.key) as stream:
             stream.write(data)
 
@@ -245,7 +246,7 @@ def _file_system(scheme: str, host: str, options: Options) -> Any:
 
 def _s3(settings: Mapping[str, str]) -> dict[str, Any]:
     """Hadoop's settings in pyarrow's words; without keys both look into the environment and the machine's role."""
-    known: dict[str, Any] = {}
+    known: dict[str, Any] = {"allow_delayed_open": True}  # what is small is one request instead of three
     if endpoint := settings.get("fs.s3a.endpoint", ""):
         known["scheme"] = "http" if endpoint.startswith("http://") else "https"
         known["endpoint_override"] = endpoint.partition("://")[2] or endpoint
@@ -278,7 +279,18 @@ def write_rows(table: pa.Table, path: Folder, **how: Any) -> None:
         pq.write_table(table, unfinished, **how)
 
 
-def write_whole(path: Folder, data: bytes) -> None:
+def copy_file(source: Folder, target: Folder) -> None:
+    """In pieces, so that a large file needs no large memory."""
+    if isinstance(target, Remote):
+        with told(str(target)), target.filesystem.open_output_stream(target.key) as stream, open_bytes(source) as file:
+            shutil.copyfileobj(file, stream, COPIED_BYTES)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as unfinished, open_bytes(source) as file, open(unfinished, "wb") as written:
+        shutil.copyfileobj(file, written, COPIED_BYTES)
+
+
+def write_whole(path: Folder, data: bytes | memoryview) -> None:
     """A small file that appears whole or not at all, and stays after a crash."""
     if isinstance(path, Remote):
         path.write_bytes(data)

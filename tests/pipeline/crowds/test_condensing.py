@@ -10,7 +10,7 @@ import pytest
 from coterie.accounting.price import price
 from coterie.model.wires import COTERIE
 from coterie.pipeline.crowds.condensing import CrowdSeats, condense
-from coterie.pipeline.crowds.pricing import bill, load_condensed, save_condensed
+from coterie.pipeline.crowds.pricing import bill, load_condensed, save_counted
 from coterie.pipeline.crowds.roster import STAYING, number_wishes
 from coterie.pipeline.crowds.seating import seat_clients, write_seats
 from coterie.pipeline.crowds.speaking import number_publishers
@@ -91,9 +91,7 @@ def test_bills_over_brokers_are_the_bills_over_everybody(spark, tmp_path, case):
         ids = np.arange(roster.starts[part], roster.starts[part + 1])
         write_seats(ids, elsewhere[ids], tmp_path / "elsewhere", part)
     for folder, node_of in ((roster.folder / STAYING, learn.attachment), (tmp_path / "elsewhere", elsewhere)):
-        save_condensed(
-            *condense(spark, roster, CrowdSeats(folder, ground), tmp_path / "work", "log"), tmp_path / "saved"
-        )
+        save_counted(condense(spark, roster, CrowdSeats(folder, ground), tmp_path / "saved", "log"), tmp_path / "saved")
         condensed = load_condensed(tmp_path / "saved")
         for name in ("mesh", "star", "scribe", "coterie"):
             system = SYSTEMS[name]

@@ -7,7 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from coterie.model.store import load_workload
 from coterie.pipeline.crowds import grouping, placing
+from coterie.pipeline.crowds.building import load_outline
 from coterie.pipeline.crowds.condensing import CrowdSeats, condense
 from coterie.pipeline.crowds.grouping import ClassBlock, packed_block
 from coterie.pipeline.crowds.roster import STAYING, number_wishes
@@ -15,6 +17,7 @@ from coterie.pipeline.crowds.seating import seat_clients
 from coterie.pipeline.crowds.speaking import number_publishers
 from coterie.pipeline.cutting import WindowChoices, cut_windows
 from coterie.pipeline.ingest import write_table
+from coterie.pipeline.planning import LEARN
 
 
 def one_class(at: list[int], number: list[int]) -> ClassBlock:
@@ -62,8 +65,10 @@ def test_every_block_joins_once_and_no_wave_is_larger_than_what_is_there(blocks)
 
 @pytest.mark.spark
 @pytest.mark.xdist_group("spark")
-def test_a_crowd_is_placed_within_limits_for_fewer_copies(spark, tmp_path, monkeypatch):
+@pytest.mark.parametrize("gangs", [256, 1])
+def test_a_crowd_is_placed_within_limits_for_fewer_copies(spark, tmp_path, monkeypatch, gangs):
     monkeypatch.setattr(grouping, "BLOCK_USERS", 1200)
+    monkeypatch.setattr(placing, "GANGS", gangs)
     draw = np.random.default_rng(5)
     count, kinds = 3000, 40
     tastes = [draw.choice(60, 4, replace=False) for _ in range(kinds)]
@@ -86,15 +91,18 @@ def test_a_crowd_is_placed_within_limits_for_fewer_copies(spark, tmp_path, monke
     roster = number_wishes(spark, tables, tmp_path / "crowd", cut_windows(spark, tables, choices), 1)
     roster, _ = number_publishers(spark, roster)
     stay = CrowdSeats(roster.folder / STAYING, seat_clients(spark, roster, choices))
-    before, counted = condense(spark, roster, stay, tmp_path / "sums", "crowd")
-    placed = placing.place_crowd(spark, roster, stay, before[0], counted.clients, tmp_path / "out")
+    counted = condense(spark, roster, stay, tmp_path / "before", "crowd")
+    outline = load_outline(tmp_path / "before", 0)
+    placed = placing.place_crowd(spark, roster, stay, outline, counted.clients, tmp_path / "out")
     seats = pq.read_table(placed.folder)
     assert sorted(seats["client_id"].to_pylist()) == list(range(roster.clients))
-    after, moved = condense(spark, roster, CrowdSeats(placed.folder, stay.ground), tmp_path / "sums", "crowd")
+    moved = condense(spark, roster, CrowdSeats(placed.folder, stay.ground), tmp_path / "after", "crowd")
     assert sum(moved.clients) == roster.clients
     assert placed.is_within
     assert max(moved.clients) <= 1.1 * roster.clients / 6 + 1 + roster.clients // 600
-    assert copies(after[0]) < 0.6 * copies(before[0])
+    before, after = (load_workload(tmp_path / name / LEARN) for name in ("before", "after"))
+    assert copies(after) < 0.6 * copies(before)
+    assert load_outline(tmp_path / "after", 0).copies[0] == pytest.approx(copies(after))
     assert 0 < moved.moves < 0.9 * roster.clients
 
 

@@ -2,7 +2,7 @@
 
 What a design costs between brokers depends on nothing else, so its bill over this workload is the bill over everybody
 (but for moves, clients by broker and changes of interest, which are counted here as well). Tasks add up bins of parts,
-other tasks add up ranges of keys; brokers by topics come to the driver.
+other tasks add up ranges of keys, and one for each window makes its workload a file; the driver hears of sums only.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from coterie.accounting.changes import transitions
-from coterie.model import Publications, Relation, Workload
-from coterie.model.workload import PAYLOAD_BYTES, Wishes
-from coterie.pipeline.crowds.roster import LENGTHS, SAID, STAYING, STAYS, STEADY, WISHES, Roster
-from coterie.pipeline.crowds.sums import RANGES, gather, load_arrays, save_arrays, scatter, summed
+from coterie.model import Relation
+from coterie.model.workload import PAYLOAD_BYTES
+from coterie.pipeline.crowds.building import build_window
+from coterie.pipeline.crowds.roster import SAID, STAYING, STAYS, STEADY, WISHES, Roster
+from coterie.pipeline.crowds.sums import gather, range_start, ranges_of, save_arrays, scatter, summed
 from coterie.pipeline.stays import joined_stays
 from coterie.pipeline.storage import Folder, read_rows, remove_all
 from coterie.pipeline.tasks import map_array, part_name, run_tasks, save_array
@@ -31,7 +32,7 @@ from coterie.pipeline.wishing import expanded_rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BINS = 16  # so many tasks add up the parts; decided by the data alone, so that sums do not show the machine
+BINS, BINS_MAX, PARTS_PER_BIN = 16, 256, 16  # of parts; decided by the data alone, so that sums do not show the machine
 I64 = NDArray[np.int64]
 
 
@@ -56,30 +57,36 @@ class CrowdSeats:
         return self.ground.node_count
 
 
-def condense(
-    spark: SparkSession, roster: Roster, seats: CrowdSeats, out: Folder, name: str
-) -> tuple[list[Workload], CrowdCounted]:
-    """The workload of each window, brokers in the place of their clients, and what else is to be known."""
+def condense(spark: SparkSession, roster: Roster, seats: CrowdSeats, out: Folder, name: str) -> CrowdCounted:
+    """Write each window's workload and outline into `out`, brokers in the place of their clients; what else counts."""
     work, windows, nodes = out / "sums", roster.windows.count, seats.nodes
-    shares = _shares(spark, roster, work)
-    bins = [list(map(int, one)) for one in np.array_split(np.arange(roster.parts), min(BINS, roster.parts))]
-    tasks = [(index, parts) for index, parts in enumerate(bins) if parts]
-    run = partial(_add_up, roster=roster, seats=seats, work=work, shares=shares)
+    tasks = bins_of(roster.parts)
+    ranges = ranges_of(len(tasks))
+    shares = _shares(spark, roster, work, ranges)
+    run = partial(_add_up, roster=roster, seats=seats, work=work, shares=shares, ranges=ranges)
     told = run_tasks(spark, tasks, run, "bin int, moves long, clients array<long>, wishes array<long>")
-    run_tasks(spark, list(range(RANGES)), partial(_add_ranges, roster=roster, work=work), "number int")
+    add = partial(_add_range, roster=roster, nodes=nodes, work=work, ranges=ranges)
+    run_tasks(spark, list(range(ranges)), add, "number int")
+    build = partial(build_window, roster=roster, ground=seats.ground, work=work, ranges=ranges, out=out, name=name)
+    run_tasks(spark, list(range(windows)), build, "window int")
     clients, wishes = (np.array(told[name].to_pylist(), np.int64).sum(axis=0) for name in ("clients", "wishes"))
-    found = [_workload(roster, seats.ground, work, window, name) for window in range(windows)]
-    changes = _changes(spark, roster, seats, work, tasks) if roster.is_timed else (0.0,) * windows
+    changes = _changes(spark, roster, seats, work, tasks, ranges) if roster.is_timed else (0.0,) * windows
     remove_all(work)
     moves = int(pc.sum(told["moves"]).as_py())
     assert len(clients) == nodes
-    return found, CrowdCounted(list(map(int, clients)), moves, changes, tuple(map(int, wishes)))
+    return CrowdCounted(list(map(int, clients)), moves, changes, tuple(map(int, wishes)))
+
+
+def bins_of(parts: int) -> list[tuple[int, list[int]]]:
+    """Numbered; enough of them for a large cluster where there are many parts, few where they would be small."""
+    count = min(max(BINS, -(-parts // PARTS_PER_BIN)), BINS_MAX, parts)
+    return [(index, list(map(int, one))) for index, one in enumerate(np.array_split(np.arange(parts), count))]
 
 
 # --- bins of parts ---
 
 
-def _shares(spark: SparkSession, roster: Roster, work: Folder) -> bool:
+def _shares(spark: SparkSession, roster: Roster, work: Folder, ranges: int) -> bool:
     """Members of each shared filter, where there are some: how often each of them is asked."""
     if not roster.is_shared().any():
         return False
@@ -90,17 +97,17 @@ def _shares(spark: SparkSession, roster: Roster, work: Folder) -> bool:
             np.bincount(wish[marks >> bit & 1 > 0], minlength=roster.filters) for bit in range(roster.windows.count)
         ]
         key = np.arange(roster.filters)
-        scatter(work / "members", index, roster.filters, key, {str(bit): one for bit, one in enumerate(sums)})
+        columns = {str(bit): one for bit, one in enumerate(sums)}
+        scatter(work / "members", index, roster.filters, ranges, key, columns)
         return pa.table({"part": pa.array([index], pa.int32())})
 
     run_tasks(spark, list(range(roster.people_parts)), count, "part int")
-    found = [gather(work / "members", number, _bits(roster)) for number in range(RANGES)]
-    for bit in range(roster.windows.count):
-        members = np.bincount(
-            np.concatenate([one["key"] for one in found]),
-            np.concatenate([one[str(bit)] for one in found]),
-            roster.filters,
-        )
+    totals = np.zeros((roster.windows.count, roster.filters))
+    for number in range(ranges):
+        found = gather(work / "members", number, _bits(roster))
+        for bit, members in enumerate(totals):
+            members += np.bincount(found["key"], found[str(bit)], roster.filters)
+    for bit, members in enumerate(totals):
         share = np.where(roster.is_shared(), 1.0 / np.maximum(members, 1), 1.0)
         save_array(share, work, f"share-{bit}")
     return True
@@ -123,7 +130,9 @@ def seats_of(folder: Folder, index: int) -> NDArray[np.int32]:
     return seats
 
 
-def _add_up(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work: Folder, shares: bool) -> pa.Table:
+def _add_up(
+    task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work: Folder, shares: bool, ranges: int
+) -> pa.Table:
     """One bin: deliveries by topic and broker, wishes by filter and broker, and what was said."""
     index, parts = task
     nodes, windows = seats.nodes, roster.windows.count
@@ -154,13 +163,12 @@ def _add_up(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work
             asked[bit][wish[alive] * nodes + at[alive]] = True
             share: Any = map_array(work, f"share-{bit}") if shares else np.ones(roster.filters)
             _add_matched(wanted[bit], wish, lengths, alive, node_of, nodes, matches, share)
-    columns = {str(bit): wanted[bit] for bit in range(windows)}
-    _scatter_some(work / "wanted", index, wanted.shape[1], columns)
+    _scatter_some(work / "wanted", index, ranges, wanted)
     if matches is not None:
-        _scatter_some(work / "asked", index, asked.shape[1], {str(bit): asked[bit] for bit in range(windows)})
+        _scatter_some(work / "asked", index, ranges, asked)
     if roster.is_timed:
-        _scatter_some(work / "steady", index, steady.shape[1], {str(bit): steady[bit] for bit in range(windows)})
-    _scatter_said(work / "said", index, roster.topics * nodes * windows, said)
+        _scatter_some(work / "steady", index, ranges, steady)
+    _scatter_said(work / "said", index, roster.topics * nodes * windows, ranges, said)
     return pa.table(
         {
             "bin": pa.array([index], pa.int32()),
@@ -171,12 +179,12 @@ def _add_up(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work
     )
 
 
-def _scatter_some(folder: Folder, index: int, width: int, columns: dict[str, Any]) -> None:
-    some = np.zeros(width, bool)
-    for column in columns.values():
+def _scatter_some(folder: Folder, index: int, ranges: int, by_window: NDArray[Any]) -> None:
+    some = np.zeros(by_window.shape[1], bool)
+    for column in by_window:
         some |= column != 0
     key = np.flatnonzero(some)
-    scatter(folder, index, width, key, {name: column[key] for name, column in columns.items()})
+    scatter(folder, index, len(some), ranges, key, {str(bit): column[key] for bit, column in enumerate(by_window)})
 
 
 def _add_matched(
@@ -211,106 +219,72 @@ def sizes_of(said: pa.Table) -> Any:
     return np.where(known > 0, said["bytes"].to_numpy() / np.maximum(known, 1e-300), PAYLOAD_BYTES)
 
 
-def _scatter_said(folder: Folder, index: int, width: int, said: list[tuple[I64, dict[str, Any]]]) -> None:
+def _scatter_said(folder: Folder, index: int, width: int, ranges: int, said: list[tuple[I64, dict[str, Any]]]) -> None:
     key = np.concatenate([one[0] for one in said])
     columns = {name: np.concatenate([one[1][name] for one in said]) for name in ("events", "volume")}
     key, columns = summed(key, columns)
-    scatter(folder, index, width, key, columns)
+    scatter(folder, index, width, ranges, key, columns)
 
 
 # --- ranges of keys ---
 
 
-def _add_ranges(number: int, roster: Roster, work: Folder) -> pa.Table:
+def _add_range(number: int, roster: Roster, nodes: int, work: Folder, ranges: int) -> pa.Table:
     for kind, names in (("wanted", _bits(roster)), ("asked", _bits(roster)), ("said", ("events", "volume"))):
         found = gather(work / kind, number, names)
         columns = {name: found[name].astype(np.int64) if kind == "asked" else found[name] for name in names}
         key, columns = summed(found["key"], columns)
         save_arrays(work / f"{kind}-{number}.npz", {"key": key, **columns})
+    if roster.is_timed:
+        _unite_steady(number, roster, roster.filters * nodes, work, ranges)
     return pa.table({"number": pa.array([number], pa.int32())})
 
 
-def _whole(work: Folder, kind: str) -> dict[str, Any]:
-    found = [load_arrays(work / f"{kind}-{number}.npz") for number in range(RANGES)]
-    return {name: np.concatenate([one[name] for one in found]) for name in found[0]}
+def _unite_steady(number: int, roster: Roster, width: int, work: Folder, ranges: int) -> None:
+    """What somebody at a broker wants all the time, a bit for each key of the range."""
+    found = gather(work / "steady", number, _bits(roster))
+    first, end = range_start(width, ranges, number), range_start(width, ranges, number + 1)
+    for window in range(roster.windows.count):
+        always = np.zeros(end - first, bool)
+        always[found["key"][found[str(window)] > 0] - first] = True
+        save_array(np.packbits(always), work, f"always-{window}-{number}")
 
 
-def _workload(roster: Roster, ground: Ground, work: Folder, window: int, name: str) -> Workload:
-    """Clients are the brokers, and one that wants nothing, so that nobody takes them for peers."""
-    nodes, bit = ground.node_count, str(window)
-    found = _whole(work, "wanted")
-    there = found[bit] > 0
-    topic, node = np.divmod(found["key"][there], nodes)
-    interests, weights = _relation(node, topic, found[bit][there].astype(np.float64), nodes + 1, roster.topics)
-    wishes = None
-    matches = roster.matches()
-    if matches is not None:
-        asked = _whole(work, "asked")
-        wish, at = np.divmod(asked["key"][asked[bit] > 0], nodes)
-        of, _ = _relation(at, wish, np.ones(len(at)), nodes + 1, roster.filters)
-        wishes = Wishes(of, matches)
-    return Workload(
-        name,
-        interests,
-        _publications(roster, work, window, nodes),
-        np.append(np.arange(nodes, dtype=np.int32), np.int32(0)),
-        nodes,
-        coordinates=ground.coordinates,
-        graph=ground.graph,
-        topic_bytes=np.asarray(map_array(roster.folder, LENGTHS), np.float64),
-        weights=weights,
-        wishes=wishes,
-        zone_of=ground.zone_of,
-        zones=ground.zones,
-        is_anywhere=ground.is_anywhere,
-    )
-
-
-def _relation(row: I64, column: I64, weight: Any, rows: int, columns: int) -> tuple[Relation, Any]:
-    order = np.lexsort((column, row))
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=rows))]).astype(np.int64)
-    return Relation(indptr, column[order].astype(np.int32), columns), weight[order]
-
-
-def _publications(roster: Roster, work: Folder, window: int, nodes: int) -> Publications:
-    said = _whole(work, "said")
-    key, at = np.divmod(said["key"], roster.windows.count)
-    mine = at == window
-    topic, node = np.divmod(key[mine], nodes)
-    events, volume = said["events"][mine], said["volume"][mine]
-    size = np.where(events > 0, volume / np.maximum(events, 1e-300), PAYLOAD_BYTES)
-    order = np.lexsort((node, topic))
-    rate = events[order] / roster.windows.lengths_s[window]
-    return Publications.of(node[order], topic[order], rate, size[order])
+def _always(width: int, work: Folder, window: int, ranges: int) -> NDArray[np.bool_]:
+    pieces = []
+    for number in range(ranges):
+        count = range_start(width, ranges, number + 1) - range_start(width, ranges, number)
+        bits = np.asarray(map_array(work, f"always-{window}-{number}"), np.uint8)
+        pieces.append(np.unpackbits(bits)[:count].astype(bool))
+    return np.concatenate(pieces)
 
 
 # --- comings and goings ---
 
 
 def _changes(
-    spark: SparkSession, roster: Roster, seats: CrowdSeats, work: Folder, tasks: list[tuple[int, list[int]]]
+    spark: SparkSession,
+    roster: Roster,
+    seats: CrowdSeats,
+    work: Folder,
+    tasks: list[tuple[int, list[int]]],
+    ranges: int,
 ) -> tuple[float, ...]:
     """How often what a broker wants changes, by window; what somebody there wants all the time changes nothing."""
-    for window in range(roster.windows.count):
-        always = np.zeros(roster.filters * seats.nodes, bool)
-        for number in range(RANGES):
-            found = gather(work / "steady", number, _bits(roster))
-            always[found["key"][found[str(window)] > 0]] = True
-        save_array(np.packbits(always), work, f"always-{window}")
-    run_tasks(spark, tasks, partial(_move, roster=roster, seats=seats, work=work), "bin int")
-    counts = [(window, number) for window in range(roster.windows.count) for number in range(RANGES)]
+    run_tasks(spark, tasks, partial(_move, roster=roster, seats=seats, work=work, ranges=ranges), "bin int")
+    counts = [(window, number) for window in range(roster.windows.count) for number in range(ranges)]
     lengths_s = roster.windows.lengths_s
     told = run_tasks(spark, counts, partial(_count, work=work, lengths_s=lengths_s), "window int, changes long")
     changes = np.bincount(told["window"].to_numpy(), told["changes"].to_numpy(), len(lengths_s))
     return tuple((changes / np.array(lengths_s)).tolist())
 
 
-def _move(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work: Folder) -> pa.Table:
+def _move(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work: Folder, ranges: int) -> pa.Table:
     """What a bin's clients wanted for a while, where nobody wants the same all the time."""
     index, parts = task
     width = roster.filters * seats.nodes
     for window in range(roster.windows.count):
-        always = np.unpackbits(np.asarray(map_array(work, f"always-{window}"), np.uint8))[:width].astype(bool)
+        always = _always(width, work, window, ranges)
         found: list[tuple[I64, Any, Any]] = [(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
         for part in parts:
             if part >= roster.people_parts:
@@ -321,7 +295,7 @@ def _move(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work: 
             free = ~always[key]
             found.append((key[free], rows["begin"].to_numpy()[free], rows["end"].to_numpy()[free]))
         key, begin, end = joined_stays(*(np.concatenate([one[column] for one in found]) for column in range(3)))
-        scatter(work / f"moving-{window}", index, width, key, {"begin": begin, "end": end})
+        scatter(work / f"moving-{window}", index, width, ranges, key, {"begin": begin, "end": end})
     return pa.table({"bin": pa.array([index], pa.int32())})
 
 

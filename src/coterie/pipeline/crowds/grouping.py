@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from coterie.kernels.placement.blocks import BLOCK_USERS
 from coterie.kernels.placement.problem import Problem
-from coterie.model import Workload
 from coterie.model.relation import Relation
+from coterie.pipeline.crowds.building import Outline
 from coterie.pipeline.crowds.condensing import CrowdSeats, seats_of, sizes_of, wishes_of
 from coterie.pipeline.crowds.roster import SAID, STAYING, Roster
 from coterie.pipeline.crowds.sums import load_arrays, save_arrays
@@ -105,14 +105,13 @@ def load_block(work: Folder, block: int) -> ClassBlock:
 
 
 def group(
-    spark: SparkSession, roster: Roster, seats: CrowdSeats, region: Region, staying: Workload, work: Folder
+    spark: SparkSession, roster: Roster, seats: CrowdSeats, region: Region, staying: Outline, work: Folder
 ) -> Grouped:
     """Write the blocks of a region into `work`; wishes of the first window count, on topics that are published."""
     from pyspark.sql import functions as sf
 
-    said = staying.publications
     save_array(staying.rates, work, "rates")
-    save_array(np.bincount(said.topic, said.rate * said.size, roster.topics), work, "volumes")
+    save_array(staying.volumes, work, "volumes")
     parts = list(range(roster.parts))
     rows = task_frame(spark, parts, _cutter(roster, seats, region, work), "block int, part int, data binary")
     cut = rows.repartitionById(region.blocks, sf.col("block"))

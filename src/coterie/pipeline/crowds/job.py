@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,7 @@ from coterie.pipeline.job import BILLS, LEDGERS, Outcome, Request, described, on
 from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import PLACED, STAY, Candidate, Priced, Ways, both_ways, cheapest, closest, design_file
 from coterie.pipeline.steps import Facts, Progress, Step, read_manifest, run_steps
-from coterie.pipeline.storage import Folder, remove_all, write_whole
+from coterie.pipeline.storage import Folder, copy_file, remove_all, write_whole
 from coterie.pipeline.tasks import part_files
 from coterie.plans.plan import DESIGN, PlanFacts
 from coterie.plans.store import CURRENT, MANIFEST
@@ -102,7 +101,8 @@ def _stay(spark: SparkSession, request: Request) -> Callable[[Path, Inputs], Fac
 def _place(spark: SparkSession, request: Request, placer: Candidate) -> Callable[[Path, Inputs], Facts]:
     def run(out: Path, inputs: Inputs) -> Facts:
         roster, ground = _known(inputs)
-        return place_and_count(spark, roster, ground, inputs["crowd-stay"], out, _balance(placer), request.seed)
+        staying, balance = inputs["crowd-stay"], _balance(placer)
+        return place_and_count(spark, roster, ground, staying, out, request.name, balance, request.seed)
 
     return run
 
@@ -146,19 +146,11 @@ def write_crowd_plan(outcome: Outcome, folder: Folder) -> None:
     work = outcome.folder / "work"
     crowd, designs = (only(work / name) for name in ("crowd", "crowd-designs"))
     design = design_file(Path(), outcome.chosen.system, outcome.chosen.placement).name
-    _copied(designs / design, folder / DESIGN)
-    _copied(crowd / TOPICS_FILE, folder / TOPICS_FILE)
+    copy_file(designs / design, folder / DESIGN)
+    copy_file(crowd / TOPICS_FILE, folder / TOPICS_FILE)
     if outcome.chosen.placement == PLACED:
         for part in part_files(only(work / "crowd-placed") / PLACEMENT):
-            _copied(part, folder / PLACEMENT / part.name)
-
-
-def _copied(source: Folder, target: Folder) -> None:
-    if isinstance(source, Path) and isinstance(target, Path):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
-        return
-    write_whole(target, source.read_bytes())
+            copy_file(part, folder / PLACEMENT / part.name)
 
 
 def publish_in_store(outcome: Outcome, key: str, facts: PlanFacts) -> int:

@@ -18,11 +18,11 @@ from scipy.optimize import linear_sum_assignment
 
 from coterie.errors import ConfigError
 from coterie.kernels.placement.auction import Room
-from coterie.kernels.placement.blocks import ROUNDS, WAVES, Passed, Picture, Round, Whole, merged, pass_own
+from coterie.kernels.placement.blocks import ROUNDS, WAVES, Passed, Picture, Round, Whole, pass_own
 from coterie.kernels.placement.books import DUST
 from coterie.kernels.placement.passes import GROWING, QUICK, layer_of
-from coterie.model import Workload
 from coterie.pipeline.blocks import PICTURE_MAX, can_place
+from coterie.pipeline.crowds.building import Outline
 from coterie.pipeline.crowds.condensing import CrowdSeats
 from coterie.pipeline.crowds.grouping import ClassBlock, Grouped, Region, group, load_block
 from coterie.pipeline.crowds.roster import Roster
@@ -30,12 +30,13 @@ from coterie.pipeline.crowds.seating import write_seats
 from coterie.pipeline.crowds.sums import load_arrays, save_arrays
 from coterie.pipeline.storage import Folder, remove_all
 from coterie.pipeline.tasks import map_array, run_tasks, task_frame
-from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, Balance, client_weights
+from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, Balance
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Floats = NDArray[np.float64]
+GANGS = 256  # so many tasks at most pass over a wave, and the driver adds up what they tell
 EARLY = 1.05  # while blocks join, a broker may have so much of its part of the room
 
 
@@ -52,28 +53,29 @@ def place_crowd(
     spark: SparkSession,
     roster: Roster,
     seats: CrowdSeats,
-    staying: Workload,
+    staying: Outline,
     clients: Any,
     out: Folder,
     balance: Balance = EVEN_ENOUGH,
     seed: int = 1,
 ) -> CrowdPlaced:
-    """Write `out`/placed; `staying` is the condensed first window with everybody where they are, `clients` how many."""
+    """Write `out`/placed; `staying` outlines the first window with everybody where they are, `clients` how many."""
     nodes, topics = seats.nodes, roster.topics
     if not can_place(nodes, topics):
         allowed = f"at most {PICTURE_MAX}: take fewer brokers"
         raise ConfigError("brokers x topics", f"{nodes} x {topics}", allowed)
     work, target = out / "blocks", out / "placed"
     hottest, is_within = np.zeros(len(DIMENSIONS)), True
-    renamed: list[tuple[Region, Folder, Any]] = []
+    seated: list[tuple[Folder, int, int, Any]] = []  # blocks: folder, number, the round of their seats, brokers' names
     for number, region in enumerate(regions(seats, np.asarray(clients))):
         folder = work / f"region-{number}"
         found = _Rounds(spark, roster, seats, staying, region, folder, balance, seed)
-        new_names, picture, capacity = found.run()
+        last, picture = found.run()
+        names, capacity = found.names(last), found.capacity
         hottest = np.maximum(hottest, picture.load.max(axis=0) / np.maximum(picture.load.mean(axis=0), 1e-30))
         is_within &= bool((picture.load <= capacity * (1 + DUST) + 1e-9).all())
-        renamed.append((region, folder, new_names))
-    _write_places(spark, roster, renamed, target)
+        seated += [(folder, block, last[block], names) for block in last]
+    _write_places(spark, roster, seated, target)
     remove_all(work)
     return CrowdPlaced(target, hottest, is_within)
 
@@ -91,21 +93,20 @@ class _Rounds:
     """All rounds of one region; the driver holds the picture, and nothing that grows with clients."""
 
     def __init__(
-        self, spark: SparkSession, roster: Roster, seats: CrowdSeats, staying: Workload, region: Region,
+        self, spark: SparkSession, roster: Roster, seats: CrowdSeats, staying: Outline, region: Region,
         work: Folder, balance: Balance, seed: int,
     ) -> None:  # fmt: skip
         self.spark, self.region, self.work, self.seed = spark, region, work, seed
         self.rates = staying.rates
         self.grouped: Grouped = group(spark, roster, seats, region, staying, work)
-        popular = np.bincount(staying.interests.columns, staying.weights, roster.topics)
         self.rank = np.empty(roster.topics, np.int32)
-        self.rank[np.argsort(-popular, kind="stable")] = np.arange(roster.topics, dtype=np.int32)
-        self.is_counted = len(staying.publications.publisher) > 0
+        self.rank[np.argsort(-staying.popular, kind="stable")] = np.arange(roster.topics, dtype=np.int32)
+        self.is_counted = bool(staying.rates.any())
         self.totals = _totals(staying, region)
         self.capacity = _capacity(self.totals, len(region.nodes), balance.by_dimension, self.grouped.heaviest)
 
-    def run(self) -> tuple[Any, Picture, Floats]:
-        """What brokers are to be called so that most clients stay, the last picture, and the limits."""
+    def run(self) -> tuple[dict[int, int], Picture]:
+        """In which round every block was seated last, and the last picture."""
         unit = max(self.grouped.pins, 1) / np.maximum(self.totals, 1e-30)
         room = _room(self.capacity, self.totals, unit)
         about = {"limit": room.limit, "soft": room.soft, "capacity": self.capacity}
@@ -114,58 +115,59 @@ class _Rounds:
         last = dict.fromkeys(range(blocks), -1)
         for wave in growing(blocks):
             share = (wave[-1] + 1) / blocks
-            picture = merged(picture, self._passed(Round(number, GROWING, picture, wave), last, share))
+            picture = self._passed(Round(number, GROWING, picture, wave), last, share)
             last |= dict.fromkeys(wave, number)
             number += 1
         side_by_side = -(-blocks // WAVES)
         waves = [tuple(range(first, min(first + side_by_side, blocks))) for first in range(0, blocks, side_by_side)]
         for smoothing in (smoothing for smoothing, passes in ROUNDS for _ in range(passes)):
             for wave in waves:
-                picture = merged(picture, self._passed(Round(number, smoothing, picture, wave), last, 1.0))
+                picture = self._passed(Round(number, smoothing, picture, wave), last, 1.0)
                 last |= dict.fromkeys(wave, number)
                 number += 1
-        for block in last:
-            save_arrays(self.work / f"last-{block:05d}.npz", {"number": np.array([last[block]])})
-        return self._names(last), picture._replace(load=picture.load / unit), self.capacity
+        return last, picture._replace(load=picture.load / unit)
 
     def _empty(self) -> Picture:
         shape = self.capacity.shape
         layer = layer_of(len(self.rates), shape[0], is_counted=self.is_counted)
         return Picture(layer.counts, layer.entering, np.zeros(shape), np.zeros(shape, np.float32))
 
-    def _passed(self, told: Round, seated: dict[int, int], share: float) -> list[Passed]:
-        """One pass over some blocks; `seated` says in which round each was seated last, -1: never."""
+    def _passed(self, told: Round, seated: dict[int, int], share: float) -> Picture:
+        """The picture after a pass over some blocks; `seated` says in which round each was seated last, -1: never."""
         work, before = self.work, dict(seated)
         folder = work / f"round-{told.number:03d}"
         save_arrays(folder / "picture.npz", told.picture._asdict())
         facts = (told.number, told.smoothing, told.blocks, self.seed, self.region.blocks, share)
 
-        def run(block: int) -> pa.Table:
-            pass_file(work, folder, block, facts, before[block])
-            return pa.table({"block": pa.array([block], pa.int32())})
+        def run(gang: list[int]) -> pa.Table:
+            pass_files(work, folder, gang, facts, before)
+            return pa.table({"first": pa.array([gang[0]], pa.int32())})
 
-        run_tasks(self.spark, told.blocks, run, "block int")
-        found = [_loaded(folder / f"changed-{block:05d}.npz", told.picture) for block in told.blocks]
+        gangs = in_gangs(told.blocks)
+        run_tasks(self.spark, gangs, run, "first int")
+        picture = _changed(told.picture, [folder / f"changed-{gang[0]:05d}.npz" for gang in gangs], len(told.blocks))
         for block in told.blocks:
-            _forget(folder / f"changed-{block:05d}.npz")
             if before[block] >= 0:
                 _forget(seats_file(work, before[block], block))
-        _forget(folder / "picture.npz")
-        return found
+        for name in ("picture.npz", *(f"changed-{gang[0]:05d}.npz" for gang in gangs)):
+            _forget(folder / name)
+        return picture
 
-    def _names(self, last: dict[int, int]) -> Any:
+    def names(self, last: dict[int, int]) -> Any:
         """Which broker each group is to be at, so that most clients stay and every group fits."""
         work, nodes = self.work, np.array(self.region.nodes)
 
-        def run(block: int) -> pa.Table:
-            quotas, counts = _meeting(load_block(work, block), _seats(work, last[block], block), nodes)
+        def run(gang: list[int]) -> pa.Table:
             staying = np.zeros((len(nodes), len(nodes)), np.int64)
-            for broker in range(len(nodes)):
-                staying[broker] = np.minimum(quotas[:, broker, None], counts).sum(axis=0)
-            return pa.table({"staying": pa.array([staying.ravel().tolist()], pa.list_(pa.int64()))})
+            for block in gang:
+                quotas, counts = _meeting(load_block(work, block), _seats(work, last[block], block), nodes)
+                for broker in range(len(nodes)):
+                    staying[broker] += np.minimum(quotas[:, broker, None], counts).sum(axis=0)
+            return pa.table({"staying": pa.array([staying.tobytes()], pa.binary())})
 
-        told = run_tasks(self.spark, list(last), run, "staying array<long>")
-        staying = np.sum(told["staying"].to_pylist(), axis=0).reshape(len(nodes), len(nodes))
+        told = run_tasks(self.spark, in_gangs(tuple(last)), run, "staying binary")
+        found = [np.frombuffer(one.as_buffer(), np.int64) for one in told["staying"]]
+        staying = np.sum(found, axis=0).reshape(len(nodes), len(nodes))
         rows, names = linear_sum_assignment(staying, maximize=True)  # all brokers of a region have the same room
         new = np.empty(len(nodes), np.int64)
         new[rows] = nodes[names]
@@ -182,10 +184,14 @@ def growing(blocks: int) -> list[tuple[int, ...]]:
     return waves
 
 
-def _totals(staying: Workload, region: Region) -> Floats:
+def in_gangs(blocks: tuple[int, ...]) -> list[list[int]]:
+    """Blocks that one task works on, one after the other, and tells the sum of."""
+    return [list(map(int, gang)) for gang in np.array_split(np.array(blocks), min(len(blocks), GANGS))]
+
+
+def _totals(staying: Outline, region: Region) -> Floats:
     """What a region's clients take in all, by dimension; brokers stand for their clients here."""
-    inside = np.isin(np.arange(staying.subscriber_count), region.nodes)
-    totals = np.asarray(client_weights(staying)[inside].sum(axis=0))
+    totals = np.asarray(staying.weight[list(region.nodes)].sum(axis=0))
     totals[0] = region.clients
     return totals
 
@@ -216,8 +222,8 @@ def _seats(work: Folder, number: int, block: int) -> Any:
     return load_arrays(seats_file(work, number, block))["part"]
 
 
-def pass_file(work: Folder, folder: Folder, block: int, facts: tuple[Any, ...], before: int) -> None:
-    """One pass over a block that lies in a file; seats and what changed in the picture go to files."""
+def pass_files(work: Folder, folder: Folder, gang: list[int], facts: tuple[Any, ...], before: dict[int, int]) -> None:
+    """One pass over blocks that lie in files; seats, and what all of them changed in the picture, go to files."""
     number, smoothing, blocks, seed, block_count, share = facts
     about = load_arrays(work / "whole.npz")
     picture = Picture(**load_arrays(folder / "picture.npz"))
@@ -225,28 +231,44 @@ def pass_file(work: Folder, folder: Folder, block: int, facts: tuple[Any, ...], 
     room = Room(limit, about["soft"] * share, np.zeros(len(limit), np.int32))
     whole = Whole(about["rank"], about["unit"], room, seed, block_count)
     rates = np.asarray(map_array(work, "rates"), np.float64)
-    own = load_block(work, block).problem(rates, about["capacity"])
-    part = None if before < 0 else _seats(work, before, block)
-    passed = pass_own(own, whole, Round(number, smoothing, picture, blocks), block, part)
-    cells, said = np.flatnonzero(passed.counts), np.flatnonzero(passed.entering)
+    told = Round(number, smoothing, picture, blocks)
+    total: Passed | None = None
+    for block in gang:
+        own = load_block(work, block).problem(rates, about["capacity"])
+        part = None if before[block] < 0 else _seats(work, before[block], block)
+        passed = pass_own(own, whole, told, block, part)
+        save_arrays(seats_file(work, number, block), {"part": passed.part})
+        total = passed if total is None else _sum(total, passed)
+    assert total is not None
+    cells, said = np.flatnonzero(total.counts), np.flatnonzero(total.entering)
     changed: dict[str, Any] = {
         "cells": cells,
-        "changes": passed.counts.ravel()[cells],
+        "changes": total.counts.ravel()[cells],
         "said_cells": said,
-        "entered": passed.entering.ravel()[said],
-        "load": passed.load,
-        "price": passed.price,
+        "entered": total.entering.ravel()[said],
+        "load": total.load,
+        "price": total.price,
     }
-    save_arrays(folder / f"changed-{block:05d}.npz", changed)
-    save_arrays(seats_file(work, number, block), {"part": passed.part})
+    save_arrays(folder / f"changed-{gang[0]:05d}.npz", changed)
 
 
-def _loaded(path: Folder, picture: Picture) -> Passed:
-    found = load_arrays(path)
-    counts, entering = np.zeros(picture.counts.shape, np.int32), np.zeros(picture.entering.shape, np.float32)
-    counts.flat[found["cells"]] = found["changes"]
-    entering.flat[found["said_cells"]] = found["entered"]
-    return Passed(np.zeros(0, np.int32), counts, entering, found["load"], found["price"])
+def _sum(left: Passed, right: Passed) -> Passed:
+    """What both have changed; seats are of the second alone."""
+    counts, entering = left.counts + right.counts, left.entering + right.entering
+    return Passed(right.part, counts, entering, left.load + right.load, left.price + right.price)
+
+
+def _changed(picture: Picture, paths: list[Folder], blocks: int) -> Picture:
+    """As `blocks.merged`, file by file: a driver holds one at a time, and two pictures."""
+    counts, entering, load = picture.counts.copy(), picture.entering.copy(), picture.load.copy()
+    price = np.zeros(picture.price.shape)
+    for path in paths:
+        found = load_arrays(path)
+        counts.reshape(-1)[found["cells"]] += found["changes"]
+        entering.reshape(-1)[found["said_cells"]] += found["entered"]
+        load += found["load"]
+        price += found["price"]
+    return Picture(counts, entering, load, (price / blocks).astype(np.float32))
 
 
 def _forget(path: Folder) -> None:
@@ -265,17 +287,15 @@ def _meeting(block: ClassBlock, part: Any, nodes: Any) -> tuple[Any, Any]:
 
 
 def _write_places(
-    spark: SparkSession, roster: Roster, regions: list[tuple[Region, Folder, Any]], target: Folder
+    spark: SparkSession, roster: Roster, seated: list[tuple[Folder, int, int, Any]], target: Folder
 ) -> None:
     """Back from blocks to the parts of the roster."""
     from pyspark.sql import functions as sf
 
     starts = roster.starts
-    tasks = [(folder, block, names) for region, folder, names in regions for block in range(region.blocks)]
 
-    def run(task: tuple[Folder, int, Any]) -> pa.Table:
-        folder, block, names = task
-        number = int(load_arrays(folder / f"last-{block:05d}.npz")["number"][0])
+    def run(task: tuple[Folder, int, int, Any]) -> pa.Table:
+        folder, block, number, names = task
         found = load_block(folder, block)
         node = members_placed(found, _seats(folder, number, block), names)
         order = np.argsort(found.members, kind="stable")
@@ -301,7 +321,7 @@ def _write_places(
         write_seats(client[order], node[order], target, rows[0]["part"])
         yield pa.RecordBatch.from_pydict({"part": pa.array([rows[0]["part"]], pa.int32())})
 
-    cut = task_frame(spark, tasks, run, "part int, client binary, node binary")
+    cut = task_frame(spark, seated, run, "part int, client binary, node binary")
     cut.repartitionById(roster.parts, sf.col("part")).mapInArrow(write, "part int").toArrow()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -15,12 +15,13 @@ from coterie.accounting.price import MOVE_COPIES, count_dissemination, mean_copy
 from coterie.model import Design, Ledger, Workload
 from coterie.model.latency import Latency
 from coterie.model.ledger import Control
-from coterie.model.store import load_workload, save_design, save_workload
+from coterie.model.store import load_workload, save_design
 from coterie.model.wires import Wire
+from coterie.pipeline.crowds.building import from_local, with_local
 from coterie.pipeline.crowds.condensing import CrowdCounted
 from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, Priced, Ways, design_file, price_both
-from coterie.pipeline.storage import Folder, Remote, write_whole
+from coterie.pipeline.storage import Folder, write_whole
 from coterie.pipeline.tasks import run_tasks
 
 if TYPE_CHECKING:
@@ -30,42 +31,18 @@ COUNTED = "counted.json"
 OWN_PLACEMENT_MAX = 2_000_000  # clients: systems that place by themselves do it on one machine
 
 
-def save_condensed(workloads: list[Workload], counted: CrowdCounted, folder: Folder) -> None:
-    """Both windows of one placement, and what was counted."""
-    for workload, name in zip(workloads, (LEARN, LATER), strict=True):
-        with_local(folder / name, lambda path, one=workload: save_workload(one, path))
+def save_counted(counted: CrowdCounted, folder: Folder) -> None:
+    """Beside the workloads of one placement."""
     write_whole(folder / COUNTED, msgspec.json.encode(counted))
+
+
+def load_counted(folder: Folder) -> CrowdCounted:
+    return msgspec.json.decode((folder / COUNTED).read_bytes(), type=CrowdCounted)
 
 
 def load_condensed(folder: Folder) -> tuple[Workload, Workload, CrowdCounted]:
     learn, later = (from_local(folder / name, load_workload) for name in (LEARN, LATER))
-    return learn, later, msgspec.json.decode((folder / COUNTED).read_bytes(), type=CrowdCounted)
-
-
-def with_local(path: Folder, write: Any) -> None:
-    """Let `write` make a file of this machine, and put it where it belongs."""
-    if isinstance(path, Path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path)
-        return
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        local = Path(folder) / path.name
-        write(local)
-        path.write_bytes(local.read_bytes())
-
-
-def from_local(path: Folder, read: Any) -> Any:
-    """What `read` makes of a file, wherever it lies."""
-    if not isinstance(path, Remote):
-        return read(path)
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        local = Path(folder) / path.name
-        local.write_bytes(path.read_bytes())
-        return read(local)
+    return learn, later, load_counted(folder)
 
 
 def too_many(candidate: Candidate, clients: int, is_placer: bool) -> str:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from coterie.accounting.bounds import lower_bounds
 from coterie.model.graph import BrokerGraph
+from coterie.pipeline.crowds.building import OUTLINES, load_outline
 from coterie.pipeline.crowds.condensing import CrowdSeats, condense, seats_of
 from coterie.pipeline.crowds.placing import place_crowd
-from coterie.pipeline.crowds.pricing import COUNTED, load_condensed, price_crowd, save_condensed, too_many
+from coterie.pipeline.crowds.pricing import COUNTED, load_counted, price_crowd, save_counted, too_many
 from coterie.pipeline.crowds.roster import NAMES, STAYING, Roster, number_wishes
 from coterie.pipeline.crowds.seating import NOBODY, seat_clients
 from coterie.pipeline.crowds.speaking import Spoken, number_publishers
@@ -20,7 +20,7 @@ from coterie.pipeline.crowds.sums import load_arrays, save_arrays
 from coterie.pipeline.cutting import Strays, WindowChoices, Windows, cut_windows
 from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import LATER, LEARN, Candidate, Priced, Ways
-from coterie.pipeline.storage import Folder, read_rows
+from coterie.pipeline.storage import Folder, copy_file, read_rows
 from coterie.pipeline.tasks import part_name, run_tasks, write_part
 from coterie.pipeline.windows import Ground
 from coterie.substrate.placing import Balance
@@ -143,30 +143,30 @@ def _about(roster: Roster, spoken: Spoken, ground: Ground) -> Facts:
 
 
 def count_staying(spark: SparkSession, roster: Roster, ground: Ground, out: Folder, name: str) -> Facts:
-    workloads, counted = condense(spark, roster, CrowdSeats(roster.folder / STAYING, ground), out, name)
-    save_condensed(workloads, counted, out)
+    counted = condense(spark, roster, CrowdSeats(roster.folder / STAYING, ground), out, name)
+    save_counted(counted, out)
     learned, later = counted.wishes
-    published = float(workloads[1].publications.rate.sum())
+    published = float(load_outline(out, 1).rates.sum())
     return {"learned_subscriptions": learned, "later_subscriptions": later, "published_per_s": published}
 
 
 def place_and_count(
-    spark: SparkSession, roster: Roster, ground: Ground, staying: Folder, out: Folder, balance: Balance, seed: int
-) -> Facts:
+    spark: SparkSession, roster: Roster, ground: Ground, staying: Folder, out: Folder, name: str, balance: Balance,
+    seed: int,
+) -> Facts:  # fmt: skip
     """Write `out`/placed and its condensed workloads; where that saves no copies, everybody stays."""
-    learn, _, counted = load_condensed(staying)
+    learn, clients = load_outline(staying, 0), load_counted(staying).clients
     stay = CrowdSeats(roster.folder / STAYING, ground)
-    placed = place_crowd(spark, roster, stay, learn, counted.clients, out, balance, seed)
-    workloads, moved = condense(spark, roster, CrowdSeats(placed.folder, ground), out, learn.name)
-    before, after = (lower_bounds(one, one.attachment).dissemination.wanted for one in (learn, workloads[0]))
+    placed = place_crowd(spark, roster, stay, learn, clients, out, balance, seed)
+    moved = condense(spark, roster, CrowdSeats(placed.folder, ground), out, name)
+    before, after = (float(one.copies[0]) for one in (learn, load_outline(out, 0)))
     told = {"copies_before": before, "copies_after": after, "hottest": placed.hottest.tolist()}
     if after < before and placed.is_within:
-        save_condensed(workloads, moved, out)
+        save_counted(moved, out)
         write_placement(spark, roster, placed.folder, out)
         return told | {"is_placed": True}
-    for name in (LEARN, LATER, COUNTED):
-        target = out / name
-        target.write_bytes((staying / name).read_bytes())
+    for file in (LEARN, LATER, *OUTLINES, COUNTED):
+        copy_file(staying / file, out / file)
     write_placement(spark, roster, roster.folder / STAYING, out)
     return told | {"is_placed": False}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from coterie.pipeline.storage import Folder, whole_file, write_whole
 
-RANGES = 8
+RANGES = 8  # at least; half as many as there are writers, so that what a reader gathers stays as large as it is
 I64 = NDArray[np.int64]
 Arrays = dict[str, NDArray[Any]]
 
@@ -23,17 +24,26 @@ Arrays = dict[str, NDArray[Any]]
 def save_arrays(path: Folder, arrays: Mapping[str, NDArray[Any]]) -> None:
     data = io.BytesIO()
     np.savez(data, **dict[str, Any](arrays))
-    write_whole(path, data.getvalue())
+    write_whole(path, data.getbuffer())
 
 
 def load_arrays(path: Folder) -> Arrays:
-    with np.load(whole_file(path)) as saved:
+    with np.load(path if isinstance(path, Path) else whole_file(path)) as saved:
         return {name: saved[name] for name in saved.files}
 
 
-def scatter(folder: Folder, index: int, width: int, key: I64, columns: Mapping[str, NDArray[Any]]) -> None:
+def ranges_of(writers: int) -> int:
+    return max(RANGES, writers // 2)
+
+
+def range_start(width: int, ranges: int, number: int) -> int:
+    """The first key of a range, of keys below `width`."""
+    return -(-width * number // ranges)
+
+
+def scatter(folder: Folder, index: int, width: int, ranges: int, key: I64, columns: Mapping[str, NDArray[Any]]) -> None:
     """Write ascending keys (below `width`) and what belongs to them, one file for each range that has some."""
-    cuts = np.searchsorted(key, [-(-width * number // RANGES) for number in range(RANGES + 1)])
+    cuts = np.searchsorted(key, [range_start(width, ranges, number) for number in range(ranges + 1)])
     for number, (low, high) in enumerate(pairwise(cuts)):
         if low < high:
             arrays = {"key": key[low:high], **{name: column[low:high] for name, column in columns.items()}}
