@@ -563,7 +563,7 @@ def mortal(*arguments, **options):
     return original(*arguments, **options)
 setattr(owner, name, mortal)
 spark = open_session("local[1]", profile="test")
-tests.Watcher(spark, tests.spark_watch(Path(sys.argv[2]), 40_000)).run_once()
+tests.WatchLock(spark, tests.spark_watch(Path(sys.argv[2]), 40_000)).run_once()
 """
     killed = subprocess.run(
         [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path), moment],

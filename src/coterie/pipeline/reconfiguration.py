@@ -8,6 +8,7 @@ crash finds what was published and publishes nothing new.
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import log2
@@ -230,17 +231,27 @@ class Reconfigurer:
         """A design and its bill from every candidate; one Spark task each."""
         self.work.mkdir(parents=True, exist_ok=True)
         save_workload(expected.workload, self.work / FORECAST)
-        work = _planner(self.work, self.rules.seed)
-        table = run_tasks(self.spark, list(self.rules.candidates), work, "system string, priced binary")
-        return [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
+        work = _planner((self.work / FORECAST).read_bytes(), self.rules.seed)
+        table = run_tasks(self.spark, list(self.rules.candidates), work, "priced binary, design binary")
+        found = [msgspec.json.decode(entry, type=Priced) for entry in table["priced"].to_pylist()]
+        for priced, design in zip(found, table["design"], strict=True):
+            if design.is_valid:
+                design_file(self.work, priced.system).write_bytes(design.as_buffer())
+        return found
 
 
-def _planner(folder: Path, seed: int) -> Callable[[Candidate], pa.Table]:
-    target = str(folder)
+def _planner(expected: bytes, seed: int) -> Callable[[Candidate], pa.Table]:
+    """Workload and designs travel with the tasks: what is watched is small, and disks need not be shared."""
 
     def work(candidate: Candidate) -> pa.Table:
-        priced = plan_one(candidate, Path(target), seed)
-        return pa.table({"system": [priced.system], "priced": pa.array([msgspec.json.encode(priced)], pa.binary())})
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            (folder / FORECAST).write_bytes(expected)
+            priced = plan_one(candidate, folder, seed)
+            path = design_file(folder, priced.system)
+            design = path.read_bytes() if path.exists() else None
+        told = pa.array([msgspec.json.encode(priced)], pa.binary())
+        return pa.table({"priced": told, "design": pa.array([design], pa.binary())})
 
     return work
 
