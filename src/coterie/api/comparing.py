@@ -34,6 +34,7 @@ from coterie.pipeline.planning import (
     price_both,
 )
 from coterie.pipeline.rolling import EVENTS_MIN, PAIRS, Rolled
+from coterie.pipeline.storage import Folder, folder_of
 from coterie.pipeline.verdict import Saving, sentences, usable, verdict
 from coterie.plans.bill import Bill
 from coterie.plans.plan import Plan, PlanFacts
@@ -236,7 +237,7 @@ def compare(
         limits=kept,
         only=only,
     )
-    outcome = _on_spark(request, candidates, Path(folder or log.home), log.spark, progress, ways.placer)
+    outcome = _on_spark(request, candidates, folder_of(folder or log.home), log.spark, progress, ways.placer)
     from coterie.pipeline.named import kept_windows
 
     return Comparison(outcome, paid, lambda: kept_windows(outcome.folder, dict(outcome.facts)), None, seed, wire)
@@ -261,7 +262,7 @@ def _first_half(learn: Log, later: Log) -> Log:
 def _on_spark(
     request: Any,
     candidates: list[Candidate],
-    home: Path,
+    home: Folder,
     master: str,
     progress: Report | None,
     placer: Candidate | None,
