@@ -26,7 +26,7 @@ from coterie.pipeline import job
 from coterie.pipeline.storage import Remote
 
 LOOPBACK = "127.0.0.1"
-WAIT_S = 280.0
+WAIT_S = 600.0
 EVENTS, FILES = 4000, 20
 CAN_UNSHARE = shutil.which("unshare") is not None and os.geteuid() == 0
 
@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.interop,
     pytest.mark.spark,
     pytest.mark.slow,
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(3000),
     pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(not stores.JARS.is_dir(), reason="no hadoop-aws here: make jars brings it (needs Maven)"),
     pytest.mark.skipif(stores.MOTO is None, reason="no S3 server here: pip install 'moto[s3,server]'"),
@@ -72,7 +72,7 @@ def test_plan_compare_and_watch_share_nothing_but_a_store_and_lose_workers(spark
         inputs = ["subscriptions=s3a://logs/in/subs.csv", "publications=s3a://logs/in/pubs.jsonl", "--brokers", "5"]
         systems = [word for name in tests.NAMES for word in ("--system", name)]
         running = coterie(disk, "plan", *inputs, *systems, "--out", str(out), *on_cluster)
-        until(lambda: len(list((out / "work").rglob("*"))) > 3, running, disk)
+        until(lambda: any(out.rglob("part-*.parquet")), running, disk)
         kill(workers[0])
         told = ended(running, disk)
         ledgers = next(path for path in out.rglob("ledgers.parquet"))

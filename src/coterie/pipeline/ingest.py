@@ -253,12 +253,13 @@ def _settle(
     names = [file.path for _, file, _ in placed]
     where = (names, file_of_split, first_line)
     resolve = partial(_resolve, table=schema.name, where=where, target=out / QUARANTINE_FOLDER / schema.name)
-    found = run_tasks(spark, part_files(out / SET_ASIDE / schema.name), resolve, "found string")
+    waiting = part_files(out / SET_ASIDE / schema.name)
+    found = run_tasks(spark, waiting, resolve, "found string")["found"].to_pylist() if waiting else []
     remove_all(out / SET_ASIDE)
     bad: Counter[int] = Counter()
     reasons: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for one in map(json.loads, found["found"].to_pylist()):
+    for one in map(json.loads, found):
         bad.update(dict(one["bad"]))
         reasons.update(one["reasons"])
         examples = one["examples"] | examples
