@@ -194,9 +194,9 @@ class Wards:
             for part in whole_in_parts(rows, state.life, state.serial, state.now_us, state.log_last):
                 self._tell(copy, peer, part)
         else:
-            high = min(state.log_last, said.log_first - 1)
+            # What it was told of that is not here was in no batch yet: it is gone with its node.
             low = max(state.log_first, copy.origin << TIME_BITS)
-            self._tell(copy, peer, log_stretch(self._shelf, (COPIED_LOG, COPIED_BODIES), low, high))
+            self._tell(copy, peer, log_stretch(self._shelf, (COPIED_LOG, COPIED_BODIES), low, said.log_first - 1))
 
     def _let_go(self, origin: int) -> None:
         """Whoever waits no longer."""
