@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import log2
 
 from coterie.lab import spidercast_sentences as sentences
-from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, shrunk, yes
+from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, yes
 from coterie.lab.spidercast_claims import (
     SIZES,
     Measure,
@@ -192,6 +192,7 @@ FIGURE_7 = experiment(
         ),
     ],
     small=capped(2000),
+    quick_seeds=5,
     quick=only_ends(POPULARITIES),
 )
 
@@ -317,6 +318,7 @@ FIGURE_8A = experiment(
         Plot("Figure 8(d): tdi(20) by nodes", "nodes", "tdi", "topics", y_label="%", only={"ties": "random"}),
     ],
     small=capped(2000),
+    quick_seeds=5,
     quick=only_ends(GROWING),
 )
 
@@ -479,5 +481,4 @@ FIGURE_10 = experiment(
     ],
     [Plot("Figure 10: degree by size of the view", "view_share", "degree", "nodes", x_label="share of the nodes")],
     quick=only_ends(VIEWS, "view_share", (0.05, 0.25, 1)),
-    small=shrunk(nodes=2),
 )
