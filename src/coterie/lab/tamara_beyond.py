@@ -19,7 +19,7 @@ READINGS = Experiment(
     quick=(),
     small=shrunk(users=3),
     full=grid(taken=("as taken", *OTHERS), rates=RATES, users=(3000,)),
-    quick_seeds=5,
+    quick_seeds=10,
     full_seeds=10,
     claims=[
         *cells_of("static", OTHERS),
