@@ -15,6 +15,7 @@ from coterie.broker.writes import DELIVERIES
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.properties import Properties
+from tests.broker.bytecodes import message
 from tests.broker.driving import Driven, setup
 
 NAMES = ("a", "b", "c")
@@ -174,3 +175,9 @@ def test_what_has_to_be_kept_goes_the_long_way() -> None:
     assert pair.passed == 0
     pair.check()
     assert len(pair.both[1].shelf.tables[DELIVERIES]) == 3
+
+
+def test_it_is_the_shorter_way():
+    for qos in (0, 1):
+        for long, straight in zip(message(qos, False), message(qos, True), strict=True):
+            assert straight < long or straight == long == 0
