@@ -132,3 +132,17 @@ def test_keepers_are_in_other_zones_if_they_can_be() -> None:
     first = [rendezvous(node, dict.fromkeys(range(20), ""))[0] for node in range(20)]
     assert len(set(first)) > 8
     assert all(one != node for node, one in enumerate(first))
+
+
+def test_what_waits_to_be_firm_waits_for_as_many_as_should_have_it() -> None:
+    pair = Group()
+    driven = pair.nodes[0]
+    line = driven.client("a", properties=Properties(session_expiry_s=1000))
+    keeping = driven.broker.keeping
+    assert keeping is not None
+    done: list[str] = []
+    keeping.when_firm(lambda: done.append("before"), False)  # the keeper has not heard of this session yet
+    driven.say(line, Subscribe(1, (Subscription("t", 1),)))
+    assert not done
+    pair.pass_on()
+    assert done == ["before"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from coterie.broker.facts import PeerGone
+from coterie.broker.frames import FoundSession
 from coterie.broker.writes import SESSIONS
 from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
 from coterie.mqtt.reasons import Reason
@@ -122,3 +123,17 @@ def test_a_clean_start_ends_it_everywhere() -> None:
     assert isinstance(answer, ConnAck)
     assert not answer.session_present
     assert "a" not in pair.nodes[0].broker.sessions.of
+
+
+@pytest.mark.parametrize(("kind", "is_asked_again"), [("none", False), ("seeking", True), ("copy", True)])
+def test_that_nobody_has_it_is_believed_if_the_answers_can_be_of_one_moment(kind: str, is_asked_again: bool) -> None:
+    """Node 0 says that it has it not; node 1 seeks it too, or still has a copy of node 0's: it may be on its way."""
+    group = Group(3)
+    asking = group.nodes[2]
+    line = asking.client("a", version=MQTT_3, clean_start=False)
+    for peer, said in ((0, FoundSession("a", "none", 0, 0)), (1, FoundSession("a", kind, 0, 0))):
+        asking.broker.takeover.on_found(peer, said)
+    assert asking.broker.takeover.is_seeking("a") is is_asked_again
+    asking.take()
+    group.pass_on()  # asked again, nobody has it: that is believed
+    assert isinstance(asking.hear(line)[0], ConnAck)

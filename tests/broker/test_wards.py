@@ -90,6 +90,8 @@ def test_a_copy_only_grows() -> None:
     foreign = KeepLog(1, 5, ((7 << 51 | 5, b"t", b"x"),))
     group.nodes[keeper].broker.copies.on_hold(other, HoldFor(0, 0, encode_control(foreign)))
     assert copies(group, keeper).of[0].held == held
+    group.nodes[keeper].take()
+    assert list(group.nodes[keeper].shelf.tables[COPIED_LOG]) == list(group.nodes[0].shelf.tables[LOG])
     group.nodes[keeper].broker.wards.on_held(other, HeldFor(9, 1, 1, 1, 0))  # nobody asked
     with pytest.raises(RemoteProtocolError):
         group.nodes[keeper].broker.copies.on_hold(other, HoldFor(0, 0, b"nonsense"))
