@@ -20,7 +20,6 @@ SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan", "roam", "gone"), 40)
 DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
-    "scribe-73420-quiet": "a node writes that it is alive every second or so, though hardly anything is said to it",
     "interest-ring-80225-once": "members come and go: why is not known",
     "topic-clusters-80084-lost": "a newcomer, a plan for it, then a node dies and is removed: a message is not found",
 }

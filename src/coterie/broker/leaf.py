@@ -129,8 +129,9 @@ class LeafPlane(Plane):
             case _:
                 pass
 
-    def receive(self, source: int, body: bytes) -> None:
+    def receive(self, source: int, body: bytes) -> bool:
         """From somebody who goes by a plan that this node is not in."""
+        return False
 
     def _pend(self, topic: Topic) -> None:
         self.pending[topic] = None

@@ -99,7 +99,7 @@ LINKS_TIMER, DIAL_TIMER, SHED_TIMER = "links", "dial", "shed"
 
 
 class Neighbourhood:
-    """See the module. `heard_count` counts what was said besides heartbeats."""
+    """See the module. `heard_count` counts what was said besides heartbeats, a system's own among them."""
 
     def __init__(
         self, node: int, links: PeerLinks, cascades: Cascades, talk: Talk, planes: ControlPlanes,
@@ -221,11 +221,11 @@ class Neighbourhood:
             for kind, body in fact.frames:
                 if kind in (BEAT, BYE):
                     continue
-                self.heard_count += 1
                 if kind != MESSAGE:
+                    self.heard_count += 1
                     self._on_other(peer, kind, body)
                 elif (plane := self._planes.tagged(body[:1])) is not None:
-                    plane.receive(peer, body)
+                    self.heard_count += plane.receive(peer, body)
         except RemoteProtocolError as error:
             self._turn.orders.append(HangUp(peer, str(error), abrupt=True))
 

@@ -129,13 +129,16 @@ class Plane:
     def lose(self, peer: int) -> None:
         self.step(PeerLost(peer))
 
-    def receive(self, source: int, body: bytes) -> None:
-        """A frame with one of the system's messages behind the tag; RemoteProtocolError if it is none."""
+    def receive(self, source: int, body: bytes) -> bool:
+        """A frame with one of the system's messages behind the tag: whether it carries an event.
+
+        RemoteProtocolError if it is none.
+        """
         message = self._codec.decode(body[1:], f"node {source}")
         received = Received(source, message)
         if not isinstance(message, EventMessage):
             self.step(received)
-            return
+            return False
         identifier = message.event.id
         had = identifier in self._had
         self.step(received)
@@ -148,6 +151,7 @@ class Plane:
         else:
             column = "wanted" if message.event.topic in self.wanting else "filtered"
         self.tally.add_copy(column, len(body) + FRAME_BYTES)
+        return True
 
     def step(self, event: Input) -> None:
         if self._is_stopped:
