@@ -3,8 +3,11 @@
 python benchmarks/bench_crowds.py --users 1e6 4e6
 Users want 20 topics each: of one of many tastes, with a fifth by chance; every user's subscription has a time, and
 there is one publication per user. Executors are processes of their own, so that the driver's memory is the driver's:
-its Python process, and its JVM, which has the same small heap whatever there is to do (`driver_live_mb` is what a
-collection after each step leaves of it, at most).
+its Python process (`driver_mb`) and its JVM (`java_mb`), which has the same small heap whatever there is to do
+(`live_mb` is what a collection leaves of it). `all_mb` counts pages that processes share once for each of them.
+
+python benchmarks/bench_crowds.py --users 1e7 --folder kept --minutes 8
+Rows and finished steps are kept in the folder; the same command goes on, and sizes that have a row are not run again.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ START_S = 1_750_000_000
 TICK, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 FILE_USERS = 100_000
 TASTES, WANTED, NOISE = 2000, 20, 0.2
+ROWS, PEAKS = "rows.jsonl", ("driver", "java", "live", "all")
 NAMES = ("mesh", "star", "scribe", "coterie")
 
 
@@ -74,52 +78,68 @@ def generate(folder: Path, users: int, topics: int) -> None:
         pq.write_table(pa.table(said), folder / "publications" / f"{number:05d}.parquet")
 
 
-class Watch:
-    """Peaks of the driver (this process and its JVM) and of everything together; processor seconds, step by step."""
+class Enough(Exception):
+    """The time for one go is over; what is done is kept."""
 
-    def __init__(self) -> None:
-        self.driver = self.java = self.all = self.live = 0
+
+class Watch:
+    """By step: seconds, processor seconds of all processes, and peaks (the driver's Python and JVM, everything).
+
+    Kept in a file as soon as a step ends, like the step itself, so that a long run may be made in several goes.
+    """
+
+    def __init__(self, path: Path, until_s: float) -> None:
+        self.path, self.until_s = path, until_s
+        self.steps: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
         self.cpu: dict[int, float] = {}
-        self.step, self.before = "session", 0.0
-        self.steps: dict[str, dict[str, float]] = {}
+        self.before, self.began, self.peaks = 0.0, time.monotonic(), dict[str, int]()
         self.spark: Any = None
 
     def told(self, step: str, fraction: float) -> None:
-        """Progress: a step that ends takes what was used since the last one ended."""
-        if fraction == 1.0:
-            self.look()
-            used = sum(self.cpu.values())
-            self.steps.setdefault(step, {})["cpu"] = round(used - self.before, 1)
-            self.before = used
-            self.live = max(self.live, _live_bytes(self.spark))
-        self.step = step
+        """Progress of a run. A step that an earlier go has made keeps what that one wrote."""
+        if fraction == 0.0:
+            self.began, self.peaks, self.before = time.monotonic(), {}, self._used()
+        if fraction < 1.0 or step in self.steps:
+            return
+        seconds, cpu = time.monotonic() - self.began, self._used() - self.before
+        live = _live_bytes(self.spark)
+        told = {"seconds": seconds, "cpu": cpu, "cpu_over_wall": cpu / seconds}
+        self.steps[step] = {
+            **{name: round(value, 2) for name, value in told.items()},
+            **{f"{name}_mb": value // 1_000_000 for name, value in (self.peaks | {"live": live}).items()},
+        }
+        self.path.write_text(json.dumps(self.steps))
+        if time.monotonic() > self.until_s:
+            raise Enough
+
+    def _used(self) -> float:
+        self.look()
+        return sum(self.cpu.values())
 
     def look(self) -> None:
-        table: dict[int, tuple[int, int, str]] = {}
+        table: dict[int, tuple[int, int, float, str]] = {}
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
                 continue
             try:
                 stat = Path(f"/proc/{entry}/stat").read_text()
-                pages = int(Path(f"/proc/{entry}/statm").read_text().split()[1])
             except OSError:
                 continue
             name, _, rest = stat.partition("(")[2].rpartition(")")
             fields = rest.split()
-            table[int(entry)] = (int(fields[1]), pages * PAGE, name)
-            if int(entry) in self.cpu or int(fields[1]) in self.cpu or int(entry) == os.getpid():
-                self.cpu[int(entry)] = (int(fields[11]) + int(fields[12])) / TICK
+            used = (int(fields[11]) + int(fields[12])) / TICK
+            table[int(entry)] = (int(fields[1]), int(fields[21]) * PAGE, used, name)
         mine = {os.getpid()}
-        while more := {pid for pid, (parent, _, _) in table.items() if parent in mine} - mine:
+        while more := {pid for pid, one in table.items() if one[0] in mine} - mine:
             mine |= more
-        for pid in mine:
-            self.cpu.setdefault(pid, 0.0)
-        first = sorted(pid for pid in mine if table.get(pid, (0, 0, ""))[2] == "java")
-        driver, java = table[os.getpid()][1], table[first[0]][1] if first else 0
-        self.driver, self.java = max(self.driver, driver), max(self.java, java)
-        peaks = self.steps.setdefault(self.step, {})
-        peaks["driver_mb"] = max(peaks.get("driver_mb", 0), driver // 1_000_000)
-        self.all = max(self.all, sum(table[pid][1] for pid in mine if pid in table))
+        self.cpu |= {pid: table[pid][2] for pid in mine}
+        first = min((pid for pid in mine if table[pid][3] == "java"), default=os.getpid())
+        found = {
+            "driver": table[os.getpid()][1],
+            "java": table[first][1],
+            "all": sum(table[pid][1] for pid in mine),
+        }
+        self.peaks = {name: max(value, self.peaks.get(name, 0)) for name, value in found.items()}
 
 
 def _live_bytes(spark: Any) -> int:
@@ -129,17 +149,17 @@ def _live_bytes(spark: Any) -> int:
     return int(beans.getMemoryMXBean().getHeapMemoryUsage().getUsed())
 
 
-def run(folder: Path, users: int, topics: int, brokers: int, master: str) -> dict[str, object]:
-    data = folder / f"data-{users}-{topics}"
-    if not data.exists():
+def run(folder: Path, users: int, topics: int, brokers: int, master: str, until_s: float) -> dict[str, object]:
+    data, out = folder / f"data-{users}-{topics}", folder / f"out-{users}-{topics}-{brokers}"
+    if not (data / "whole").exists():
         generate(data, users, topics)
-    out = folder / f"out-{users}"
-    shutil.rmtree(out, ignore_errors=True)
-    watch = Watch()
+        (data / "whole").touch()
+    out.mkdir(exist_ok=True)
+    watch = Watch(out / "steps.json", until_s)
     conf = {"spark.driver.memory": "512m", "spark.executor.memory": "1500m"} if "cluster" in master else {}
-    began = time.monotonic()
     with polled(watch.look, 0.5):
         spark = watch.spark = open_session(master, work_dir=out / "spark", conf=conf)
+        watch.told("session", 1.0)
         sources = (
             Source((str(data / "subscriptions"),), "subscriptions", topics="plain"),
             Source((str(data / "publications"),), "publications", topics="plain"),
@@ -148,23 +168,16 @@ def run(folder: Path, users: int, topics: int, brokers: int, master: str) -> dic
         request = Request("crowd", sources=sources, windows=windows, is_crowd=True)
         candidates = [Candidate(SYSTEMS[name], SYSTEMS[name].parameters()) for name in NAMES]
         placer = Candidate(SYSTEMS["coterie"], SYSTEMS["coterie"].parameters())
-        outcome = run_job(spark, request, candidates, out, watch.told, placer)
-        spark.stop()
+        try:
+            outcome = run_job(spark, request, candidates, out, watch.told, placer)
+        finally:
+            spark.stop()
     found = {one.name: one.later.dissemination.copies if one.later else one.problem for one in outcome.priced}
-    for name, seconds in outcome.seconds.items():
-        watch.steps[name] = {"seconds": round(seconds, 1), **watch.steps.get(name, {})}
-    shutil.rmtree(out / "work", ignore_errors=True)
-    return {
-        "users": users,
-        "seconds": round(time.monotonic() - began, 1),
-        "cpu_seconds": round(sum(watch.cpu.values()), 1),
-        "steps": watch.steps,
-        "driver_mb": watch.driver // 1_000_000,
-        "driver_java_mb": watch.java // 1_000_000,
-        "driver_live_mb": watch.live // 1_000_000,
-        "all_mb": watch.all // 1_000_000,
-        "copies_per_s": found,
-    }
+    shutil.rmtree(out, ignore_errors=True)
+    steps = watch.steps
+    peaks = {f"{name}_mb": max(int(step[f"{name}_mb"]) for step in steps.values()) for name in PEAKS}
+    sums = {name: round(sum(step[name] for step in steps.values()), 1) for name in ("seconds", "cpu")}
+    return {"users": users, **sums, **peaks, "steps": steps, "copies_per_s": found}
 
 
 def main() -> None:
@@ -173,23 +186,41 @@ def main() -> None:
     parser.add_argument("--topics", type=float, default=100_000)
     parser.add_argument("--brokers", type=int, default=64)
     parser.add_argument("--spark", default="local-cluster[2,1,1500]")
-    parser.add_argument("--folder", type=Path, help="keep data and results here (default: a temporary folder)")
+    parser.add_argument(
+        "--folder", type=Path, help="keep data, finished steps and rows here (default: a temporary one)"
+    )
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin no further step after so many; run again")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     folder = chosen.folder or Path(tempfile.mkdtemp(prefix="coterie-crowds-"))
+    folder.mkdir(exist_ok=True)
     sizes = (int(chosen.topics), chosen.brokers, chosen.spark)
+    until_s = time.monotonic() + 60 * chosen.minutes
     if chosen.one:
-        print(json.dumps(run(folder, int(chosen.users[0]), *sizes)))
+        try:
+            row = run(folder, int(chosen.users[0]), *sizes, until_s)
+        except Enough:
+            sys.exit(f"{chosen.minutes:g} minutes are over: the same command goes on with the next step")
+        with open(folder / ROWS, "a") as rows:
+            rows.write(json.dumps(row) + "\n")
         return
     try:
-        for users in chosen.users:  # a process for each, so that peaks are its own
-            command = [sys.executable, __file__, "--one", "--users", str(users), "--topics", str(chosen.topics)]
-            command += ["--brokers", str(chosen.brokers), "--spark", chosen.spark, "--folder", str(folder)]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=os.environ)
-            print(done.stdout.strip().splitlines()[-1], flush=True)
+        for users in map(int, chosen.users):
+            if users not in _rows(folder):  # a process for each, so that peaks are its own
+                command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder)]
+                subprocess.run([*command, "--one", "--users", str(users)], check=True)
+            print(json.dumps(_rows(folder)[users]), flush=True)
+    except subprocess.CalledProcessError as error:
+        sys.exit(error.returncode)
     finally:
         if chosen.folder is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rows(folder: Path) -> dict[int, dict[str, object]]:
+    path = folder / ROWS
+    rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    return {row["users"]: row for row in rows}
 
 
 if __name__ == "__main__":

@@ -69,7 +69,8 @@ def test_plan_compare_and_watch_share_nothing_but_a_store_and_lose_workers(spark
         for name in ("subs.csv", "pubs.jsonl"):
             stores._put(f"{endpoint}/logs/in/{name}", (tmp_path / name).read_bytes())
 
-        inputs = ["subscriptions=s3a://logs/in/subs.csv", "publications=s3a://logs/in/pubs.jsonl", "--brokers", "5"]
+        inputs = ["subscriptions=s3a://logs/in/subs.csv", "publications=s3a://logs/in/pubs.jsonl"]
+        inputs += ["--brokers", "5", "--zones", "1"]
         systems = [word for name in tests.NAMES for word in ("--system", name)]
         running = coterie(disk, "plan", *inputs, *systems, "--out", str(out), *on_cluster)
         until(lambda: any(out.rglob("part-*.parquet")), running, disk)
