@@ -92,13 +92,13 @@ class Watch:
         self.path, self.until_s = path, until_s
         self.steps: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
         self.cpu: dict[int, float] = {}
-        self.before, self.began, self.peaks = 0.0, time.monotonic(), dict[str, int]()
+        self.step, self.before, self.began, self.peaks = "session", 0.0, time.monotonic(), dict[str, int]()
         self.spark: Any = None
 
     def told(self, step: str, fraction: float) -> None:
         """Progress of a run. A step that an earlier go has made keeps what that one wrote."""
-        if fraction == 0.0:
-            self.began, self.peaks, self.before = time.monotonic(), {}, self._used()
+        if step != self.step:  # a step that goes on may tell 0 several times
+            self.step, self.began, self.peaks, self.before = step, time.monotonic(), {}, self._used()
         if fraction < 1.0 or step in self.steps:
             return
         seconds, cpu = time.monotonic() - self.began, self._used() - self.before

@@ -114,8 +114,8 @@ def _settings(master: str, profile: str, work_dir: Path, conf: Mapping[str, str]
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         **PROFILES[profile].conf,
     }
-    if profile == "job" and master.startswith("local["):
-        settings["spark.sql.shuffle.partitions"] = str(max(8, 2 * _cores(master)))  # elsewhere Spark's own, coalesced
+    if profile == "job" and master.startswith("local"):
+        settings["spark.sql.shuffle.partitions"] = str(max(8, 2 * _cores(master)))  # elsewhere Spark's own
     if master.startswith("local"):
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
         # Only where executors surely have this very environment: the daemon is imported before shipped files arrive.
@@ -132,8 +132,13 @@ def _settings(master: str, profile: str, work_dir: Path, conf: Mapping[str, str]
 
 
 def _cores(master: str) -> int:
+    if master.startswith("local-cluster"):
+        workers, cores, _ = map(int, re.findall(r"\d+", master))
+        return workers * cores
     told = re.match(r"local\[(\d+)", master)
-    return int(told[1]) if told else os.cpu_count() or 1
+    if told:
+        return int(told[1])
+    return 1 if master == "local" else os.cpu_count() or 1
 
 
 def spark_defaults() -> dict[str, str]:
