@@ -110,10 +110,10 @@ def test_what_begins_and_ends_within_a_turn_is_never_written_and_an_end_waits_fo
     session.attach(connection, 0.0)
     kept.end_turn()
     shared = SharedPublish(Message("a", b"x", 1, id=1))
-    session.send_plain(shared.message, 1, False, b"", b"")
+    session.send_plain(shared.message, 1, False, b"")
     session.on_acknowledged(PubAck(1), 0.0)
     assert kept.end_turn() == 0
-    session.send_plain(Message("a", b"x", 1, id=2), 1, False, b"", b"")
+    session.send_plain(Message("a", b"x", 1, id=2), 1, False, b"")
     assert kept.end_turn() == 2
     (after,) = StoredSessions(Turn()).load(kept.shelf.saved(), OPTIONS)
     assert [one.state for one in after._inflight.values()] == [SENT]

@@ -135,7 +135,7 @@ def test_packet_identifiers_wrap_and_skip_what_is_in_use() -> None:
     publish(network, b"first")
     (held,) = peer.take()
     assert held.packet_id == 1
-    peer.session._last_packet_id = 65_534
+    peer.session.last_packet_id = 65_534
     publish(network, b"a", b"b")
     assert [packet.packet_id for packet in peer.take()] == [65_535, 2]
 

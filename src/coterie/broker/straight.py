@@ -128,7 +128,8 @@ class StraightWay:
             payload = rest[1:]
         identifier = self._identifiers.next(microseconds(now_s))
         message = Message(lane.topic, payload, 1, False, NO_PROPERTIES, None, lane.client, identifier)
-        if not session.send_plain(message, 1, False, lane.head, rest):
+        sent_id = (session.last_packet_id + 1 & 0xFFFF).to_bytes(2, "big")
+        if not session.send_plain(message, 1, False, lane.head + sent_id + rest):
             return None
         if not lane.passed_s:
             self.used.append(lane)

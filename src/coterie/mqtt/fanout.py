@@ -59,8 +59,8 @@ def fan_out(
     is_bare = message.properties is NO_PROPERTIES
     delivered = 0
     message_qos, message_retain = message.qos, message.retain
-    key = 0
-    head = tail = b""
+    key = packet_id = 0
+    head = tail = frame = b""
     for receiver in match.receivers:
         session = receiver.receiver
         if session is origin:
@@ -73,11 +73,15 @@ def fan_out(
         retain = message_retain and receiver.retain_as_published
         version = session.plain_version
         if qos and version and is_bare and not receiver.identifiers:
-            # Most receivers look alike, so the two halves of the packet are mostly those of the receiver before.
+            # Most receivers look alike, so the two halves of the packet are mostly those of the receiver before; who
+            # had the same messages so far gets the same identifiers, so mostly the whole packet is.
             if key != version << 3 | qos << 1 | retain:
-                key = version << 3 | qos << 1 | retain
+                key, packet_id = version << 3 | qos << 1 | retain, 0
                 head, tail = split_bare(match.encoded, match.heads, message.payload, version, qos, retain)
-            if session.send_plain(message, qos, retain, head, tail):
+            if packet_id != session.last_packet_id + 1:
+                packet_id = session.last_packet_id + 1
+                frame = head + (packet_id & 0xFFFF).to_bytes(2, "big") + tail
+            if session.send_plain(message, qos, retain, frame):
                 delivered += 1
                 continue
         shared = shared or SharedPublish(message, match.encoded)

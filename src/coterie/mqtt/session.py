@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DONE", "QUEUED", "RELEASED", "SENT", "Budget", "Delivery", "Session", "SessionState"]
 Places = tuple[tuple[str, str], ...]  # a filter, and the topic behind which its answer goes on
-_pack_u16 = struct.Struct(">H").pack
+_unpack_acknowledgements = struct.Struct(">HH").iter_unpack  # kind and length, identifier
 
 
 class PastDeliveries(Protocol):
@@ -80,7 +80,7 @@ class Session:
         self._budget = budget or Budget(options.stored_bytes_max)
         self._window = 0  # how many of them count against the client's receive maximum
         self._window_max = 0
-        self._last_packet_id = 0
+        self.last_packet_id = 0  # the identifier that was given last
         self._last_sequence = 0
 
     @property
@@ -143,17 +143,19 @@ class Session:
             return self._send(connection, delivery, shared, now_s)
         return self._enqueue(delivery, now_s)
 
-    def send_plain(self, message: Message, qos: int, retain: bool, head: bytes, tail: bytes) -> bool:
-        """The short way at QoS 1 or 2, encoded for `plain_version`; False, and nothing done: `deliver` must decide."""
-        packet_id, inflight = self._last_packet_id + 1, self._inflight
-        if self._queue or self._window >= self._window_max or packet_id > 65_535 or packet_id in inflight:
+    def send_plain(self, message: Message, qos: int, retain: bool, frame: bytes) -> bool:
+        """The short way at QoS 1 or 2, encoded for `plain_version` with `last_packet_id` + 1 as its identifier.
+
+        False, and nothing done: `deliver` must decide.
+        """
+        packet_id, inflight, window = self.last_packet_id + 1, self._inflight, self._window
+        if self._queue or window >= self._window_max or packet_id > 65_535 or packet_id in inflight:
             return False
-        self._last_packet_id = packet_id
-        self._last_sequence += 1
-        delivery = Delivery(self._last_sequence, message, qos, retain, (), packet_id, SENT, True)
-        inflight[packet_id] = delivery
-        self._window += 1
-        self.output.append(head + _pack_u16(packet_id) + tail)
+        self.last_packet_id = packet_id
+        self._window = window + 1
+        self._last_sequence = sequence = self._last_sequence + 1
+        inflight[packet_id] = delivery = Delivery(sequence, message, qos, retain, (), packet_id, SENT, True)
+        self.output.append(frame)
         if self.journal is not None:
             self.journal.append(("delivery", delivery))
             if qos == 2 and self.connection is not None:
@@ -236,14 +238,14 @@ class Session:
         self._window += 1
         if is_new:
             self._inflight[packet_id] = delivery
-            self._last_packet_id = packet_id
+            self.last_packet_id = packet_id
             self._record("delivery", delivery)
             # Whoever takes the session over must know the identifier, or would send the message as a new one.
             connection.waits |= delivery.qos == 2 and self.journal is not None
         return True
 
     def _free_packet_id(self) -> int:
-        packet_id = self._last_packet_id
+        packet_id = self.last_packet_id
         while True:
             packet_id = packet_id % 65_535 + 1
             if packet_id not in self._inflight:
@@ -293,10 +295,11 @@ class Session:
 
     def on_acknowledged_run(self, data: bytes, pos: int, now_s: float) -> int:
         """Take the run of short PUBACK packets that starts at `pos`; returns where it ends, for the codec to go on."""
-        inflight = self._inflight
-        end = len(data) - 3
-        while pos < end and data[pos] == 0x40 and data[pos + 1] == 2:
-            packet_id = data[pos + 2] << 8 | data[pos + 3]
+        inflight, journal = self._inflight, self.journal
+        end = len(data) - (len(data) - pos) % 4
+        for head, packet_id in _unpack_acknowledgements(data if end - pos == len(data) else data[pos:end]):
+            if head != 0x4002:
+                break
             delivery = inflight.get(packet_id)
             if delivery is None or delivery.qos != 1:
                 break
@@ -304,8 +307,8 @@ class Session:
             delivery.state = DONE
             if delivery.on_wire:
                 self._window -= 1
-            if self.journal is not None:
-                self.journal.append(("done", delivery.sequence))
+            if journal is not None:
+                journal.append(("done", delivery.sequence))
             pos += 4
         if self._queue:
             self.pump(now_s)
@@ -452,7 +455,7 @@ class Session:
         waiting = [delivery for delivery in self._queue if delivery.packet_id == 0]
         return SessionState(
             self.client_id, self.expiry_s, tuple(self.subscriptions.values()), (*self._inflight.values(), *waiting),
-            tuple(self.incoming), self._last_packet_id, self._last_sequence, self.will, self.will_due_s,
+            tuple(self.incoming), self.last_packet_id, self._last_sequence, self.will, self.will_due_s,
             self.expires_at_s, self.owner, self.owed_places,
         )  # fmt: skip
 
@@ -477,7 +480,7 @@ class Session:
         self.subscriptions = {one.filter: one for one in state.subscriptions}
         self.incoming = dict.fromkeys(state.incoming, True)
         self.will, self.will_due_s, self.expires_at_s = state.will, state.will_due_s, state.expires_at_s
-        self._last_packet_id, self._last_sequence = state.last_packet_id, state.last_sequence
+        self.last_packet_id, self._last_sequence = state.last_packet_id, state.last_sequence
         for delivery in state.deliveries:
             if delivery.packet_id:
                 self._inflight[delivery.packet_id] = delivery
