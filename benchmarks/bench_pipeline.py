@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from coterie.pipeline.features import events_by_window, ewma_rates
 from coterie.pipeline.ingest import ingest
-from coterie.pipeline.interests import encode_interests, topic_names
+from coterie.pipeline.interests import encode_interests, names_in
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.session import open_session
 from coterie.pipeline.similarity import co_subscriptions, interest_neighbours
@@ -130,7 +130,7 @@ def run_ours(watch: Stopwatch, data: Path, out: Path, master: str, count_min: in
     )
     publications = spark.read.parquet(str(data / "publications"))
     events = watch.lap("events by window", lambda: events_by_window(publications, DAY_S, START_S).toArrow())
-    watch.lap("EWMA rates", lambda: ewma_rates(events, topic_names(out / "ids"), 0, 29))
+    watch.lap("EWMA rates", lambda: ewma_rates(events, names_in(out / "ids"), 0, 29))
     pairs = watch.lap("co-subscription", lambda: co_subscriptions(spark, relation, out / "pairs", count_min))
     similar = watch.lap("interest neighbours", lambda: interest_neighbours(spark, relation, out / "similar"))
     print(f"    {account.rows_in:,} rows in = {account.kept:,} kept + {account.quarantined:,} quarantined")

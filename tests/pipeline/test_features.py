@@ -90,8 +90,8 @@ def test_interests_get_dense_ids_by_name(spark, tmp_path):
     )
     relation, is_timed = interests.encode_interests(spark, tmp_path / "in", tmp_path / "out")
     assert not is_timed
-    assert interests.topic_names(tmp_path / "out").to_pylist() == ["a", "b", "x"]
-    assert interests.subscriber_names(tmp_path / "out").to_pylist() == ["ann", "bob", "cid"]
+    assert interests.names_in(tmp_path / "out").to_pylist() == ["a", "b", "x"]
+    assert interests.names_in(tmp_path / "out", "subscriber").to_pylist() == ["ann", "bob", "cid"]
     assert relation == Relation.from_rows([[2], [1, 2], [0]], 3)
     assert interests.load_interests(tmp_path / "out") == relation
     assert pq.read_table(tmp_path / "out/topics.parquet")["size"].to_pylist() == [1, 1, 2]
@@ -113,7 +113,7 @@ def test_marks_say_in_which_period_a_wish_was_alive(spark, tmp_path):
     periods = [Period(0, 10), Period(10, 20)]
     _, is_timed = interests.encode_interests(spark, tmp_path / "in", tmp_path / "out", periods)
     marks = np.load(tmp_path / "out/marks.npy").tolist()
-    names = interests.topic_names(tmp_path / "out").to_pylist()
+    names = interests.names_in(tmp_path / "out").to_pylist()
     assert is_timed
     assert dict(zip(names, marks, strict=True)) == {"across": 3, "after": 0, "always": 3, "before": 1, "inside": 2}
 

@@ -14,7 +14,7 @@ import pytest
 
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline import ingest, windows
-from coterie.pipeline.interests import filter_names, subscriber_names, topic_names
+from coterie.pipeline.interests import names_in
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.tasks import write_part
 from coterie.pipeline.windows import (
@@ -58,13 +58,13 @@ def build(spark, tmp_path, subscriptions, publications=None, **choices):
 
 
 def named_pairs(workload, out: Path) -> set[tuple[str, str]]:
-    people, topics = subscriber_names(out / "interests").to_pylist(), topic_names(out / "interests").to_pylist()
+    people, topics = names_in(out / "interests", "subscriber").to_pylist(), names_in(out / "interests").to_pylist()
     relation = workload.interests
     return {(people[row], topics[column]) for row, column in zip(relation.rows, relation.columns, strict=True)}
 
 
 def named_rates(workload, out: Path) -> dict[str, float]:
-    topics = topic_names(out / "interests").to_pylist()
+    topics = names_in(out / "interests").to_pylist()
     return {topics[topic]: rate for topic, rate in enumerate(workload.rates) if rate}
 
 
@@ -146,7 +146,7 @@ def expected_stays(subscriptions: list[tuple], low: float, high: float) -> list[
 
 
 def stays_of(workload, out: Path) -> list[tuple]:
-    people, names = subscriber_names(out / "interests").to_pylist(), filter_names(out / "interests").to_pylist()
+    people, names = (names_in(out / "interests", what).to_pylist() for what in ("subscriber", "filter"))
     stays = workload.stays
     rows = zip(stays.client, stays.filter, stays.begin_s.tolist(), stays.end_s.tolist(), strict=True)
     return sorted((people[client], names[wish], begin, end) for client, wish, begin, end in rows)
@@ -158,7 +158,7 @@ def clients_of(out: Path) -> dict[str, str]:
 
 
 def named_publications(workload, out: Path) -> dict[tuple[str, str], tuple[float, float]]:
-    people, names = list(clients_of(out)), topic_names(out / "interests").to_pylist()
+    people, names = list(clients_of(out)), names_in(out / "interests").to_pylist()
     listed = workload.publications
     rows = zip(listed.publisher, listed.topic, listed.rate, listed.size, strict=True)
     return {(people[who], names[topic]): (rate, size) for who, topic, rate, size in rows}
@@ -296,9 +296,9 @@ EVENTS = [("p1", "site/1/temp", 100.0 * n, 1, 10) for n in range(10)] + [
 def test_filters_come_to_the_topics_that_are_published(spark, tmp_path):
     learn, later, facts = build(spark, tmp_path, FILTERED, EVENTS, learn_share=0.25)
     out = tmp_path / "out"
-    topics = topic_names(out / "interests").to_pylist()
+    topics = names_in(out / "interests").to_pylist()
     assert topics == ["never/seen", "other", "site/1/temp", "site/2/temp"]
-    assert filter_names(out / "interests").to_pylist() == sorted({row[1] for row in FILTERED})
+    assert names_in(out / "interests", "filter").to_pylist() == sorted({row[1] for row in FILTERED})
     seen = {"other", "site/1/temp", "site/2/temp", "never/seen"}
     expected = {("ann", "site/1/temp"), ("ann", "site/2/temp"), ("eve", "never/seen"), ("dan", "site/1/temp")}
     expected |= {("bob", topic) for topic in seen}
@@ -306,7 +306,7 @@ def test_filters_come_to_the_topics_that_are_published(spark, tmp_path):
     assert facts["cut_s"] < 500
     assert named_pairs(learn, out) == expected
     assert named_pairs(later, out) == expected | {("dan", "site/2/temp")}
-    people = subscriber_names(out / "interests").to_pylist()
+    people = names_in(out / "interests", "subscriber").to_pylist()
 
     def weights(workload) -> dict[tuple[str, str], float]:
         pairs = zip(workload.interests.rows, workload.interests.columns, workload.weights, strict=True)

@@ -140,7 +140,13 @@ def look_into(where: str | Remote, source: Source) -> InputFile:
         text_format = "jsonl" if visible.startswith((b"{", b"[{")) else "csv"
     if text_format == "jsonl":
         return InputFile(path, "json" if visible.startswith(b"[") else "jsonl", compression, size)
-    return _look_into_csv(path, compression, size, start, source)
+    has_breaks = b'"' in start and any(line.count(b'"') % 2 for line in start.split(b"\n")[:-1])
+    return replace(
+        _by_header(start.split(b"\n", 1)[0], path, source),
+        compression=compression,
+        size_bytes=size,
+        has_breaks=has_breaks,
+    )
 
 
 def _opened(where: str | Remote) -> Any:
@@ -207,17 +213,16 @@ def _unpacked_by_arrow(path: str | Remote, compression: str) -> Iterator[bytes]:
             yield block
 
 
-def _look_into_csv(path: str, compression: str, size: int, start: bytes, source: Source) -> InputFile:
-    first = start.split(b"\n", 1)[0].rstrip(b"\r")
-    text = first.removeprefix(BOM).decode(source.encoding, errors="replace")
+def _by_header(first: bytes, path: str, source: Source) -> InputFile:
+    """A CSV file by its first line, or by the header that its user gave."""
+    text = first.rstrip(b"\r").removeprefix(BOM).decode(source.encoding, errors="replace")
     delimiter = source.delimiter
     if delimiter == "auto":
         delimiter = "\t" if ".tsv" in Path(path).name else max(DELIMITERS, key=text.count)
-    has_breaks = b'"' in start and any(line.count(b'"') % 2 for line in start.split(b"\n")[:-1])
     if source.header:
-        return InputFile(path, "csv", compression, size, source.header, delimiter, has_breaks=has_breaks)
+        return InputFile(path, "csv", columns=source.header, delimiter=delimiter)
     names = tuple(name.strip() for name in next(csv.reader([text], delimiter=delimiter)))
-    return InputFile(path, "csv", compression, size, names, delimiter, has_header=True, has_breaks=has_breaks)
+    return InputFile(path, "csv", columns=names, delimiter=delimiter, has_header=True)
 
 
 def _look_into_parquet(where: str | Remote, size: int) -> InputFile:

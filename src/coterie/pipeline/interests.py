@@ -61,15 +61,13 @@ def load_interests(folder: Path) -> Relation:
     return Relation(map_array(folder, "indptr"), map_array(folder, "columns"), topic_count)  # type: ignore[arg-type]
 
 
-def topic_names(folder: Path) -> pa.Array:
-    return pq.read_table(folder / TOPICS_FILE, columns=["topic"])["topic"].combine_chunks()
-
-
-def filter_names(folder: Path) -> pa.Array:
-    """What clients asked for, by id: MQTT filters, or the topics themselves where nobody asked for more."""
-    if not (folder / FILTERS_FILE).exists():
-        return topic_names(folder)
-    return pq.read_table(folder / FILTERS_FILE, columns=["filter"])["filter"].combine_chunks()
+def names_in(folder: Path, what: str = "topic") -> pa.Array:
+    """By id: of each `topic`, `subscriber`, or `filter` (the topics themselves where nobody asked for more)."""
+    if what == "filter" and not (folder / FILTERS_FILE).exists():
+        what = "topic"
+    paths = part_files(folder / SUBSCRIBERS) if what == "subscriber" else [folder / f"{what}s.parquet"]
+    tables = [read_rows(path, [what]) for path in paths]
+    return pa.concat_tables(tables)[what].combine_chunks() if tables else pa.array([], pa.string())
 
 
 def name_filters(folder: Path, filters: pa.Array, topics: pa.Array) -> None:
@@ -78,25 +76,14 @@ def name_filters(folder: Path, filters: pa.Array, topics: pa.Array) -> None:
     pq.write_table(pa.table({"topic": topics}), folder / TOPICS_FILE)
 
 
-def subscriber_names(folder: Path) -> pa.ChunkedArray:
-    return pa.chunked_array(
-        [
-            chunk
-            for path in part_files(folder / SUBSCRIBERS)
-            for chunk in pq.read_table(path, columns=["subscriber"])["subscriber"].chunks
-        ],
-        pa.string(),
-    )
-
-
 def _names_of_part(task: tuple[int, str]) -> pa.Table:
     index, path = task
     rows = read_wish_rows(path)
     return pa.table(
         {
             "part": pa.array([index], pa.int32()),
-            "subscribers": pa.array([len(used_names(rows["subscriber"]))], pa.int64()),
-            "topics": pa.array([used_names(rows["topic"])], pa.list_(pa.string())),
+            "subscribers": pa.array([len(numbered(rows["subscriber"])[0])], pa.int64()),
+            "topics": pa.array([numbered(rows["topic"])[0]], pa.list_(pa.string())),
         }
     )
 
@@ -106,9 +93,9 @@ def _encode_part(out: Path, periods: Sequence[Period]) -> Callable[[tuple[int, s
 
     def work(task: tuple[int, str, int]) -> pa.Table:
         index, path, first_id = task
-        rows, topics = read_wish_rows(path), topic_names(Path(target))
+        rows, topics = read_wish_rows(path), names_in(Path(target))
         names, key = coded(rows, topics)
-        since, until = wish_times(rows)
+        since, until = wish_times(rows["since"], rows["until"])
         pairs = sorted_distinct(key)
         row, column = np.divmod(pairs, max(len(topics), 1))
         indptr = np.searchsorted(row, np.arange(len(names) + 1)).astype(np.int32)
@@ -135,27 +122,26 @@ def read_wish_rows(path: str | Folder) -> pa.Table:
 
 def coded(rows: pa.Table, filters: pa.Array) -> tuple[pa.Array, I64]:
     """The clients of these rows by name, and each row as client * (number of filters) + filter."""
-    names = used_names(rows["subscriber"])
-    return names, _codes(rows["subscriber"], names) * max(len(filters), 1) + _codes(rows["topic"], filters)
+    (clients, client), (wishes, wish) = numbered(rows["subscriber"]), numbered(rows["topic"])
+    of_wish = pc.fill_null(pc.index_in(wishes, value_set=filters), -1).to_numpy().astype(np.int64)
+    return clients, client * max(len(filters), 1) + of_wish[wish]
 
 
-def used_names(column: pa.ChunkedArray) -> pa.Array:
-    """The sorted distinct values; a dictionary may hold names that no row uses any more."""
+def numbered(column: pa.ChunkedArray) -> tuple[pa.Array, I64]:
+    """The sorted distinct values, and the place of each row's among them.
+
+    A dictionary may hold names that no row uses any more.
+    """
     if column.num_chunks == 0:
-        return pa.array([], pa.string())
+        return pa.array([], pa.string()), np.zeros(0, np.int64)
     encoded = column.chunk(0)
-    used = np.bincount(encoded.indices.to_numpy(), minlength=len(encoded.dictionary)) > 0
-    values = encoded.dictionary.filter(pa.array(used))
-    return values.take(pc.sort_indices(values))
-
-
-def _codes(column: pa.ChunkedArray, names: pa.Array) -> I64:
-    if column.num_chunks == 0:
-        return np.zeros(0, np.int64)
-    encoded = column.chunk(0)
-    of_value = pc.fill_null(pc.index_in(encoded.dictionary, value_set=names), -1).to_numpy()
-    codes: I64 = of_value.astype(np.int64)[encoded.indices.to_numpy()]
-    return codes
+    index = encoded.indices.to_numpy()
+    used = np.flatnonzero(np.bincount(index, minlength=len(encoded.dictionary)))
+    values = encoded.dictionary.take(pa.array(used))
+    order = pc.sort_indices(values)
+    place = np.zeros(len(encoded.dictionary), np.int64)
+    place[used[order.to_numpy()]] = np.arange(len(used))
+    return values.take(order), place[index]
 
 
 def _join_parts(out: Path, part_count: int, topic_count: int) -> Relation:

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from coterie.model import Workload
 from coterie.model.store import load_workload
 from coterie.pipeline.brokers import read_brokers
-from coterie.pipeline.interests import FILTERS_FILE, filter_names, topic_names
+from coterie.pipeline.interests import FILTERS_FILE, names_in
 from coterie.pipeline.job import Request, only, tables_step, workloads_step
 from coterie.pipeline.planning import LATER, LEARN
 from coterie.pipeline.steps import Progress, run_steps
@@ -63,8 +63,8 @@ def names_of(workloads: Path, tables: Path) -> IdNames:
     encoded = workloads / INTERESTS
     brokers = read_brokers(tables)
     return IdNames(
-        topic_names(encoded),
+        names_in(encoded),
         pq.read_table(encoded / CLIENTS, columns=["client"])["client"].combine_chunks(),
         () if brokers is None else tuple(brokers.names.to_pylist()),
-        filter_names(encoded) if (encoded / FILTERS_FILE).exists() else None,
+        names_in(encoded, "filter") if (encoded / FILTERS_FILE).exists() else None,
     )

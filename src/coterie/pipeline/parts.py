@@ -46,14 +46,29 @@ def finish_part(rows: pa.Table, table: str, out: Folder, part: int, keep_duplica
     rows, faulty = (rows.filter(is_one) for is_one in (pc.is_null(rows["fault"]), pc.is_valid(rows["fault"])))
     is_report = pc.starts_with(faulty["fault"], REPORT_MARK)
     bad, told = faulty.filter(pc.invert(is_report)), faulty.filter(is_report)
-    codes = [_codes(rows[name].combine_chunks()) for name in schema.names]
+    columns = [_in_order(rows[name].combine_chunks()) for name in schema.names]
+    codes = [_codes(pc.fill_null(one.indices, -1) if pa.types.is_dictionary(one.type) else one) for one in columns]
     order, repeated = _order(codes, rows["origin"].to_numpy(), keep_duplicates)
     kept = order[~repeated]
-    write_part(_taken(rows, codes, schema, kept), out / table, part)
+    write_part(pa.table(columns, schema.names).take(pa.array(kept)), out / table, part)
     twice = rows.take(pa.array(order[repeated]))
     count = _write_quarantine(bad, twice, schema, out, part)
     splits = [json.loads(text[len(REPORT_MARK) :]) for text in told["fault"].to_pylist()]
     return PartReport(part=part, kept=len(kept), quarantined=count, splits=splits)
+
+
+def _in_order(values: pa.Array) -> pa.Array:
+    """Texts leave as a dictionary in the order of the names, which Parquet stores as it is; all else as it came."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if not pa.types.is_string(values.type):
+        return values
+    encoded = values.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    rank = np.empty(len(order), np.int32)
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    indices = pa.array(rank).take(encoded.indices)
+    return pa.DictionaryArray.from_arrays(indices, encoded.dictionary.take(pa.array(order)))
 
 
 class _Codes(NamedTuple):
@@ -61,23 +76,11 @@ class _Codes(NamedTuple):
 
     codes: I64
     size: int  # codes lie in 0..size; 0 means unknown bounds
-    names: pa.Array | None = None
 
 
 def _codes(values: pa.Array) -> _Codes:
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
     if pa.types.is_list(values.type):
-        values = pc.binary_join(values, "\x1f")
-    if pa.types.is_string(values.type):
-        encoded = values.dictionary_encode()
-        names = encoded.dictionary
-        order = pc.sort_indices(names).to_numpy()
-        rank = np.empty(len(names) + 1, np.int64)
-        rank[order] = np.arange(1, len(names) + 1)
-        rank[-1] = 0
-        indices = pc.fill_null(encoded.indices, len(names)).to_numpy()
-        return _Codes(rank[indices], len(names) + 1, names.take(pa.array(order)))
+        values = pc.fill_null(_in_order(pc.binary_join(values, "\x1f")).indices, -1)
     missing = values.null_count > 0
     if pa.types.is_floating(values.type):
         numbers = np.ascontiguousarray(pc.fill_null(values, np.nan).to_numpy()).view(np.int64)
@@ -116,19 +119,6 @@ def _order(columns: list[_Codes], origin: I64, keep_duplicates: bool) -> tuple[I
         for column in columns[folded:]:
             repeated[1:] &= column.codes[order][1:] == column.codes[order][:-1]
     return order, repeated
-
-
-def _taken(rows: pa.Table, codes: list[_Codes], schema: TableSchema, order: I64) -> pa.Table:
-    """Text columns leave as dictionaries, which Parquet stores as they are."""
-    columns = []
-    for field, column in zip(schema.fields, codes, strict=True):
-        if field.kind == "text" and column.names is not None:
-            taken = column.codes[order]
-            indices = pa.array((taken - 1).astype(np.int32), mask=taken == 0)
-            columns.append(pa.DictionaryArray.from_arrays(indices, column.names))
-        else:
-            columns.append(rows[field.name].take(pa.array(order)).combine_chunks())
-    return pa.Table.from_arrays(columns, names=schema.names)
 
 
 def _write_quarantine(bad: pa.Table, twice: pa.Table, schema: TableSchema, out: Folder, part: int) -> int:

@@ -15,7 +15,7 @@ from coterie.model.relation import Index
 from coterie.model.store import load_design, load_workload
 from coterie.pipeline import charts
 from coterie.pipeline.brokers import read_brokers
-from coterie.pipeline.interests import topic_names
+from coterie.pipeline.interests import names_in
 from coterie.pipeline.job import Outcome, only
 from coterie.pipeline.page import PageSection, ReportTable, TableRow, figure
 from coterie.pipeline.planning import LEARN, Priced, design_file
@@ -39,7 +39,7 @@ def plan_section(outcome: Outcome, chosen: Priced) -> PageSection:
     curve = charts.rank_curve(
         "Channels by number of members", {"channels": sizes.tolist()}, "channel, largest first", "member nodes"
     )
-    tables = [_biggest_channels(design, learn, topic_names(encoded / INTERESTS))]
+    tables = [_biggest_channels(design, learn, names_in(encoded / INTERESTS))]
     if moves := _moves(design, learn, names):
         tables.append(moves)
     if links := _busiest_links(design, learn, names):

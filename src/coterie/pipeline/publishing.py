@@ -28,7 +28,6 @@ class WindowPublications:
     """Publications of each window, and what is worth saying about them."""
 
     windows: list[Publications]
-    clients: pa.Array  # those who want something, then those who only publish
     publishes: NDArray[np.bool_]  # of all clients
     unwanted_rate: float = 0.0  # events per second on topics that nobody wants
     sizes_assumed: float = 1.0  # share of the events whose size the log does not tell
@@ -39,8 +38,8 @@ class WindowPublications:
 
 def count_publications(
     spark: SparkSession, tables: Path, windows: Windows, topics: pa.Array, people: pa.Array, pairs_max: int
-) -> WindowPublications:
-    """`people` are the clients who want something, in the order of their ids."""
+) -> tuple[pa.Array, WindowPublications]:
+    """All clients: `people`, who want something, in the order of their ids, then those who only publish."""
     if not part_files(tables / "publications"):
         return _assumed(len(topics), people, windows.count)
     found, publishers = _counted(spark, tables / "publications", windows, pairs_max)
@@ -61,9 +60,8 @@ def count_publications(
     publishes = np.bincount(publisher, minlength=len(clients)) > 0
     in_all = float(events[is_wanted].sum())
     told = float(np.where(known[is_wanted] > 0, events[is_wanted], 0.0).sum())
-    return WindowPublications(
+    return clients, WindowPublications(
         made,
-        clients,
         publishes,
         unwanted_rate=float(events[~is_wanted].sum()) / span_s,
         sizes_assumed=1.0 - told / in_all if in_all else 1.0,
@@ -72,14 +70,14 @@ def count_publications(
     )
 
 
-def _assumed(topic_count: int, people: pa.Array, window_count: int) -> WindowPublications:
+def _assumed(topic_count: int, people: pa.Array, window_count: int) -> tuple[pa.Array, WindowPublications]:
     """No log of publications: an event per hour and topic, published by nobody in particular."""
     made = Publications.of(
         np.full(topic_count, len(people)), np.arange(topic_count), np.full(topic_count, 1.0 / HOUR_S)
     )
     clients = pa.concat_arrays([people, pa.array([OUTSIDE], pa.string())])
     publishes = np.arange(len(clients)) == len(people)
-    return WindowPublications([made] * window_count, clients, publishes, is_rate_assumed=True, is_logged=False)
+    return clients, WindowPublications([made] * window_count, publishes, is_rate_assumed=True, is_logged=False)
 
 
 def _counted(spark: SparkSession, table: Path, windows: Windows, pairs_max: int) -> tuple[pa.Table, int | None]:

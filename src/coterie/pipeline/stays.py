@@ -28,9 +28,9 @@ class Period:
         return (since < self.end_s) & (until > self.start_s)
 
 
-def wish_times(rows: pa.Table) -> tuple[F64, F64]:
-    """Since when and until when, in seconds; infinite where a row does not say."""
-    return _seconds(rows["since"], -np.inf), _seconds(rows["until"], np.inf)
+def wish_times(since: pa.ChunkedArray, until: pa.ChunkedArray) -> tuple[F64, F64]:
+    """In seconds; infinite where a row does not say."""
+    return _seconds(since, -np.inf), _seconds(until, np.inf)
 
 
 def marked(pairs: I64, key: I64, since: F64, until: F64, periods: Sequence[Period]) -> NDArray[np.uint64]:

@@ -29,11 +29,11 @@ from coterie.pipeline.cutting import (
     cut_rolling,
     cut_windows,
 )
-from coterie.pipeline.interests import MARKS, filter_names, load_interests, subscriber_names, topic_names
+from coterie.pipeline.interests import MARKS, load_interests, names_in
 from coterie.pipeline.publishing import WindowPublications, count_publications
 from coterie.pipeline.tasks import map_array, part_files
 from coterie.pipeline.wishing import Wanted, WishBook, is_held_out, read_wishes, wanted_in
-from coterie.plans.tables import client_table, named_tables, wish_table
+from coterie.plans.tables import WishesHeld, client_table, named_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,9 +126,9 @@ def all_windows(
     encoded = out / INTERESTS
     book = read_wishes(spark, tables, encoded, windows.periods)
     wanted = wanted_in(book, windows.periods, choices.seed)
-    topics, people = topic_names(encoded), subscriber_names(encoded).combine_chunks()
-    published = count_publications(spark, tables, windows, topics, people, choices.publisher_pairs_max)
-    clients, wants = published.clients, np.arange(len(published.clients)) < len(people)
+    topics, people = names_in(encoded), names_in(encoded, "subscriber")
+    clients, published = count_publications(spark, tables, windows, topics, people, choices.publisher_pairs_max)
+    wants = np.arange(len(clients)) < len(people)
     network = zoned(_ground(tables, clients, choices), choices)
     pq.write_table(client_table(clients, published.publishes, wants, network.attachment), encoded / CLIENTS)
     topic_bytes = pc.binary_length(topics).to_numpy().astype(np.float64)
@@ -293,10 +293,8 @@ def plan_tables(workloads: Path, tables: Path, later: Workload) -> dict[str, pa.
     encoded = workloads / INTERESTS
     clients = pq.read_table(encoded / CLIENTS)
     marks: Any = map_array(encoded, MARKS)
-    held = [pa.array(marks >> np.uint64(bit) & np.uint64(1) > 0) for bit in (0, 1)]
-    wished = wish_table(
-        load_interests(encoded), clients["client"].combine_chunks(), filter_names(encoded), held[0], held[1]
-    )
+    held = [marks >> np.uint64(bit) & np.uint64(1) > 0 for bit in (0, 1)]
+    wishes = WishesHeld(load_interests(encoded), held[0], held[1])
     brokers = read_brokers(tables)
     nodes = () if brokers is None else brokers.names.to_pylist()
-    return named_tables(later, topic_names(encoded), clients, wished, nodes)
+    return named_tables(later, names_in(encoded), clients, wishes, names_in(encoded, "filter"), nodes)

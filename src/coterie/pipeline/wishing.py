@@ -21,7 +21,7 @@ from coterie.model.workload import Stays, Wishes
 from coterie.pipeline.filters import bodies_of, has_filters, is_shared, match_filters, without_wildcards
 from coterie.pipeline.here import is_here
 from coterie.pipeline.ingest import has_plain_topics
-from coterie.pipeline.interests import MARKS, STAYS, encode_interests, name_filters, topic_names
+from coterie.pipeline.interests import MARKS, STAYS, encode_interests, name_filters, names_in
 from coterie.pipeline.stays import Period
 from coterie.pipeline.storage import Folder, read_rows
 from coterie.pipeline.tasks import map_array, part_files, save_array
@@ -62,7 +62,7 @@ def read_wishes(spark: SparkSession, tables: Path, encoded: Path, periods: Seque
     of, is_timed = encode_interests(spark, tables / "subscriptions", encoded, periods)
     if of.pair_count == 0:
         raise InputError(str(tables), "no subscription is left after the bad rows were set aside")
-    names = topic_names(encoded)
+    names = names_in(encoded)
     if has_plain_topics(tables / "subscriptions") or not has_filters(names):
         return WishBook(of, None, np.zeros(of.column_count, bool), is_timed, encoded)
     topics = all_topics(spark, tables, names)

@@ -41,24 +41,37 @@ class NamedWorkload:
         demand = self.workload
         wishes = demand.interests if demand.wishes is None else demand.wishes.of
         asked = self.topics if self.filters is None else self.filters
-        held = pa.array(np.ones(wishes.pair_count, bool))
+        held = np.ones(wishes.pair_count, bool)
         publishes = np.zeros(len(self.clients), bool)
         publishes[demand.publications.publisher] = True
         clients = client_table(self.clients, publishes, wishes.lengths > 0, demand.attachment)
-        wished = wish_table(wishes, self.clients, asked, held, held)
-        return named_tables(demand, self.topics, clients, wished, self.nodes)
+        return named_tables(demand, self.topics, clients, WishesHeld(wishes, held, held), asked, self.nodes)
+
+
+@dataclass(frozen=True, eq=False)
+class WishesHeld:
+    """Client -> filters, and of each pair whether it held in the window that is learned from and in the later one."""
+
+    of: Relation
+    is_learned: NDArray[np.bool_]
+    is_later: NDArray[np.bool_]
 
 
 def named_tables(
-    demand: Workload, topics: pa.Array, clients: pa.Table, wished: pa.Table, nodes: Sequence[str] = ()
+    demand: Workload, topics: pa.Array, clients: pa.Table, wishes: WishesHeld, filters: pa.Array, nodes: Sequence[str]
 ) -> dict[str, pa.Table]:
-    """All tables of a plan for this demand."""
-    named = clients["client"].combine_chunks()
-    made = {TOPICS: pa.table({"topic": topics}), CLIENTS: clients, WISHES: wished}
-    made[PUBLISHES] = _published(demand, named, topics)
-    if len(nodes):
-        made[NODES] = _nodes(nodes, demand)
-    return made
+    """All tables of a plan for this demand; numbers become names, in dictionaries."""
+    named = pa.DictionaryArray.from_arrays
+    people, sent = clients["client"].combine_chunks(), demand.publications
+    wished = {"client": named(wishes.of.rows, people), "filter": named(wishes.of.columns, filters)}
+    said = {"client": named(sent.publisher, people), "topic": named(sent.topic, topics), "rate": sent.rate}
+    made = {
+        TOPICS: pa.table({"topic": topics}),
+        CLIENTS: clients,
+        WISHES: pa.table(wished | {"is_learned": wishes.is_learned, "is_later": wishes.is_later}),
+        PUBLISHES: pa.table(said),
+    }
+    return made | {NODES: _nodes(nodes, demand)} if len(nodes) else made
 
 
 def client_table(
@@ -68,30 +81,6 @@ def client_table(
     kinds = np.where(publishes & wants, "both", np.where(publishes, "publisher", "subscriber"))
     return pa.table(
         {"client": clients, "kind": pa.array(kinds.tolist(), pa.string()), "attached": pa.array(attachment)}
-    )
-
-
-def wish_table(of: Relation, clients: pa.Array, filters: pa.Array, learned: pa.Array, later: pa.Array) -> pa.Table:
-    """One row for each client and filter, and in which of the two windows it held."""
-    return pa.table(
-        {
-            "client": pa.DictionaryArray.from_arrays(pa.array(of.rows), clients),
-            "filter": pa.DictionaryArray.from_arrays(pa.array(of.columns), filters),
-            "is_learned": learned,
-            "is_later": later,
-        }
-    )
-
-
-def _published(demand: Workload, clients: pa.Array, topics: pa.Array) -> pa.Table:
-    """Who publishes what how often (per second), by name."""
-    sent = demand.publications
-    return pa.table(
-        {
-            "client": pa.DictionaryArray.from_arrays(pa.array(sent.publisher), clients),
-            "topic": pa.DictionaryArray.from_arrays(pa.array(sent.topic), topics),
-            "rate": pa.array(sent.rate),
-        }
     )
 
 

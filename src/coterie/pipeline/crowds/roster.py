@@ -27,7 +27,7 @@ from coterie.model.relation import Relation
 from coterie.pipeline.cutting import Windows
 from coterie.pipeline.filters import has_filters, is_shared, match_filters
 from coterie.pipeline.ingest import has_plain_topics
-from coterie.pipeline.interests import FILTERS_FILE, TOPICS_FILE, coded, read_wish_rows, used_names
+from coterie.pipeline.interests import FILTERS_FILE, TOPICS_FILE, coded, numbered, read_wish_rows
 from coterie.pipeline.stays import marked, short_stays, sorted_distinct, stays_in, wish_times
 from coterie.pipeline.storage import Folder, read_rows, write_rows
 from coterie.pipeline.tasks import map_array, part_files, run_tasks, save_array, task_frame, write_part
@@ -122,7 +122,7 @@ def _look(spark: SparkSession, parts: list[tuple[int, Any]], out: Folder) -> pa.
 def _look_into(task: tuple[int, Any]) -> pa.Table:
     index, path = task
     rows = read_wish_rows(path)
-    topics = used_names(rows["topic"])
+    topics = numbered(rows["topic"])[0]
     people, key = coded(rows, topics)
     pairs = len(sorted_distinct(key))
     timed = 2 * len(rows) - rows["since"].null_count - rows["until"].null_count
@@ -181,7 +181,7 @@ def _encoder(
         pairs = sorted_distinct(key)
         ids = pa.array(np.arange(first_id, first_id + len(people)), pa.int64())
         if windows is not None:
-            since, until = wish_times(rows)
+            since, until = wish_times(rows["since"], rows["until"])
             marks = marked(pairs, key, since, until, windows.periods)
             for bit, period in enumerate(windows.periods):
                 stays = short_stays(*stays_in(period, key, since, until))
