@@ -144,10 +144,7 @@ class Session:
         return self._enqueue(delivery, now_s)
 
     def send_plain(self, message: Message, qos: int, retain: bool, frame: bytes) -> bool:
-        """The short way at QoS 1 or 2, encoded for `plain_version` with `last_packet_id` + 1 as its identifier.
-
-        False, and nothing done: `deliver` must decide.
-        """
+        """The short way at QoS 1 or 2, a frame with `last_packet_id` + 1; False, and nothing done: ask `deliver`."""
         packet_id, inflight, window = self.last_packet_id + 1, self._inflight, self._window
         if self._queue or window >= self._window_max or packet_id > 65_535 or packet_id in inflight:
             return False
