@@ -193,3 +193,27 @@ def test_forgetting_leaves_what_the_rest_would_give(kind: str, steps: list[tuple
     assert fresh.neighbours() == router.neighbours()
     for topic in range(20):
         assert fresh.next_hop(topic_key(topic)) == router.next_hop(topic_key(topic))
+
+
+@kinds
+@settings(max_examples=60, deadline=None)
+@given(
+    told=st.lists(
+        st.tuples(st.integers(0, 60), st.integers(0, 3), st.sampled_from(("learn", "hearsay", "forget"))), max_size=150
+    )
+)
+def test_who_is_turned_away_at_once_would_not_have_stayed(kind: str, told: list[tuple[int, int, str]]) -> None:
+    """Most newcomers are refused before they are taken in: it must end as if they had been, and had to go again."""
+    plain, asking = KINDS[kind](99, 7), KINDS[kind](99, 7)
+    plain._would_keep = lambda distance: True  # type: ignore[method-assign]
+    for peer, life, what in told:
+        position = node_position(peer, life)
+        said = [
+            router.forget(peer) if what == "forget" else router.learn(peer, position, is_hearsay=what == "hearsay")
+            for router in (plain, asking)
+        ]
+        assert said[0] == said[1]
+    assert list(plain.known.items()) == list(asking.known.items())
+    assert [plain.next_hop(topic_key(topic)) for topic in range(40)] == [
+        asking.next_hop(topic_key(topic)) for topic in range(40)
+    ]

@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from coterie.accounting.price import price
-from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, Sense, per_seed
+from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, Sense, per_seed, shrunk
 from coterie.model import Publications, Relation, Workload
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
@@ -133,6 +133,7 @@ TIMELINE = Experiment(
     title="Interests drift; nodes move house after every change, after some, or never",
     run=timeline,
     quick=[_policy(j) for j in (0, 1, 8)],
+    small=shrunk(nodes=2),
     full=[_policy(j) for j in (0, 1, 4, 8, 16)],
     full_seeds=8,
     claims=(

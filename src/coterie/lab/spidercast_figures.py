@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import log2
 
 from coterie.lab import spidercast_sentences as sentences
-from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, yes
+from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, shrunk, yes
 from coterie.lab.spidercast_claims import (
     SIZES,
     Measure,
@@ -354,7 +354,7 @@ FIGURE_8B = experiment(
         Plot("Figure 8(e): tdi(40) by topics", "topics", "tdi", y_label="%"),
         Plot("Section 3.5.2: largest topic diameter", "topics", "diameter", figure="fig8b-diameter"),
     ],
-    small=capped(4000),
+    small=capped(2500),
     quick=only_ends(MORE_TOPICS, "topics", (100, 400, 1000)),
 )
 
@@ -398,7 +398,7 @@ FIGURE_8C = experiment(
         Plot("Figure 8(c): degree by subscriptions, 100 topics", "subscriptions", "degree", "nodes"),
         Plot("Figure 8(f): tdi(2d) by subscriptions d", "subscriptions", "tdi", "nodes", y_label="%"),
     ],
-    small=capped(4000),
+    small=capped(2500),
 )
 
 LISTS = ((20, 0), (10, 30), (40, 0), (10, 70))
@@ -480,5 +480,6 @@ FIGURE_10 = experiment(
         ),
     ],
     [Plot("Figure 10: degree by size of the view", "view_share", "degree", "nodes", x_label="share of the nodes")],
+    small=shrunk(nodes=2),
     quick=only_ends(VIEWS, "view_share", (0.05, 0.25, 1)),
 )

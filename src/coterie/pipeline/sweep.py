@@ -11,8 +11,9 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
 
 Values = Mapping[str, float]
 Progress = Callable[[str, float], None]
-TASKS_AT_ONCE = 1024  # a wave; each begins with fresh processes
+TASKS_AT_ONCE = 4096  # a wave; each begins with fresh processes
 POLL_S = 0.5
+THREADS_VARIABLE = "OPENBLAS_NUM_THREADS"
 
 
 @dataclass(frozen=True)
@@ -73,10 +75,22 @@ def in_processes(count: int | None = None) -> Wave:
         if len(wave) == 1 or workers == 1:
             return [problem for one in wave if (problem := measured(one, target))]
         fresh = get_context("spawn")  # forked threads of numba or Arrow would hang
-        with ProcessPoolExecutor(min(workers, len(wave)), mp_context=fresh) as pool:
+        with _single_threaded(), ProcessPoolExecutor(min(workers, len(wave)), mp_context=fresh) as pool:
             return [problem for problem in pool.map(measured, wave, [target] * len(wave)) if problem]
 
     return run
+
+
+@contextmanager
+def _single_threaded() -> Iterator[None]:
+    """Processes that start in here do their linear algebra in one thread: there is one of them for each core."""
+    before = os.environ.get(THREADS_VARIABLE)
+    os.environ.setdefault(THREADS_VARIABLE, "1")
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS_VARIABLE]
 
 
 def sweep(

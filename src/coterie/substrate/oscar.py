@@ -105,5 +105,8 @@ class OscarRouter(ClockwiseRouter):
         is_near = index < self.near or index >= len(self._at) - self.near
         return is_near or len(self._at) - 2 * self.near <= self.shape.links
 
+    def _has_place(self, distance: int) -> bool:
+        return len(self._at) + 1 - 2 * self.near <= self.shape.links
+
     def _twin(self, peer: Peer, position: int) -> OscarRouter:
         return OscarRouter(peer, position, self.shape)

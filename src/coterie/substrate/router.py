@@ -17,7 +17,7 @@ limit of hops.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from coterie.substrate.identifiers import MASK, clockwise
 
@@ -70,11 +70,16 @@ class RingRouter:
     def learn_all(self, contacts: Iterable[Contact], *, is_hearsay: bool = False) -> list[Peer]:
         """Hear of many peers at once. Returns those newly kept: greet them, for hearsay may name the dead, who take the
         places of the living, and the living may not have heard of us."""
-        before = dict(self._position_of)
+        known = self._position_of
+        before: dict[Peer, int] | None = None
         for peer, position in contacts:
-            self._take_in(peer, position, is_hearsay)
+            if known.get(peer) != position:  # most is no news
+                before = dict(known) if before is None else before
+                self._take_in(peer, position, is_hearsay)
+        if before is None:
+            return []
         self._changed()
-        return sorted(peer for peer, position in self._position_of.items() if before.get(peer) != position)
+        return sorted(peer for peer, position in known.items() if before.get(peer) != position)
 
     def forget(self, peer: Peer) -> bool:
         """The peer has left or does not answer any more; True if it was known."""
@@ -93,6 +98,11 @@ class RingRouter:
     def position_of(self, peer: Peer) -> int | None:
         """Where a peer we keep sits; None if we do not keep it."""
         return self._position_of.get(peer)
+
+    @property
+    def known(self) -> Mapping[Peer, int]:
+        """Everybody we keep, and where they sit; as it is, not a copy."""
+        return self._position_of
 
     def neighbours(self) -> list[Contact]:
         """Everybody we keep, by peer."""
@@ -149,8 +159,22 @@ class RingRouter:
         if peer in self._position_of:
             self._drop(peer)
         distance = clockwise(self.position, position)
-        if peer != self.peer and distance and distance not in self._peer_at:
+        if peer != self.peer and distance and distance not in self._peer_at and self._would_keep(distance):
             self._insert(peer, position, distance)
+
+    def _would_keep(self, distance: int) -> bool:
+        """Whether a newcomer at this distance would stay: most of those that a node hears of would not."""
+        index = bisect_left(self._at, distance)
+        return index < self.near or index > len(self._at) - self.near or self._has_place(distance)
+
+    def _has_place(self, distance: int) -> bool:
+        """Whether a newcomer that is not near would win a place of the table."""
+        place = self._slot(distance)
+        if place is None:
+            return False
+        holder = self._slots.get(place[0])
+        held = None if holder is None else self._slot(holder)
+        return held is None or place[1] <= held[1]
 
     def _insert(self, peer: Peer, position: int, distance: int) -> None:
         index = bisect_left(self._at, distance)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from coterie.substrate.chord import ChordRouter
-from coterie.substrate.identifiers import clockwise, node_position
+from coterie.substrate.identifiers import MASK, clockwise, node_position
 from coterie.substrate.oscar import OscarRouter, OscarShape
 from coterie.substrate.router import Contact, Peer, RingRouter
 from coterie.systems.magnet.plan import CONTROL_SEED
@@ -14,6 +15,7 @@ from coterie.systems.magnet.plan import CONTROL_SEED
 LOST_MAX = 256  # peers lost most recently
 
 
+@lru_cache(maxsize=1 << 16)
 def control_position(peer: Peer) -> int:
     return node_position(peer, CONTROL_SEED)
 
@@ -74,7 +76,10 @@ class TwoRings(RingRouter):
     # --- what the lower tier asks for ---
 
     def learn(self, peer: Peer, position: int, *, is_hearsay: bool = False) -> bool:
-        self._hear(peer, position, is_hearsay)
+        is_known = peer in self._place
+        if not self._hear(peer, position, is_hearsay) and not is_known:
+            self._place.pop(peer, None)  # neither ring has changed, so there is nothing that one could offer the other
+            return False
         self._keep()
         return peer in self._place
 
@@ -100,6 +105,10 @@ class TwoRings(RingRouter):
     def position_of(self, peer: Peer) -> int | None:
         return self._place.get(peer)
 
+    @property
+    def known(self) -> Mapping[Peer, int]:
+        return self._place
+
     def neighbours(self) -> list[Contact]:
         return sorted(self._place.items())
 
@@ -117,14 +126,16 @@ class TwoRings(RingRouter):
 
     # --- inside ---
 
-    def _hear(self, peer: Peer, position: int, is_hearsay: bool) -> None:
+    def _hear(self, peer: Peer, position: int, is_hearsay: bool) -> bool:
+        """Whether a ring keeps it now."""
         # Both rings believe the same hearsay: what one had taken and the other refused, first-hand word could not mend.
         if peer == self.peer or (is_hearsay and self._lost.get(peer) == position):
-            return
+            return False
         self._lost.pop(peer, None)
         self._place[peer] = position
-        self.control.learn(peer, control_position(peer), is_hearsay=is_hearsay)
-        self.skewed.learn(peer, position, is_hearsay=is_hearsay)
+        is_by_name = self.control.learn(peer, control_position(peer), is_hearsay=is_hearsay)
+        is_by_interest = self.skewed.learn(peer, position, is_hearsay=is_hearsay)
+        return is_by_name or is_by_interest
 
     def _keep(self) -> None:
         """Offer each ring whom the other one knows, then remember those alone whom a ring has kept.
@@ -132,11 +143,9 @@ class TwoRings(RingRouter):
         A ring that has lost a neighbour may have turned down the next one before, and will not hear of it again:
         whoever pings us is known already. The skewed ring takes neighbours alone, for others would fill its long links.
         """
-        ahead = sorted(self._place.items(), key=lambda contact: clockwise(self.position, contact[1]))
+        here = self.position
+        ahead = sorted(self._place.items(), key=lambda contact: (contact[1] - here) & MASK)
         self.skewed.learn_all(ahead[: self.near] + ahead[-self.near :])
-        self.control.learn_all((peer, control_position(peer)) for peer in self._place)
-        self._place = {
-            peer: place
-            for peer, place in self._place.items()
-            if self.skewed.position_of(peer) is not None or self.control.position_of(peer) is not None
-        }
+        self.control.learn_all([(peer, control_position(peer)) for peer in self._place])
+        kept = {**self.skewed.known, **self.control.known}
+        self._place = {peer: place for peer, place in self._place.items() if peer in kept}
