@@ -63,6 +63,7 @@ def test_a_page_keeps_what_people_wrote_and_gets_every_verdict(tmp_path, page):
     assert text.startswith("# Mine\n")
     assert text.endswith("my last word\n")
     assert "old" not in text
+    assert "6 runs, 3 seeds, 0.0 minutes of processor time" in text
     assert "Of 2 claims of the paper 1, 50%, are reproduced or partly so" in text
     assert "reads best, which no one reading does for all: 2, 100%)." in text
     rows = re.findall(r"^\| `(.*?)` \| (.*?) \| .*? \| (\S+) ± .*? \| (.*?) \|$", text, re.M)
@@ -72,6 +73,11 @@ def test_a_page_keeps_what_people_wrote_and_gets_every_verdict(tmp_path, page):
         ("fig1/near", "reading: not so far off", "10.2", "reproduced"),
     ]
     assert "| 20 | 20.2 |  |" in text, "a value that was not measured stays empty"
+
+
+def test_seeds_that_were_asked_for_stand_in_the_command(tmp_path, page):
+    write_pages(found(tmp_path), True, tmp_path, seeds=3)
+    assert f"`coterie reproduce planted --full --seeds 3 --pages {tmp_path}`" in page.read_text()
 
 
 def test_figures_stand_beside_the_page_with_their_numbers(tmp_path, page):

@@ -69,7 +69,7 @@ def reproduce_command(
         tell("report", 1.0)
         page = report(findings, full, out_folder)
     if pages is not None:
-        write_pages(findings, full, pages)
+        write_pages(findings, full, pages, seeds)
     if as_json:
         print_json({"form": "full" if full else "quick", "claims": as_document(findings), "report": str(page)})
         return

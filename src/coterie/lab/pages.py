@@ -41,15 +41,18 @@ HEADER = ("id", "claim", "claimed", "ours, with its 95 % interval", "verdict")
 WHOSE = {Kind.PAPER: "", Kind.READING: "reading: ", Kind.OURS: "ours: "}
 
 
-def write_pages(findings: Sequence[Finding], is_full: bool, folder: Path) -> list[Path]:
-    """Every paper's page in `folder` that these findings are of; its figures and their numbers go beside it."""
+def write_pages(findings: Sequence[Finding], is_full: bool, folder: Path, seeds: int | None = None) -> list[Path]:
+    """Every paper's page in `folder` that these findings are of; its figures and their numbers go beside it.
+
+    `seeds` is what was asked for instead of each experiment's own number.
+    """
     pages = []
     for paper, group in groupby(findings, key=lambda finding: finding.experiment.short):
         found = list(group)
         page = folder / f"{paper}.md"
         before, after = _kept(page)
         every = _every_paper(findings) if paper == SURVEY else ()
-        lines = [*_section(found, is_full, folder), *every, *_drawn(found, folder / FIGURES)]
+        lines = [*_section(found, is_full, folder, seeds), *every, *_drawn(found, folder / FIGURES)]
         write_whole(page, "\n".join([before + BEGIN, "", *lines, "", END + after]))
         pages.append(page)
     return pages
@@ -64,12 +67,13 @@ def _kept(page: Path) -> tuple[str, str]:
     return before, after
 
 
-def _section(found: Sequence[Finding], is_full: bool, folder: Path) -> Iterator[str]:
+def _section(found: Sequence[Finding], is_full: bool, folder: Path, seeds: int | None) -> Iterator[str]:
     paper = found[0].experiment.short
     form = "full" if is_full else "quick"
     yield f"## Every claim and its verdict ({form} form)"
     yield ""
-    yield f"`coterie reproduce {paper} --{form} --pages {folder}`, {_ran(found)}."
+    asked = f" --seeds {seeds}" if seeds else ""
+    yield f"`coterie reproduce {paper} --{form}{asked} --pages {folder}`, {_ran(found)}."
     yield from _share(found)
     yield ""
     yield from _table(TOTALS_HEADER, totals_rows(found))
@@ -88,7 +92,14 @@ def _ran(found: Sequence[Finding]) -> str:
     runs = [row for finding in found for row in finding.rows]
     minutes = sum(row.seconds for row in runs) / 60
     day = datetime.now(UTC).strftime("%-d %B %Y")
-    return f"{day}, {_commit()}, {_machine()}: {len(runs):,} runs, {minutes:.1f} minutes of processor time"
+    cost = f"{len(runs):,} runs, {_seeds(found)}, {minutes:.1f} minutes of processor time"
+    return f"{day}, {_commit()}, {_machine()}: {cost}"
+
+
+def _seeds(found: Sequence[Finding]) -> str:
+    """How many, where experiments differ from the fewest to the most."""
+    counts = sorted({len({row.seed for row in finding.rows}) for finding in found})
+    return f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else f"{counts[0]} seed{'s' * (counts[0] > 1)}"
 
 
 def _commit() -> str:
