@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from coterie.errors import ConfigError, RunError
-from coterie.pipeline.sweep import Measurement, in_processes, in_spark, sweep
+from coterie.pipeline.sweep import Measurement, _neighbours, in_processes, in_spark, measured, sweep
 
 pytestmark = [pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -142,3 +142,12 @@ def test_progress_is_told_and_nothing_to_do_is_nothing_done(spark, tmp_path):
     assert sweep(run, [], tmp_path / "results", lambda stage, share: told.append(share)) == {}
     sweep(run, measurements(tmp_path, [3], [1]), tmp_path / "results", lambda stage, share: told.append(share))
     assert [told[0], *dict.fromkeys(told[1:])] == [1.0, 0.0, 1.0]  # a slow start is told more than once
+
+
+def test_neighbours_stay_together_and_nobody_is_left_out():
+    """A process that has made an instance measures the next points of it, too; other seeds are others' work."""
+    asked = [Measurement(owner, {"x": x}, seed, measured, "1") for owner in "ab" for seed in (1, 2) for x in range(7)]
+    parts = list(_neighbours(asked))
+    assert [one for part in parts for one in part] == asked
+    assert [len(part) for part in parts] == [5, 2] * 4
+    assert all(len({(one.owner, one.seed) for one in part}) == 1 for part in parts)

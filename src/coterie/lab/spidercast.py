@@ -111,7 +111,7 @@ FIGURE_11 = experiment(
         ),
     ],
     [Plot("Figure 11: degree under churn", "life_s", "degree", "nodes", figure="fig11")],
-    small=lambda point: {**A_QUARTER(point), "duration_s": 500},
+    small=lambda point: {**A_QUARTER(point), "duration_s": 400},
     quick=only_ends(CHURNING, "life_s", (LIVES[0], LIVES[-1])),
 )
 

@@ -192,7 +192,6 @@ FIGURE_7 = experiment(
         ),
     ],
     small=capped(2000),
-    quick_seeds=5,
     quick=only_ends(POPULARITIES),
 )
 

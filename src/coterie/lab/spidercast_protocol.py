@@ -28,8 +28,8 @@ SEEN = 200  # nodes in the view of the largest network
 def fewer(point: Point) -> Point:
     """Fewer nodes, of whom as many are seen as in the largest network; views of 5 % stay views of 5 %."""
     if point["view_share"] == FEW:
-        return {**point, "nodes": 500}
-    few = 200 if point["view_share"] == 1.0 else 400
+        return {**point, "nodes": 400}
+    few = 200 if point["view_share"] == 1.0 else 300
     seen = SEEN / few if float(point["view_share"]) * int(point["nodes"]) == SEEN else float(point["view_share"])
     return {**point, "nodes": few, "view_share": seen}
 
@@ -70,7 +70,7 @@ def shorter(point: Point) -> Point:
     """Fewer nodes for a shorter time; more of them where their degree, which falls with the nodes, is judged."""
     if point["nodes"] == 1250:
         return {**point, "nodes": 250, "duration_s": 60, "snapshot_s": 15}
-    return {**point, "nodes": 80, "duration_s": 70, "snapshot_s": 20}
+    return {**point, "nodes": 60, "duration_s": 70, "snapshot_s": 20}
 
 
 CHURN = experiment(
