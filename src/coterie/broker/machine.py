@@ -109,7 +109,7 @@ class Broker(BrokerParts):
             Reload: self._reload,
             Block: lambda fact: self.links.block(fact.peers),
             Drain: lambda fact: self.draining.begin(),
-            Remove: lambda fact: self.membership.remove(fact.node, fact.is_forced),
+            Remove: lambda fact: self.membership.remove(fact.node, self.lists.keepers(fact.node), fact.is_forced),
             Show: self._show,
         }
 
