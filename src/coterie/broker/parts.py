@@ -111,8 +111,8 @@ class BrokerParts:
             self.adopting, self.renewing, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
-            node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf,
-            turn,
+            node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, self.links,
+            counts, shelf, turn,
         )  # fmt: skip
 
     def _make_sessions(self) -> None:
