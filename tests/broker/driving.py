@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from coterie.broker.commands import Setup
-from coterie.broker.facts import Booted, Bytes, Closed, Commanded, Fact, Opened, Persisted
+from coterie.broker.facts import Booted, Bytes, Closed, Fact, Opened, Persisted
 from coterie.broker.machine import Broker
 from coterie.broker.orders import Close, Order, Persist, Write
 from coterie.model.plan import Slice
@@ -93,7 +93,7 @@ class Driven:
         self.now_s = end_s
 
     def command(self, command: Any) -> None:
-        self.take(Commanded(command))
+        self.take(command)
 
     # --- clients ---
 

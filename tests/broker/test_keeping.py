@@ -146,3 +146,24 @@ def test_what_waits_to_be_firm_waits_for_as_many_as_should_have_it() -> None:
     assert not done
     pair.pass_on()
     assert done == ["before"]
+
+
+def test_a_keeper_is_found_though_others_are_heard_and_do_not_hear() -> None:
+    """Whoever does not answer is not asked again before everybody else was, whatever else it says."""
+    group = Group(4)
+    here, keeping = group.nodes[0], group.nodes[0].broker.keeping
+    assert keeping is not None
+    first = next(iter(keeping.keepers))
+    line = here.client("a")
+    group.pass_on()
+    here.hear(line)
+    deaf = [first, next(one for one in keeping._order if one != first)]
+    group.cut = {0}
+    here.say(line, Publish("t", b"x", 1, packet_id=7))
+    asked = set()
+    for _ in range(80):
+        here.wait(0.1)
+        asked |= keeping.keepers.keys()
+        for peer in deaf:
+            keeping.heard(peer)
+    assert asked == {1, 2, 3}

@@ -153,7 +153,7 @@ def test_a_log_is_forgotten_but_not_what_somebody_waits_for() -> None:
     words: Any = SimpleNamespace(trim=lambda before_us: None)
     marks, last = Marks(kept.turn), LastPublished(kept.turn)
     keeping = Housekeeping(
-        5, [6], StoreSection(log_hours=100e6 / 3600e6), kept.stored, words, marks, last, words, Counts(),
+        5, [6], StoreSection(log_hours=100e6 / 3600e6), kept.stored, words, marks, last, words, words, Counts(),
         kept.shelf, kept.turn,
     )  # fmt: skip
     keeping.start(kept.shelf.saved())

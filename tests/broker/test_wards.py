@@ -97,3 +97,17 @@ def test_a_copy_only_grows() -> None:
         group.nodes[keeper].broker.copies.on_hold(other, HoldFor(0, 0, b"nonsense"))
     group.nodes[keeper].broker.copies.on_hold(other, HoldFor(0, 0, encode_control(AskKept(1))))
     assert copies(group, keeper).of[0].held == held
+
+
+def test_a_word_that_was_held_up_is_as_old_as_it_is() -> None:
+    """The moment it was said, by this node's clock: less time has passed at its origin than here."""
+    group = loaded()
+    held = copies(group, next(iter(group.nodes[0].broker.keeping.keepers)))  # type: ignore[union-attr]
+    copy = held.of[0]
+    before = copy.state
+    held._turn.now_s += 9.0
+    held._set(copy, now_us=before.now_us + 2_000_000)
+    assert abs(copy.state.here_us - before.here_us - 2_000_000) < 10_000
+    held._turn.now_s += 1.0
+    held._set(copy, now_us=before.now_us - 5_000_000)  # its clock was set back: nothing is known but when it was heard
+    assert copy.state.here_us == held._turn.now_us

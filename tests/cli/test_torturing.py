@@ -87,10 +87,15 @@ def test_what_breaks_is_written_down_small_and_replayed(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("coterie.sim.world.torture.brokers_of", badly)
     monkeypatch.setattr(torturing, "brokers_of", badly)
+    monkeypatch.setattr(torturing, "SHRUNK", 1)
     code, output = run(*SMALL, "--seeds", "12", "--nodes", "1", "--faults", "kill", "-o", str(tmp_path))
     assert code == 1
-    path = sorted(tmp_path.glob("*.json"))[0]
-    assert f"coterie torture --replay {path}" in output
+    told = json.loads((tmp_path / "report.json").read_text())
+    broken = [(one["seed"], one["violations"][0]["rule"]) for one in told["broken"]]
+    paths = [tmp_path / f"flooding-{seed}-{rule}.json" for seed, rule in broken]
+    assert len(paths) > 1
+    assert all(f"coterie torture --replay {one}" in output and one.exists() for one in paths)  # all, small or not
+    path = paths[0]
     assert len(read_scenario(path).actions) < 10
     code, output = run("--replay", str(path))
     assert code == 1

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import msgspec
 
+from coterie.broker.batches import encode_batch, encode_head, read_file
 from coterie.broker.journal import Journal, PublishTally
 from coterie.broker.passwords import read_password_file
 from coterie.errors import ConfigError, InputError
 from coterie.live.config import config_of
 from coterie.live.passwords import hash_password
-from coterie.live.wal import Batches, encode_batch, encode_head, read_file
+from coterie.live.wal import Batches
 from coterie.model.plan import Slice
 from coterie.pipeline.journal import MALFORMED, Range, read_range
 from coterie.plans.store import PlanStore

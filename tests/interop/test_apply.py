@@ -17,7 +17,6 @@ import pytest
 from coterie.accounting.price import price
 from coterie.broker import planes
 from coterie.broker.commands import LoadPlan, StartPlan, SwitchPlan
-from coterie.broker.facts import Commanded
 from coterie.cli.applying import apply_command
 from coterie.errors import ConfigError, RunError
 from coterie.live.client import MqttClient
@@ -229,11 +228,11 @@ def test_who_was_down_during_the_switch_follows_when_it_is_back(tmp_path: Path) 
             plan = await asyncio.to_thread(rollout.fit, store.load(version), live)
             for node, slice_ in zip(network.nodes, plan.slices, strict=True):
                 part = PlanPart(generation=1, slice=slice_, settings=plan.plan.settings)
-                node.driver.take(Commanded(LoadPlan(part)))
+                node.driver.take(LoadPlan(part))
             sleeper = await again(2)
             for node in network.nodes[:2]:
-                node.driver.take(Commanded(StartPlan(1)))
-            network.nodes[0].driver.take(Commanded(SwitchPlan(1)))
+                node.driver.take(StartPlan(1))
+            network.nodes[0].driver.take(SwitchPlan(1))
             await until(lambda: network.nodes[1].broker.planes.generation == 1)
             await sleeper.start()
             await until(lambda: sleeper.broker.planes.generation == 1)

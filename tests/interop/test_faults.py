@@ -10,7 +10,6 @@ from random import Random
 import pytest
 
 from coterie.broker.commands import Block
-from coterie.broker.facts import Commanded
 from coterie.live.client import MqttClient, connect_packet
 from tests.interop.fleet import Network, Processes, run, until, write_configs
 
@@ -127,10 +126,10 @@ def test_cut_links_and_a_partition_that_heals(system: str, tmp_path: Path) -> No
             for cut in ({0: [1]}, {0: [2, 3], 1: [2, 3], 2: [0, 1], 3: [0, 1]}):
                 await asyncio.sleep(0.4)
                 for node, others in cut.items():
-                    drivers[node].take(Commanded(Block(tuple(others))))
+                    drivers[node].take(Block(tuple(others)))
                 await asyncio.sleep(1.0)
                 for node in cut:
-                    drivers[node].take(Commanded(Block()))
+                    drivers[node].take(Block())
             await asyncio.sleep(1.0)
             await traffic.finish()
             assert traffic.duplicates == 0

@@ -9,7 +9,6 @@ import pytest
 
 from coterie.accounting.tally import COPIES
 from coterie.broker.commands import Drain
-from coterie.broker.facts import Commanded
 from coterie.live.client import MqttClient
 from coterie.live.config import load_config
 from coterie.live.node import LiveNode
@@ -75,7 +74,7 @@ def test_nothing_is_lost_and_nothing_comes_twice(system, tmp_path):
                 talking["w8"] = asyncio.ensure_future(writing(writers["w8"], "w8", over))
                 await asyncio.sleep(0.5)
                 leaver = network.nodes.pop(LEAVER)
-                leaver.driver.take(Commanded(Drain()))
+                leaver.driver.take(Drain())
                 await until(leaver.left.done, 60)
                 await leaver.stop()
                 nodes = [*network.nodes, late]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from coterie.broker.commands import Block
-from coterie.broker.facts import Commanded, Fact, PeerGone, PeerSaid, PeerUp
+from coterie.broker.facts import Fact, PeerGone, PeerSaid, PeerUp
 from coterie.broker.frames import MESSAGE, frame
 from coterie.broker.settings import LinkSection, PeerEntry
 from coterie.live.client import MqttClient, connect_packet
@@ -230,8 +230,8 @@ def test_keys_are_changed_while_the_network_runs(tmp_path: Path) -> None:
             for keys in ((b"test", b"new"), (b"new", b"test"), (b"new",)):
                 for node in network.nodes:
                     node.peers.keys = keys
-                    node.driver.take(Commanded(Block((1 - node.config.node.id,))))
-                    node.driver.take(Commanded(Block()))
+                    node.driver.take(Block((1 - node.config.node.id,)))
+                    node.driver.take(Block())
                     await writer.publish("t", b"%d" % sent, qos=1)
                     sent += 1
                     await until(lambda: len({one.payload for one in got}) == sent)  # noqa: B023

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 
 from coterie.broker.commands import Drain, Remove
-from coterie.broker.facts import Commanded
 from coterie.errors import ConfigError, RunError
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.config import NodeConfig, load_config
@@ -88,7 +87,7 @@ def test_a_node_joins_talks_and_leaves_again_and_its_session_is_elsewhere(tmp_pa
                 await mine.stop()
                 for number in range(20, 40):
                     await writer.publish(f"news/{number}", b"", 1)
-                late.driver.take(Commanded(Drain()))
+                late.driver.take(Drain())
                 await until(late.left.done, 30)
             await until(lambda: all(states(one) == ["in", "in", "in", "removed"] for one in network.nodes))
             back = await network.client(0, "reader", got, **lasting)
@@ -125,7 +124,7 @@ def test_a_newcomer_is_a_leaf_until_the_network_has_made_a_plan_for_it_too(tmp_p
                 await until(lambda: len(got) >= 10)
                 await reader.stop()
                 await writer.stop()
-                late.driver.take(Commanded(Drain()))
+                late.driver.take(Drain())
                 await until(late.left.done, 30)
             await until(lambda: all(one.broker.planes.part.made_for == (0, 1, 2) for one in network.nodes), 30)
             assert {one.broker.planes.generation for one in network.nodes} == {4}
@@ -145,10 +144,10 @@ def test_a_dead_node_is_removed_and_its_sessions_are_not_lost(tmp_path):
             for number in range(10):
                 await writer.publish(f"news/{number}", b"", 1)
             with pytest.raises(ConfigError, match=r"expected a node that is dead: this one is connected.*drain 2"):
-                network.nodes[0].driver.take(Commanded(Remove(2)))
+                network.nodes[0].driver.take(Remove(2))
             await network.nodes.pop().stop()
             await until(lambda: all(2 not in one.broker.links.connected for one in network.nodes))
-            network.nodes[0].driver.take(Commanded(Remove(2)))
+            network.nodes[0].driver.take(Remove(2))
             await until(lambda: all(states(one) == ["in", "in", "removed"] for one in network.nodes), 30)
             back = await network.client(1, "reader", got, **lasting)
             await until(lambda: len(got) >= 10)

@@ -11,7 +11,10 @@ from typing import Any
 
 import pytest
 
+from coterie.broker.commands import Place
+from coterie.broker.links import PeerLinks
 from coterie.broker.placement import Placing
+from coterie.broker.settings import LinkSection
 from coterie.broker.turn import Turn
 from coterie.broker.writes import Saved
 from coterie.live.client import MqttClient, connect_packet
@@ -45,7 +48,8 @@ def test_connected_and_new_clients_that_follow_are_moved_once(tmp_path: Path) ->
             old = MqttClient("127.0.0.1", network.port(0), connect_packet("old", version=4))
             await old.start()
             wanted = dict.fromkeys(("mover", "stayer", "old", "late"), 1)
-            assert place(network.nodes[0], wanted) == {"version": 1, "elsewhere": 4}
+            told = place(network.nodes[0], wanted)
+            assert told == {"version": 1, "clients": ["mover", "old", "stayer"], "to_move": 3}
             await until(lambda: mover.redirects == 1 and "mover" in network.nodes[1].broker.sessions.of)
             late = await network.client(0, "late")
             assert late.server[1] == network.port(1)
@@ -104,15 +108,16 @@ def test_the_admin_interface_checks_what_it_is_told(tmp_path: Path) -> None:
 def test_a_client_is_not_sent_again_within_the_cooldown() -> None:
     turn = Turn()
     turn.now_s = 1000.0
-    placement = Placing(0, {1: "b:1"}, turn)
-    placement.take(3, {"ann": 1, "bob": 0})
+    links = PeerLinks(0, [1], LinkSection(), turn)
+    placement = Placing(0, {1: "b:1"}, links, turn)
+    placement.take(Place(3, {"ann": 1, "bob": 0}))
     follower = MqttClient("h", 1, connect_packet("ann"))._client.connect
     assert placement.redirect(Connect("ann")) == ""
     assert placement.redirect(follower) == "b:1"
     assert placement.redirect(follower) == ""
     turn.now_s += 61
     assert placement.redirect(follower) == "b:1"
-    again = Placing(0, {1: "b:1"}, turn)
+    again = Placing(0, {1: "b:1"}, links, turn)
     again.load(Saved({table: [(key, value)] for table, key, value in turn.writes}))  # type: ignore[dict-item,list-item]
     assert (again.version, again.of) == (3, {"ann": 1, "bob": 0})
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from coterie.broker.commands import Remove
-from coterie.broker.facts import Commanded
 from coterie.errors import RunError
 from coterie.live.config import load_config
 from coterie.live.node import _bounded
@@ -49,7 +48,7 @@ def test_a_captured_join_is_no_use_and_who_was_removed_stays_out(tmp_path: Path)
             await replay()
             assert all(states(one) == ["in"] * 3 for one in network.nodes)
             await until(lambda: all(2 not in one.broker.links.connected for one in network.nodes))
-            network.nodes[0].driver.take(Commanded(Remove(2)))
+            network.nodes[0].driver.take(Remove(2))
             await until(lambda: all(states(one) == ["in", "in", "removed"] for one in network.nodes), 30)
             await replay()
             async with node_of(newcomer(tmp_path / "afresh", like, 2)) as again:

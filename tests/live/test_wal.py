@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.broker.batches import encode_batch, encode_head
 from coterie.errors import InputError
-from coterie.live.wal import Batches, encode_batch, encode_head
+from coterie.live.wal import Batches
 
 BOOT, LATER = b"one boot", b"another boot"
 
@@ -137,3 +138,16 @@ def test_a_file_that_was_left_before_it_was_synced_is_synced_with_the_next(
     batches.append(b"three")
     batches.close()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_a_killed_process_left_is_synced_before_anybody_relies_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a power cut would take it although later batches are on the disk, and were answered for."""
+    path = filled(tmp_path, [b"one", b"two"])
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    assert len(Batches(tmp_path, BOOT, is_synced=True).unread) == 2
+    assert synced == [str(path)]
+    Batches(tmp_path, BOOT)
+    assert synced == [str(path)]

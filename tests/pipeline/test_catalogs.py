@@ -11,7 +11,8 @@ import pytest
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline import catalogs, job
 from coterie.pipeline.mapping import Source
-from coterie.pipeline.tasks import part_files, write_part
+from coterie.pipeline.storage import write_rows
+from coterie.pipeline.tasks import part_files, part_name
 from coterie.pipeline.windows import WindowChoices
 from coterie.systems import SYSTEMS
 
@@ -60,7 +61,7 @@ def test_bills_and_seats_are_tables_with_a_partition_a_run(spark, logs, tmp_path
     found = spark.table("bills").groupBy("run").count().toArrow().to_pylist()
     assert sorted((row["run"], row["count"]) for row in found) == [("one", rows), ("two", rows)]
     seats = pa.table({"client": ["a"], "node": pa.array([1], pa.int32()), "was": pa.array([0], pa.int32())})
-    write_part(seats, tmp_path / "p", 0)
+    write_rows(seats, tmp_path / "p" / part_name(0))
     catalogs.save_placement(spark, tmp_path / "p", "one", "seats")
     assert spark.table("seats").select("client", "node", "was").toArrow().to_pylist() == [
         {"client": "a", "node": 1, "was": 0}

@@ -16,7 +16,8 @@ from coterie.model.store import load_workload
 from coterie.pipeline import brokers, job
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
-from coterie.pipeline.tasks import write_part
+from coterie.pipeline.storage import write_rows
+from coterie.pipeline.tasks import part_name
 from coterie.pipeline.windows import WindowChoices
 from coterie.plans.store import PlanStore
 from coterie.systems import SYSTEMS
@@ -99,7 +100,7 @@ def test_a_number_of_nodes_contradicts_a_list_of_them(spark, tmp_path):
 
 def tables(folder: Path, **rows: list[dict]) -> Path:
     for name, listed in rows.items():
-        write_part(pa.Table.from_pylist(listed, table_schema(name).arrow), folder / name, 0)
+        write_rows(pa.Table.from_pylist(listed, table_schema(name).arrow), folder / name / part_name(0))
     return folder
 
 

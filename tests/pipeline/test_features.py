@@ -16,7 +16,8 @@ from coterie.model.relation import Relation
 from coterie.pipeline import features, interests, similarity
 from coterie.pipeline.schemas import TIME
 from coterie.pipeline.stays import Period
-from coterie.pipeline.tasks import write_part
+from coterie.pipeline.storage import write_rows
+from coterie.pipeline.tasks import part_name
 
 
 def at(seconds: float) -> datetime:
@@ -32,7 +33,7 @@ def write_subscriptions(folder, *parts):
         columns = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
         kinds = [pa.string(), pa.string(), TIME, TIME]
         arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-        write_part(pa.table(arrays, names=["subscriber", "topic", "since", "until"]), folder, index)
+        write_rows(pa.table(arrays, names=["subscriber", "topic", "since", "until"]), folder / part_name(index))
 
 
 def collected(folder) -> list[tuple]:

@@ -23,7 +23,8 @@ from coterie.pipeline.planning import LATER, LEARN
 from coterie.pipeline.publishing import counted_by_window, counted_here
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.steps import run_steps
-from coterie.pipeline.tasks import write_part
+from coterie.pipeline.storage import write_rows
+from coterie.pipeline.tasks import part_name
 
 START_S = 1_700_000_000
 
@@ -105,7 +106,7 @@ def test_cuts_and_counts(spark: Any, tmp_path: Path, is_row_an_event: bool) -> N
     count = np.ones(3000, np.int64) if is_row_an_event else draw.integers(1, 50, 3000)
     rows = pa.table({"publisher": ["p"] * 3000, "topic": ["t"] * 3000, "time": at, "count": count})
     rows = rows.append_column("bytes", pa.nulls(3000, pa.int64())).cast(table_schema("publications").arrow)
-    write_part(rows, tmp_path / "publications", 0)
+    write_rows(rows, tmp_path / "publications" / part_name(0))
     cuts = cut_rolling(this_process(), tmp_path, 4)
     assert cuts == cut_rolling(spark, tmp_path, 4)
     frame = counted_by_window(spark.read.parquet(str(tmp_path / "publications")), cuts).toArrow()

@@ -16,7 +16,8 @@ from coterie.errors import ConfigError, InputError
 from coterie.pipeline import ingest, windows
 from coterie.pipeline.interests import names_in
 from coterie.pipeline.schemas import table_schema
-from coterie.pipeline.tasks import write_part
+from coterie.pipeline.storage import write_rows
+from coterie.pipeline.tasks import part_name
 from coterie.pipeline.windows import (
     WindowChoices,
     build_rolling,
@@ -46,7 +47,7 @@ def write(folder: Path, table: str, names: tuple[str, ...], rows: list[tuple], p
             }
             for row in mine
         ]
-        write_part(pa.Table.from_pylist(records, schema), folder / table, part)
+        write_rows(pa.Table.from_pylist(records, schema), folder / table / part_name(part))
 
 
 def build(spark, tmp_path, subscriptions, publications=None, **choices):

@@ -11,17 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from coterie.sim.world.drawing import ALONE, Swarm, draw_scenario
+from coterie.sim.world.drawing import FAULTS, Swarm, draw_scenario
 from coterie.sim.world.scenario import read_scenario
 from coterie.sim.world.torture import Ordeal, brokers_of, run_scenario
 from coterie.systems import SYSTEMS, system_named
 
 SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
-TOGETHER = Swarm(4, (*ALONE, "sever", "one way", "snap", "replan", "roam", "gone"), 40)
+TOGETHER = Swarm(4, FAULTS, 40)
 DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
-    "interest-ring-80225-once": "members come and go: why is not known",
-    "topic-clusters-80084-lost": "a newcomer, a plan for it, then a node dies and is removed: a message is not found",
+    "homes-200389-lost": "a node that was cut off leaves soon after it is back: what it took alone is not found",
 }
 
 

@@ -15,7 +15,8 @@ from coterie.pipeline.cutting import WindowChoices, cut_at
 from coterie.pipeline.here import NoSession
 from coterie.pipeline.ingest import mark_names
 from coterie.pipeline.named import names_of
-from coterie.pipeline.tasks import write_part
+from coterie.pipeline.storage import write_rows
+from coterie.pipeline.tasks import part_name
 from coterie.pipeline.windows import all_windows
 from coterie.plans.tables import NamedWorkload
 
@@ -36,7 +37,7 @@ def windows_of(
         here: Any = NoSession()
         for table, rows in tables.items():
             if len(rows):
-                write_part(rows, home / table, 0)
+                write_rows(rows, home / table / part_name(0))
         mark_names(home / "subscriptions", "plain" if is_plain else "mqtt")
         windows = cut_at(here, home, shares)
         made, _, facts = all_windows(here, home, out, name, replace(choices, publisher_pairs_max=ALL_PAIRS), windows)

@@ -69,7 +69,7 @@ class DropPlan(msgspec.Struct, frozen=True):
     """Forget the plan that was loaded."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where clients should be: client -> node. Those who follow are moved, a few at a time."""
 
     version: int

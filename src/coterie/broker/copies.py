@@ -51,6 +51,7 @@ CODES = {table: code for code, table in enumerate(COPIED)}
 STATE = "state"
 PART_BYTES = 512 << 10
 STRETCH_ROWS = 256
+DRIFT = 1e-3  # what two clocks may gain on each other
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_rows = msgspec.msgpack.Decoder(list[tuple[int, Any, bytes | None]]).decode
 delivery_row = msgspec.msgpack.Decoder(DeliveryRow).decode
@@ -118,6 +119,14 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     now_us: int = 0
     here_us: int = 0
     older: tuple[int, int] = (1, 0)  # another stretch of the log that is whole: from the last time
+
+
+def _said_us(state: _State, changes: dict[str, Any], heard_us: int) -> int:
+    """When that was said, by this node's clock. It may have been held up on its way: then less time has passed at its
+    origin since the last word than here. A clock that was set back says nothing."""
+    passed_us = int((changes["now_us"] - state.now_us) * (1 + DRIFT))
+    is_same = state.here_us > 0 and changes.get("life", state.life) == state.life and passed_us >= 0
+    return min(heard_us, state.here_us + passed_us) if is_same else heard_us
 
 
 class Copy:
@@ -263,7 +272,7 @@ class HeldCopies:
 
     def _set(self, copy: Copy, **changes: Any) -> None:
         if "now_us" in changes:
-            changes.setdefault("here_us", self._turn.now_us)
+            changes["here_us"] = _said_us(copy.state, changes, changes.get("here_us", self._turn.now_us))
         copy.state = msgspec.structs.replace(copy.state, **changes)
         self._turn.write(COPIES, (copy.origin, STATE), _pack(copy.state))
 

@@ -23,6 +23,8 @@
 - A **peer** is another node, by its number. The driver may keep several connections to one; to the broker there is one
   or none: `PeerUp` when the first is there (greeted, key proven), `PeerGone` when the last has gone. Between the two,
   what was told arrives at the other side in order, once, or not at all with everything behind it (`PeerGone` follows).
+- **Commands** (`commands`) are facts too: an operator, or the program that serves one, orders something. What is wrong
+  with one raises CoterieError, and nothing has happened.
 - Facts hold plain values. Lists in them belong to the broker afterwards; lists in orders belong to the driver.
 - A broker never raises for what clients or peers do. `Fail` is its last order: the node ends.
 """
@@ -151,13 +153,7 @@ class StoreFailed(msgspec.Struct, frozen=True, gc=False):
     reason: str
 
 
-class Commanded(msgspec.Struct, frozen=True):
-    """An operator, or the program that serves one, orders something. What is wrong with it raises CoterieError."""
-
-    command: Command
-
-
 Fact = (
     Booted | Opened | Bytes | Choked | Drained | Closed | Proven | PeerUp | PeerSaid | PeerGone | DialFailed
-    | PeerChoked | PeerDrained | Knocked | Persisted | StoreFailed | TimerFired | Commanded | Stopping
+    | PeerChoked | PeerDrained | Knocked | Persisted | StoreFailed | TimerFired | Stopping | Command
 )  # fmt: skip

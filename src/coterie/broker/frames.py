@@ -386,9 +386,13 @@ class GivenSession(Said, frozen=True):
 
 
 class MovedSessions(Said, frozen=True):
-    """These are mine, in these epochs, of these users: whoever has an older one of the same user forgets it."""
+    """These are mine, in these epochs, of these users: whoever has an older one of the same user forgets it.
+
+    `came`: how long ago (us) the client of each came to me; -1: not since I was started.
+    """
 
     sessions: tuple[tuple[str, int, str | None], ...]
+    came: tuple[int, ...] = ()
 
 
 class EndSession(Said, frozen=True):

@@ -9,6 +9,7 @@ from coterie.broker.copies import HeldCopies
 from coterie.broker.counts import Counts
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
+from coterie.broker.links import PeerLinks
 from coterie.broker.marks import Marks
 from coterie.broker.settings import StoreSection
 from coterie.broker.stored import StoredSessions
@@ -25,11 +26,12 @@ class Housekeeping:
 
     def __init__(
         self, node: int, is_alone: bool, settings: StoreSection, stored: StoredSessions, words: LastWords,
-        marks: Marks, last: LastPublished, copies: HeldCopies, counts: Counts, shelf: Shelf, turn: Turn,
+        marks: Marks, last: LastPublished, copies: HeldCopies, links: PeerLinks, counts: Counts, shelf: Shelf,
+        turn: Turn,
     ) -> None:  # fmt: skip
         self._node, self._is_alone, self._settings = node, is_alone, settings
         self._stored, self._words, self._counts, self._shelf, self._turn = stored, words, counts, shelf, turn
-        self._marks, self._last, self._copies = marks, last, copies
+        self._marks, self._last, self._copies, self._links = marks, last, copies, links
         self._heard_count = -1
         self.alive_us = 0
 
@@ -50,8 +52,10 @@ class Housekeeping:
         self._turn.set_timer((ALIVE_TIMER,), ALIVE_S)
 
     def note_alive(self) -> None:
+        """Whoever is silent may be cut off by now, though nobody knows it yet."""
         if not self._is_alone:
-            self._turn.write(META, ALIVE, msgspec.msgpack.encode(self._turn.now_us))
+            silent_s = max(0.0, self._turn.now_s - self._links.heard_until_s)
+            self._turn.write(META, ALIVE, msgspec.msgpack.encode(self._turn.now_us - int(silent_s * 1e6)))
             self._marks.keep_heads()
 
     def on_trim(self) -> None:

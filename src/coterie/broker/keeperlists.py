@@ -54,6 +54,8 @@ class KeeperLists:
         self._talk.flood(said, but=source)
         if self._node in said.keepers:
             self._keep(said)
+        elif known is None and source != said.node:
+            pass  # who helped while that node was away, and was started since, may hear of what was before
         elif said.node in self._copies.of or was_keeper:
             self._turn.write(META, f"{LIST}{said.node}", None)
             self._copies.drop(said.node)

@@ -66,6 +66,7 @@ class Keeping:
         self._queue: deque[tuple[int, bytes]] = deque()  # what some keeper has not answered yet
         self._queue_bytes = 0
         self._away: dict[int, None] = {}  # peers that did not answer
+        self._failed: dict[int, None] = {}  # the same, until they answer: who is heard need not hear us; last one last
         self._lack_s: dict[int, float] = {}  # so many keepers -> since when there are fewer
         self._is_riding = self._is_looking = self._is_started = False
         self._is_awaited = False  # somebody waits for what this turn writes
@@ -100,8 +101,9 @@ class Keeping:
         for peer in [peer for peer in self.keepers if peer not in order]:
             del self.keepers[peer]
             self.replaced_count += 1
-        for peer in [peer for peer in self._away if peer not in order]:
-            del self._away[peer]
+        for peer in [peer for peer in (*self._away, *self._failed) if peer not in order]:
+            self._away.pop(peer, None)
+            self._failed.pop(peer, None)
         while len(self.keepers) > self.wanted:
             self.keepers.popitem()
         if self._is_started:
@@ -207,6 +209,7 @@ class Keeping:
 
     def on_kept(self, peer: int, said: Kept) -> None:
         self.heard(peer)
+        self._failed.pop(peer, None)
         one = self.keepers.get(peer)
         if one is None:
             return
@@ -343,10 +346,13 @@ class Keeping:
             if self._is_late(peer, one) and any(self._is_free(other) for other in self._order):
                 del self.keepers[peer]
                 self._away[peer] = None
+                self._failed.pop(peer, None)
+                self._failed[peer] = None
                 self.replaced_count += 1
         while len(self.keepers) < self.wanted:
             free = [peer for peer in self._order if self._is_free(peer)]
             free = [peer for peer in free if self._links.is_connected(peer)] or free
+            free = [peer for peer in free if peer not in self._failed] or [one for one in self._failed if one in free]
             chosen = next(peer for peer in free or self._order if peer not in self.keepers)
             self.keepers[chosen] = _Keeper(now_s)
             self._ask(chosen, self.keepers[chosen])

@@ -101,6 +101,11 @@ class PeerLinks:
         """Whether it is there for sure: it has said something since then."""
         return self.is_connected(peer) and self._targets[peer].heard_s > since_s
 
+    @property
+    def heard_until_s(self) -> float:
+        """Up to then every peer that is believed to be connected was heard: nothing it said before is missing."""
+        return min((target.heard_s for target in self._targets.values() if target.is_up), default=self._turn.now_s)
+
     def queue_bytes(self) -> int:
         return sum(target.output_bytes for target in self._targets.values())
 

@@ -29,7 +29,6 @@ from coterie.broker.facts import (
     Bytes,
     Choked,
     Closed,
-    Commanded,
     DialFailed,
     Drained,
     Fact,
@@ -60,7 +59,6 @@ from coterie.broker.straight import StraightWay
 from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER
 from coterie.broker.wards import WARD_TIMER
 from coterie.broker.writes import LOG, MESSAGES, Shelf
-from coterie.errors import ConfigError
 from coterie.mqtt.reasons import Reason
 from coterie.protocol.events import SetTimer, Stopping, TimerFired
 
@@ -84,7 +82,7 @@ class Broker(BrokerParts):
         self._takers = self._made_takers()
         self._timers = self._made_timers()
 
-    def _made_takers(self) -> dict[type, Callable[[Any], None]]:
+    def _made_takers(self) -> dict[type, Callable[[Any], object]]:
         clients, around = self.clients, self.neighbourhood
         return {
             Booted: self._on_booted,
@@ -102,8 +100,17 @@ class Broker(BrokerParts):
             PeerDrained: lambda fact: self.links.on_choked(fact.peer, False),
             StoreFailed: lambda fact: self._fail(f"the store cannot be written: {fact.reason}"),
             TimerFired: lambda fact: self._timers[fact.timer[0]](*fact.timer[1:]),
-            Commanded: self._on_command,
             Stopping: lambda fact: self._on_stopping(),
+            LoadPlan: lambda fact: self.planes.load(fact.part),
+            StartPlan: lambda fact: self.planes.start(fact.generation),
+            SwitchPlan: lambda fact: self.renewing.switch(fact.generation),
+            DropPlan: lambda fact: self.planes.drop(),
+            Place: self.placing.take,
+            Reload: self._reload,
+            Block: lambda fact: self.links.block(fact.peers),
+            Drain: lambda fact: self.draining.begin(),
+            Remove: lambda fact: self.membership.remove(fact.node, self.lists.keepers(fact.node), fact.is_forced),
+            Show: self._show,
         }
 
     def _made_timers(self) -> dict[str, Callable[..., None]]:
@@ -372,32 +379,9 @@ class Broker(BrokerParts):
 
     # --- commands ---
 
-    def _on_command(self, fact: Commanded) -> None:
-        match command := fact.command:
-            case LoadPlan():
-                self.planes.load(command.part)
-            case StartPlan():
-                self.planes.start(command.generation)
-            case SwitchPlan():
-                self.renewing.switch(command.generation)
-            case DropPlan():
-                self.planes.drop()
-            case Place():
-                known = {self.setup.node, *self.links.peers}
-                if strangers := sorted(set(command.clients.values()) - known):
-                    raise ConfigError("placement", strangers[0], "a node of the network")
-                self.placing.take(command.version, command.clients)
-            case Reload():
-                self._reload(command)
-            case Block():
-                self.links.block(command.peers)
-            case Drain():
-                self.draining.begin()
-            case Remove():
-                self.membership.remove(command.node, command.is_forced)
-            case Show():
-                for topic, text in command.figures.items():
-                    self.publishing.show(topic, text)
+    def _show(self, command: Show) -> None:
+        for topic, text in command.figures.items():
+            self.publishing.show(topic, text)
 
     def _reload(self, command: Reload) -> None:
         self.clients.connections_max = command.connections_max

@@ -154,7 +154,9 @@ def founding(setup: Setup) -> Members:
     return Members(0, tuple(found[node] for node in sorted(found)))
 
 
-def check_removal(members: Members, node: int, connected: list[int], is_forced: bool, own: int) -> None:
+def check_removal(
+    members: Members, node: int, keepers: tuple[int, ...], connected: list[int], is_forced: bool, own: int
+) -> None:
     """What an operator is told who wants to remove a node; ConfigError if it cannot be."""
     if node == own:
         raise ConfigError("node", node, "another node than the one that is asked", do=f"`coterie drain {node}`")
@@ -165,3 +167,8 @@ def check_removal(members: Members, node: int, connected: list[int], is_forced: 
     if node in connected and not is_forced:
         told = "a node that is dead: this one is connected"
         raise ConfigError("node", node, told, do=f"`coterie drain {node}`; or --force, if it must go as it is")
+    if keepers and not is_forced and not {own, *connected}.intersection(keepers):
+        told = (
+            f"one whose sessions somebody in reach can take over: copies are with node {', '.join(map(str, keepers))}"
+        )
+        raise ConfigError("node", node, told, do="bring one of these back; or --force, if they are lost")

@@ -127,9 +127,10 @@ class Membership:
         self._try()
         return number
 
-    def remove(self, node: int, is_forced: bool) -> int:
-        """An operator's word; ConfigError if it cannot be."""
-        check_removal(self.members, node, self._links.connected, is_forced, self._node)
+    def remove(self, node: int, keepers: tuple[int, ...], is_forced: bool) -> int:
+        """An operator's word; ConfigError if it cannot be. Who is gone and nobody speaks for would count as having
+        nothing: clients would be told that their sessions are gone while a keeper that is away has them."""
+        check_removal(self.members, node, keepers, self._links.connected, is_forced, self._node)
         return self.want(ListChange("remove", (node,), is_forced=is_forced))
 
     def _review(self) -> None:

@@ -124,7 +124,9 @@ class Neighbourhood:
     def keep_links(self) -> None:
         """Reach those that the plans want, let go of those that nobody uses."""
         self._links.release_idle(self.want_links() | self._copies.of.keys())
-        self._cascades.expire(self._turn.now_s)
+        if self._cascades.expire(self._turn.now_s):  # somebody may not know yet what is wanted here, and was told
+            since_s = self._cascades.limit_s + LINK_CHECK_S
+            self._recovery.disturb(max(1, self._recovery.now_us - int(since_s * 1e6)))
         self._turn.set_timer((LINKS_TIMER,), LINK_CHECK_S)
 
     def _planned(self) -> set[int]:

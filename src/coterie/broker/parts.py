@@ -94,7 +94,7 @@ class BrokerParts:
             self.detours, self.links, self.talk, self.last, self.identifiers, self.journal, counts, is_alone, turn,
         )  # fmt: skip
         self.servers = servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
-        self.placing = Placing(node, servers, turn)
+        self.placing = Placing(node, servers, self.links, turn)
         self.admitting = self._made_admitting(servers)
         self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
         self.takeover = self._made_takeover(shelf)
@@ -111,8 +111,8 @@ class BrokerParts:
             self.adopting, self.renewing, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
-            node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, counts, shelf,
-            turn,
+            node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, self.links,
+            counts, shelf, turn,
         )  # fmt: skip
 
     def _make_sessions(self) -> None:

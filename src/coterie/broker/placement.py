@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from coterie.broker.commands import Place
+from coterie.broker.links import PeerLinks
 from coterie.broker.turn import Turn
 from coterie.broker.writes import META, Saved
+from coterie.errors import ConfigError
 from coterie.mqtt.client import follows_redirect
 from coterie.mqtt.packets import Connect
 
@@ -25,12 +28,12 @@ REMEMBERED_MAX = 100_000
 class Placing:
     """`of` is client -> node. Servers are what clients are told."""
 
-    def __init__(self, node: int, servers: Mapping[int, str], turn: Turn) -> None:
+    def __init__(self, node: int, servers: Mapping[int, str], links: PeerLinks, turn: Turn) -> None:
         self.node = node
         self.version = 0
         self.of: dict[str, int] = {}
         self.moved_count = 0
-        self._servers = servers
+        self._servers, self._links = servers, links
         self._turn = turn
         self._followers: dict[str, None] = {}
         self._sent_s: dict[str, float] = {}
@@ -45,11 +48,12 @@ class Placing:
             if key == PLACEMENT:
                 self.version, self.of = msgspec.msgpack.decode(value, type=tuple[int, dict[str, int]])
 
-    def take(self, version: int, placed: dict[str, int]) -> int:
-        """A new placement; returns how many of the clients it names belong elsewhere."""
-        self.version, self.of = version, placed
-        self._turn.write(META, PLACEMENT, msgspec.msgpack.encode((version, placed)))
-        return sum(node != self.node for node in placed.values())
+    def take(self, wanted: Place) -> None:
+        """A new placement, of clients at nodes of this network."""
+        if strangers := sorted(set(wanted.clients.values()) - {self.node, *self._links.peers}):
+            raise ConfigError("placement", strangers[0], "a node of the network")
+        self.version, self.of = wanted.version, wanted.clients
+        self._turn.write(META, PLACEMENT, msgspec.msgpack.encode((self.version, self.of)))
 
     def redirect(self, packet: Connect) -> str:
         """Where a client that connects should rather go; empty: nowhere."""

@@ -30,7 +30,7 @@ from coterie.broker.plane import LocalReceiver, Plane
 from coterie.broker.turn import Turn
 from coterie.broker.writes import PLAN, Saved
 from coterie.errors import ConfigError
-from coterie.model.plan import Topic
+from coterie.model.plan import COORDINATOR, Topic
 from coterie.plans.orders import PlanPart
 from coterie.trace import Traffic
 
@@ -104,6 +104,12 @@ class ControlPlanes:
         # What the operator has set for this network (heartbeats, say) holds for every system that has such a setting.
         names = system.parameters.__struct_fields__
         chosen = part.settings | {key: value for key, value in network.settings.items() if key in names}
+        if (
+            COORDINATOR in slice_.settings
+            and COORDINATOR in names
+            and (part.made_for or COORDINATOR not in network.settings)
+        ):
+            chosen[COORDINATOR] = slice_.settings[COORDINATOR]  # one of those that this plan is for
         return Plane(
             system, system.configure(chosen), slice_, network.seed, part.generation, self._links, self._cascades,
             self._detours, receiver, self._turn,

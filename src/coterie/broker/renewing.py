@@ -25,7 +25,7 @@ from coterie.broker.said import AboutRenewal, OfferPlan, PlanStands
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.errors import ConfigError, RemoteProtocolError
-from coterie.model.plan import renumbered, slices
+from coterie.model.plan import COORDINATOR, renumbered, slices
 from coterie.model.workload import nobody_yet
 from coterie.plans.orders import PlanPart
 
@@ -133,7 +133,11 @@ class Renewing:
         entries: list[MemberEntry] = [one for one in self._membership.members.entries if one.id in nodes]
         system = self._setup.system_named(network.system)
         there = nobody_yet(len(nodes), [one.zone for one in entries])
-        design = system.plan(there, system.configure(network.settings), network.seed)
+        settings = network.settings
+        if COORDINATOR in system.parameters.__struct_fields__:  # plans count those who are in
+            asked = getattr(system.configure(settings), COORDINATOR)
+            settings = settings | {COORDINATOR: nodes.index(asked) if asked in nodes else 0}
+        design = system.plan(there, system.configure(settings), network.seed)
         return [
             PlanPart(
                 generation=self._generation, slice=renumbered(part, nodes), settings=network.settings, made_for=nodes

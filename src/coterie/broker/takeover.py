@@ -45,13 +45,14 @@ from coterie.broker.links import PeerLinks
 from coterie.broker.marks import Marks
 from coterie.broker.quests import Outcome, Quest
 from coterie.broker.recovery import Recovery
+from coterie.broker.residing import Residing
 from coterie.broker.stored import StoredSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.wards import Wards
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.mqtt.packets import Connect
-from coterie.mqtt.session import Session, SessionState
+from coterie.mqtt.session import SessionState
 from coterie.mqtt.sessions import Sessions
 from coterie.mqtt.topics import split_shared
 
@@ -62,7 +63,6 @@ GIVE_UP_S = 5.0
 EFFECT_S = 1.5  # a node that is silent holds up no session: what it missed of the wishes is found by logs
 LOOK_S = 4.0  # how long logs are compared for what a node that is away took with it
 FRESH_S = 10.0  # after a start: somebody may have taken what was here meanwhile
-MOVED_PER_FRAME = 500
 FORGET_S = 60.0
 TAKE_TIMER, FORGET_TIMER = "take", "forget"
 _pack = msgspec.msgpack.Encoder().encode
@@ -87,6 +87,7 @@ class Takeover:
         self._shelf, self._turn = shelf, turn
         self._quests: dict[str, Quest] = {}
         self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, turn)
+        self._residing = Residing(node, sessions, self._giving, following, keeping, links, talk, turn)
         self._fresh_until_s = 0.0
 
     def start(self, is_first: bool) -> None:
@@ -172,6 +173,7 @@ class Takeover:
             found.append((not at_home.is_others, at_home.epoch, False, at_home.life, at_home.serial, self._node))
         best = max(found, default=None)
         if own is not None and (best is None or not best[0] or best[1] <= own.epoch):
+            self._giving.leaving.pop(client, None)  # whoever was given it does not have its client
             self._end(client, "here")
             return
         if len(silent) > self._spare:
@@ -188,7 +190,7 @@ class Takeover:
             self._end(client, "other")
             return
         if own is not None:
-            self._drop(own)
+            self._residing.drop(own)
         self._say(quest.peer, HandOver(client, quest.there.of))
 
     def _may_have_moved(self, quest: Quest, at_home: FoundSession) -> bool:
@@ -329,7 +331,7 @@ class Takeover:
         session.update_plain_version()
         self.taken_count += 1
         self._end(client, "here")
-        self._tell_moved(lambda: self._links.connected, [session], is_new=True)
+        self._residing.tell(lambda: self._links.connected, [session], is_new=True)
 
     def _seed_marks(self, arrival: ComingSession) -> None:
         """What there dealt with need not come here for this session; unless somebody else waits for it."""
@@ -339,22 +341,6 @@ class Takeover:
             if origin != self._node and not is_shared and self._marks.get(origin, topic) < last:
                 self._marks.set(origin, topic, last)
                 self._delivering.pass_over(last)
-
-    def _tell_moved(self, peers: Callable[[], list[int]], sessions: list[Session], is_new: bool) -> None:
-        """When as many have them as can be had: until then, whoever had them before must not forget them."""
-        moved = [(one, one.epoch) for one in sessions]
-
-        def tell() -> None:
-            still = [one for one, epoch in moved if self._sessions.of.get(one.client_id) is one and one.epoch == epoch]
-            names = [(one.client_id, one.epoch, one.owner) for one in still]
-            for start in range(0, len(names), MOVED_PER_FRAME):
-                for peer in peers():
-                    self._talk.tell(peer, MovedSessions(tuple(names[start : start + MOVED_PER_FRAME])))
-
-        if self._keeping is None:
-            tell()
-        else:
-            self._keeping.when_firm(tell, is_new)
 
     def _remember(self, client: str, had: Had) -> None:
         self._giving.came[client] = had
@@ -420,10 +406,8 @@ class Takeover:
             case GivenSession():
                 self.on_given(peer, said)
             case MovedSessions():
+                self._residing.hear(peer, said)
                 for client, epoch, owner in said.sessions:
-                    session = self._sessions.of.get(client)
-                    if session is not None and session.epoch < epoch and session.owner in (None, owner):
-                        self._drop(session)
                     quest = self._quests.get(client)
                     if quest is not None:  # whatever was said before
                         is_others = owner not in (None, quest.user)
@@ -431,7 +415,7 @@ class Takeover:
             case EndSession():
                 session = self._sessions.of.get(said.client)
                 if session is not None and session.expiry_s and session.owner in (None, said.user):
-                    self._drop(session)
+                    self._residing.drop(session)
 
     def _give(self, peer: int, said: AskSession) -> None:
         """Behind everything that is on its way to a disk: where the session goes, its client is answered for it."""
@@ -453,16 +437,6 @@ class Takeover:
         else:
             self._keeping.when_kept(give)
 
-    def _drop(self, session: Session) -> None:
-        """It lives elsewhere, or its client began afresh there."""
-        self._giving.leaving.pop(session.client_id, None)
-        if session.connection is not None:
-            self._sessions.take_away(session, self._turn.now_s)
-        session.will = session.will_due_s = None
-        if session.client_id in self._sessions.of:
-            self._sessions.end_session(session, self._turn.now_s)
-            self._following.follow()
-
     def begun_afresh(self, client: str, user: str | None) -> None:
         """A client with a clean start here: what it had elsewhere is over."""
         self._giving.leaving.pop(client, None)
@@ -481,4 +455,4 @@ class Takeover:
                 self._end(client, "away")
         moved = [one for one in self._sessions.of.values() if one.epoch > 1]
         if moved:
-            self._tell_moved(lambda: [peer], moved, is_new=False)
+            self._residing.tell(lambda: [peer], moved, is_new=False)

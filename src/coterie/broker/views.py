@@ -222,6 +222,9 @@ def histograms(broker: Broker) -> dict[str, dict[str, Any]]:
     }
 
 
-def online(broker: Broker) -> list[str]:
-    """The clients that are connected."""
-    return sorted(name for name, one in broker.sessions.of.items() if one.is_online)
+def placement(broker: Broker) -> dict[str, Any]:
+    """The clients that are connected, and how many of them belong elsewhere."""
+    placing = broker.placing
+    here = sorted(name for name, one in broker.sessions.of.items() if one.is_online)
+    to_move = sum(placing.of.get(name, placing.node) != placing.node for name in here)
+    return {"version": placing.version, "clients": here, "to_move": to_move}

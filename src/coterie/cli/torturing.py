@@ -21,7 +21,7 @@ import coterie
 from coterie.cli.choices import Json
 from coterie.cli.console import number, out, print_json, progress, table
 from coterie.errors import ConfigError
-from coterie.sim.world.drawing import ALONE, TOGETHER, Swarm, draw_scenario
+from coterie.sim.world.drawing import FAULTS, Swarm, draw_scenario
 from coterie.sim.world.scenario import Scenario, read_scenario, write_scenario
 from coterie.sim.world.shrinking import shrink
 from coterie.sim.world.torture import Job, Ordeal, Score, brokers_of, run_job, run_scenario
@@ -30,8 +30,8 @@ from coterie.writing import write_whole
 
 SEEDS_PER_JOB = 20
 JOBS_AT_ONCE = 500  # for a cluster: what was done is kept behind each of these
-SHOWN = 5
-DEFAULT_FAULTS = (*ALONE, *TOGETHER, "gone")  # members that come and go are asked for by name
+SHRUNK = 5  # of those that broke something; the others are written down as they are
+SAID = 50  # lines of what brokers said last, when one is replayed
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Score).decode
 
@@ -42,10 +42,10 @@ def torture_command(
     nodes: Annotated[int, typer.Option(help="Up to so many brokers; 1 is a broker alone.", min=1, max=16)] = 4,
     faults: Annotated[
         str, typer.Option(help="Kinds of trouble that may occur, with commas between; 'none' for none.")
-    ] = ", ".join(DEFAULT_FAULTS),
+    ] = ", ".join(FAULTS),
     replay: Annotated[Path | None, typer.Option(help="Run one scenario that was written down, and tell all.")] = None,
     spread: Annotated[str, typer.Option(help="Where seeds run: here, processes or spark.")] = "processes",
-    shrinks: Annotated[bool, typer.Option("--shrink/--no-shrink", help="Make what fails smaller.")] = True,
+    shrinks: Annotated[bool, typer.Option("--shrink/--no-shrink", help="Make the first few that fail smaller.")] = True,
     out_folder: Annotated[
         Path, typer.Option("--out", "-o", help="Where the report, failing scenarios and what is done so far go.")
     ] = Path("out/torture"),
@@ -76,7 +76,10 @@ def torture_command(
         for part in scores.of(jobs, lambda missing: _scores(missing, spread, spark)):
             score.add(part)
             tell(f"{score.seeds} seeds, {len(score.broken)} broke something", score.seeds / total)
-    commands = {(one.system, one.seed): _keep(one, limits, out_folder, shrinks) for one in score.broken[:SHOWN]}
+    commands = {
+        (one.system, one.seed): _keep(one, limits, out_folder, shrinks and rank < SHRUNK)
+        for rank, one in enumerate(score.broken)
+    }
     report = {**msgspec.to_builtins(score), "replay": sorted(commands.values())}
     write_whole(out_folder / "report.json", json.dumps(report, indent=1, sort_keys=True) + "\n")
     scores.forget()
@@ -213,7 +216,7 @@ def _tell(score: Score, commands: dict[tuple[str, int], str]) -> None:
         out.print("[green]no promise was broken[/]")
         return
     out.print(f"[red]{len(score.broken)} seeds broke a promise[/]")
-    for trial in score.broken[:SHOWN]:
+    for trial in score.broken:
         worst = trial.violations[0]
         out.print(f"{trial.system}, seed {trial.seed}: {worst.rule}: {worst.text}", soft_wrap=True, markup=False)
         out.print(f"  {commands[trial.system, trial.seed]}", soft_wrap=True, markup=False)
@@ -226,7 +229,7 @@ def _replay(scenario: Scenario, as_json: bool) -> None:
     else:
         for action in scenario.actions:
             out.print(f"{action.at_s:9.3f} {action}", soft_wrap=True, markup=False)
-        for line in trial.said[-SHOWN * 10 :]:
+        for line in trial.said[-SAID:]:
             out.print(line, soft_wrap=True, markup=False)
         for one in trial.violations:
             out.print(f"{one.rule}: {one.text}", soft_wrap=True, markup=False)

@@ -31,7 +31,7 @@ from coterie.broker.commands import (
     StartPlan,
     SwitchPlan,
 )
-from coterie.broker.facts import Booted, Commanded
+from coterie.broker.facts import Booted
 from coterie.broker.leaf import leaf_slice
 from coterie.broker.machine import Broker
 from coterie.broker.writes import META
@@ -56,7 +56,7 @@ from coterie.live.reloading import reload
 from coterie.live.store import FOLD_BYTES, Store
 from coterie.live.tokens import kept_token
 from coterie.model.plan import Slice
-from coterie.plans.orders import NewPlacement, PlanOrder
+from coterie.plans.orders import PlanOrder
 from coterie.protocol.events import Stopping
 from coterie.protocol.system import System
 
@@ -252,7 +252,7 @@ class LiveNode:
         interface.add("GET", "/inspect", self._inspect)
         interface.add("GET", "/plan", lambda query, body: broker.planes.document())
         interface.add("POST", "/plan", self._take_plan)
-        interface.add("GET", "/placement", lambda query, body: self._placement())
+        interface.add("GET", "/placement", lambda query, body: views.placement(broker))
         interface.add("POST", "/placement", self._take_placement)
         interface.add("GET", "/members", lambda query, body: views.members(broker))
         interface.add("POST", "/drain", lambda query, body: self._membership(Drain()))
@@ -304,30 +304,25 @@ class LiveNode:
                 command = SwitchPlan(order.generation)
             case "drop":
                 command = DropPlan()
-        self.driver.take(Commanded(command))
+        self.driver.take(command)
         return self.broker.planes.document()
-
-    def _placement(self) -> dict[str, Any]:
-        return {"version": self.broker.placing.version, "clients": views.online(self.broker)}
 
     def _take_placement(self, query: dict[str, str], body: bytes) -> dict[str, Any]:
         """`{"version": 3, "clients": {"ann": 1}}`: clients that follow are moved, twenty a second."""
-        wanted = msgspec.json.decode(body, type=NewPlacement)
-        self.driver.take(Commanded(Place(wanted.version, wanted.clients)))
-        elsewhere = sum(node != self.config.node.id for node in wanted.clients.values())
-        return {"version": wanted.version, "elsewhere": elsewhere}
+        self.driver.take(msgspec.json.decode(body, type=Place))
+        return views.placement(self.broker)
 
     def _block(self, query: dict[str, str], body: bytes) -> dict[str, Any]:
         """Fault injection: `peers=1,2` cuts this node off from them until it is called without any."""
         peers = [int(one) for one in query.get("peers", "").split(",") if one]
-        self.driver.take(Commanded(Block(tuple(peers))))
+        self.driver.take(Block(tuple(peers)))
         return {"blocked": peers}
 
     def _membership(self, command: Drain | Remove) -> dict[str, Any]:
         """Leave, or have another node removed; the answer is what /members says, and says again while it goes on."""
         if self.broker.is_alone:
             raise ConfigError("network.peers", [], "a network", do="a node that is alone is stopped, not drained")
-        self.driver.take(Commanded(command))
+        self.driver.take(command)
         return views.members(self.broker)
 
     def _leave(self, reason: str) -> None:
@@ -353,7 +348,7 @@ class LiveNode:
         loop.call_later(interval_s, run)
 
     def _publish_sys(self) -> None:
-        self.driver.take(Commanded(Show(figures.system_topics(self, __version__))))
+        self.driver.take(Show(figures.system_topics(self, __version__)))
 
     def _journal_counters(self) -> None:
         assert self.broker.journal is not None

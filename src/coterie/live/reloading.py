@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from coterie.broker.access import Access
 from coterie.broker.commands import Reload
-from coterie.broker.facts import Commanded
 from coterie.errors import ConfigError
 from coterie.live.config import NodeConfig, secrets_of
 from coterie.live.guard import Guard
@@ -73,7 +72,7 @@ def reload(node: LiveNode, new: NodeConfig) -> dict[str, list[str]]:
         node.peers.keys = keys
     node.websocket_origins[:] = taken.mqtt.websocket_origins
     node.logins.forget()
-    node.driver.take(Commanded(command))
+    node.driver.take(command)
     return {"taken": differences(old, taken), "needs_restart": differences(taken, new)}
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.broker.batches import pack_writes, plain_key, rows_of
 from coterie.broker.writes import (
     DELIVERIES,
     INCOMING,
@@ -42,7 +43,6 @@ FOLD_BYTES = 4 << 20
 BRIEF = (DELIVERIES, MESSAGES, INCOMING)  # most rows of these go again before they are folded
 Folded = dict[str, set[Any]]
 _pack = msgspec.msgpack.Encoder().encode
-_unpack_batch = msgspec.msgpack.Decoder(list[tuple[str, Any, bytes | None]]).decode
 _unpack_key = msgspec.msgpack.Decoder().decode
 
 
@@ -114,8 +114,7 @@ class Store:
         self._young, self._old = Unfolded(), Unfolded()
         self._is_folding = False  # `_old` is under way to SQLite
         for batch in self._batches.unread:
-            rows = ((table, _plain(table, key), value) for table, key, value in _unpack_batch(batch.body))
-            self._young.add(rows, self._folded_keys)
+            self._young.add(rows_of(batch), self._folded_keys)
         self._batches.unread.clear()
         self._fold_until = folded
 
@@ -153,7 +152,7 @@ class Store:
 
         With `is_full` it is safe when `syncing` has returned.
         """
-        number = self._batches.append(_pack(writes))
+        number = self._batches.append(pack_writes(writes))
         self._young.add(writes, self._folded_keys, self._old if self._is_folding else None)
         return number
 
@@ -231,7 +230,7 @@ class Store:
     def rows(self, table: str) -> Rows:
         found: dict[Key, bytes] = {}
         for stored, value in self._db.execute(f"select key, value from kept_{table}"):
-            found[_plain(table, stored if table in INTEGER_KEYS else _unpack_key(stored))] = value
+            found[plain_key(table, stored if table in INTEGER_KEYS else _unpack_key(stored))] = value
         for changes in (self._old, self._young):
             for span in changes.spans.get(table, ()):
                 found = {key: value for key, value in found.items() if not span.first <= key <= span.last}  # type: ignore[operator]
@@ -293,10 +292,3 @@ class Store:
 
 def _stored(table: str, key: Any) -> Any:
     return key if table in INTEGER_KEYS else _pack(key)
-
-
-def _plain(table: str, key: Any) -> Any:
-    """A key, or a span: in a batch both are arrays, told apart by the table."""
-    if isinstance(key, list):
-        return Between(*key) if table in INTEGER_KEYS else tuple(key)
-    return key

@@ -1,97 +1,24 @@
 """Batches of bytes in append-only files: whatever was appended is there after kill -9, and nothing half of it.
 
-A batch is a head (length, checksum, number, the last number known to be on the disk) and a body; one `write` each.
-Files are begun anew every few megabytes, so that those whose batches have a better place by now can be deleted whole.
-
-What reading makes of damage: a process that is killed can leave only the very end of the last file torn; that end is
-dropped. After a power cut (the machine's boot is another one than the file's) any batch that was not synced may be
-damaged, and so may those behind it: they are dropped from the first such one on. Everything else is a damaged disk or a
-stranger's hand, and reading says so rather than forget what was promised.
+What stands in a file, and what reading makes of a torn end, is `broker.batches`; one `write` a batch. Files are begun
+anew every few megabytes, so that those whose batches have a better place by now can be deleted whole.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
+from coterie.broker.batches import (
+    Batch,
+    DamagedBatchesError,
+    boot_mark,
+    encode_batch,
+    encode_head,
+    read_files,
+)
 from coterie.errors import InputError
-
-MAGIC = b"coterie batches 1\n"
-_file_head = struct.Struct(">18s16sQI")  # magic, boot, first number, checksum of these
-_batch_head = struct.Struct(">IIQQ")  # bytes of the body, checksum, number, synced
-_checked = struct.Struct(">QQ")
-BATCH_BYTES_MAX = 1 << 30
-
-
-class Batch(NamedTuple):
-    number: int
-    synced: int  # the last batch that was on the disk, as far as known, when this one was written
-    body: bytes
-
-
-def encode_batch(number: int, synced: int, body: bytes) -> bytes:
-    checksum = zlib.crc32(body, zlib.crc32(_checked.pack(number, synced)))
-    return _batch_head.pack(len(body), checksum, number, synced) + body
-
-
-def encode_head(boot: bytes, first: int) -> bytes:
-    head = MAGIC + boot.ljust(16, b"\0")[:16] + first.to_bytes(8, "big")
-    return head + zlib.crc32(head).to_bytes(4, "big")
-
-
-def batch_at(data: bytes, at: int) -> tuple[Batch, int] | None:
-    """The batch that begins there and where it ends; None if there is no whole one."""
-    if at + _batch_head.size > len(data):
-        return None
-    length, checksum, number, synced = _batch_head.unpack_from(data, at)
-    begin = at + _batch_head.size
-    end = begin + length
-    if end > len(data) or zlib.crc32(data[begin:end], zlib.crc32(_checked.pack(number, synced))) != checksum:
-        return None
-    return Batch(number, synced, data[begin:end]), end
-
-
-class Found(NamedTuple):
-    """What a file holds. `end` is where its whole batches end."""
-
-    boot: bytes
-    first: int
-    batches: list[Batch]
-    end: int
-    is_whole: bool  # nothing stands behind the last whole batch
-    synced: int  # the greatest `synced` of any batch in it, behind damage too
-
-
-def read_file(data: bytes) -> Found | None:
-    """None if even the head is not whole."""
-    if len(data) < _file_head.size:
-        return None
-    magic, boot, first, checksum = _file_head.unpack_from(data)
-    if magic != MAGIC or zlib.crc32(data[: _file_head.size - 4]) != checksum:
-        return None
-    batches: list[Batch] = []
-    at = _file_head.size
-    while (found := batch_at(data, at)) is not None and found[0].number == first + len(batches):
-        batches.append(found[0])
-        at = found[1]
-    synced = max((one.synced for one in (*batches, *_behind(data, at, first + len(batches)))), default=0)
-    return Found(boot, first, batches, at, at == len(data), synced)
-
-
-def _behind(data: bytes, at: int, expected: int) -> Iterator[Batch]:
-    """Whole batches somewhere behind damage: numbers are eight bytes of which the upper ones hardly ever change."""
-    mark = expected.to_bytes(8, "big")[:5]
-    place = data.find(mark, max(8, at + 8))
-    while place >= 0:
-        found = batch_at(data, place - 8)
-        if found is not None and found[0].number > expected:
-            yield found[0]
-            place = found[1]
-        place = data.find(mark, place + 1)
 
 
 class Batches:
@@ -102,7 +29,7 @@ class Batches:
 
         `is_synced`: somebody calls `syncing` again and again, so files are open until it was.
         """
-        self._folder, self._boot = folder, boot.ljust(16, b"\0")[:16]
+        self._folder, self._boot = folder, boot_mark(boot)
         folder.mkdir(parents=True, exist_ok=True)
         self.unread: list[Batch] = []  # those beyond `after`, to be taken by the owner
         self.dropped_bytes = 0  # of a torn end
@@ -121,43 +48,25 @@ class Batches:
 
     def _read(self, after: int) -> None:
         paths = self._paths()
-        synced = 0
-        for index, path in enumerate(paths):
-            is_last = index == len(paths) - 1
-            data = path.read_bytes()
-            found = read_file(data)
-            if found is None:
-                if not is_last or any(True for _ in _behind(data, -8, int(path.name.partition("-")[2]) - 1)):
-                    raise damaged(path, 0)
-                self.dropped_bytes += len(data)  # begun, and cut off before its head was there
+        files = [(int(path.name.partition("-")[2]), path.read_bytes()) for path in paths]
+        try:
+            found = read_files(files, after, self._boot)
+        except DamagedBatchesError as error:
+            raise damaged(paths[error.index], error.at) from None
+        self.unread, self.number = found.batches, found.number
+        for index, path in enumerate(paths[found.torn :]):
+            self.dropped_bytes += path.stat().st_size
+            if index > 0 or found.end == 0:
                 path.unlink()
-                return
-            synced = max(synced, found.synced)
-            if found.first > max(self.number, after) + 1:
-                raise damaged(path, 0)
-            self.unread += [one for one in found.batches if one.number > self.number]
-            self.number = max(self.number, found.first + len(found.batches) - 1)
-            if not found.is_whole:
-                self._judge(path, found, data, is_last, paths[index + 1 :])
-                return
-
-    def _judge(self, path: Path, found: Found, data: bytes, is_last: bool, later: list[Path]) -> None:
-        """The end of this file is not whole: a torn end, or damage?"""
-        rest = [read_file(one.read_bytes()) for one in later]
-        synced = max([found.synced, *(one.synced for one in rest if one is not None)])
-        bad = found.first + len(found.batches)
-        has_more = any(True for _ in _behind(data, found.end, bad)) or any(
-            one is not None and one.batches for one in rest
-        )
-        was_cut = found.boot != self._boot
-        if has_more and not (was_cut and synced < bad):
-            raise damaged(path, found.end)
-        self.dropped_bytes += len(data) - found.end + sum(one.stat().st_size for one in later)
-        for one in later:
-            one.unlink()
-        with path.open("r+b") as file:
-            file.truncate(found.end)
-            os.fsync(file.fileno())
+                continue
+            self.dropped_bytes -= found.end
+            with path.open("r+b") as file:
+                file.truncate(found.end)
+                os.fsync(file.fileno())
+        if self._is_synced:  # a process that was killed may have left what only the system's memory has
+            for path in paths[: found.torn]:
+                with path.open("rb") as file:
+                    os.fdatasync(file.fileno())
 
     # --- writing ---
 

@@ -10,6 +10,7 @@ import numpy as np
 from coterie.model.design import Bundles, Design
 from coterie.model.relation import Relation
 
+COORDINATOR = "coordinator"  # the setting of systems where one node tells the others what to do
 Topic = int | str  # dense indices in the laboratory, MQTT topic names in the live network
 
 
@@ -58,8 +59,8 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def renumbered(part: Slice, numbers: Sequence[int]) -> Slice:
     """A slice whose design counts nodes from 0, in the words of a network: node -> its number there."""
     settings = dict(part.settings)
-    if "coordinator" in settings:  # a node of the plan, too
-        settings["coordinator"] = numbers[int(settings["coordinator"])]
+    if COORDINATOR in settings:  # a node of the plan, too
+        settings[COORDINATOR] = numbers[int(settings[COORDINATOR])]
     neighbours = tuple(msgspec.structs.replace(one, node=numbers[one.node]) for one in part.neighbours)
     homes = tuple(HomePart(numbers[one.node], one.topics) for one in part.homes)
     return msgspec.structs.replace(
@@ -104,11 +105,11 @@ def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0)
 
 
 def _chosen(design: Design) -> dict[str, float | int | str | bool]:
-    """What a system settled that chooses its links: each kind has nodes of its own, and some of them a coordinator."""
-    links, coordinator = design.settings.get("links"), design.settings.get("coordinator")
-    if not isinstance(links, str):
-        return {}
-    return {"links": links} | ({"coordinator": coordinator} if isinstance(coordinator, int) else {})
+    """What nodes must be told of what a system settled: the kind of its links, each of which has nodes of its own, and
+    which node coordinates, for that has another number in a network."""
+    links, coordinator = design.settings.get("links"), design.settings.get(COORDINATOR)
+    told: dict[str, float | int | str | bool] = {"links": links} if isinstance(links, str) else {}
+    return told | ({COORDINATOR: coordinator} if isinstance(coordinator, int) else {})
 
 
 def _homes(design: Design) -> tuple[HomePart, ...]:

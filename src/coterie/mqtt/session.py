@@ -66,6 +66,7 @@ class Session:
         self.connection: Connection | None = None
         self.output: list[bytes] = []  # the connection's, while there is one
         self.epoch = 1  # rises with every move to another node
+        self.came_s: float | None = None  # when its client came here last
         self.past: PastDeliveries | None = None  # what it had at another node
         # While it is not all here yet: what comes for it by now, by the message's identifier; else None.
         self.collected: dict[int, tuple[SharedPublish, int, bool, tuple[int, ...]]] | None = None

@@ -143,7 +143,7 @@ class Sessions:
         is_present = session is not None
         if session is None:
             session = self._new_session(client_id, ruling.user)
-        session.expiry_s = self._expiry_s(packet)
+        session.expiry_s, session.came_s = self._expiry_s(packet), now_s
         session.will = packet.will
         connection.accept(session, packet, now_s, session_present=is_present, assigned_id=assigned_id)
         if session.owed:

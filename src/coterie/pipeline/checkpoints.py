@@ -123,7 +123,7 @@ class Checkpoints:
             kind = "all" if is_whole else "changed"
             table = _interests(state, None if is_whole else sorted(touched))
             name = f"{kind}-{batch:09d}.parquet"
-            write_rows(table, self.root / INTERESTS / name, compression="zstd")
+            write_rows(table, self.root / INTERESTS / name)
             self._files = [name] if is_whole else [*self._files, name]
             self._changed = 0 if is_whole else self._changed + len(touched)
         touched.clear()

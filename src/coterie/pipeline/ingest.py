@@ -29,8 +29,8 @@ from coterie.pipeline.packing import PACKED, carried_schema, cut, packed, unpack
 from coterie.pipeline.parts import QUARANTINE_FOLDER, SET_ASIDE, PartReport, finish_part
 from coterie.pipeline.reading import LINE_BITS, Split, checked_rows, read_split
 from coterie.pipeline.schemas import QUARANTINE, SPARK_TYPES, TableSchema, table_schema
-from coterie.pipeline.storage import Folder, read_rows, remove_all
-from coterie.pipeline.tasks import part_files, run_tasks, write_part
+from coterie.pipeline.storage import Folder, read_rows, remove_all, write_rows
+from coterie.pipeline.tasks import part_files, run_tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -280,7 +280,7 @@ def _resolve(path: Folder, table: str, where: tuple[list[str], I64, I64], target
     files = pa.array([names[index] for index in file_index], pa.string())
     shown = pc.replace_substring_regex(rows["reason"], f"(?s){VALUE_MARK}(.*)$", r": '\1'")
     columns = [pa.array([table] * len(rows), pa.string()), files, pa.array(line), shown, rows["raw"]]
-    write_part(pa.Table.from_arrays(columns, schema=QUARANTINE), target, int(path.stem.partition("-")[2]))
+    write_rows(pa.Table.from_arrays(columns, schema=QUARANTINE), target / path.name)
     parted = [reason.partition(VALUE_MARK) for reason in rows["reason"].to_pylist()]
     told = {
         "bad": list(Counter(file_index.tolist()).items()),

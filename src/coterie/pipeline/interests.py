@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from coterie.model.relation import Relation
 from coterie.pipeline.stays import I64, Period, marked, short_stays, sorted_distinct, stays_in, wish_times
-from coterie.pipeline.storage import Folder, read_rows
-from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array, write_part
+from coterie.pipeline.storage import Folder, read_rows, write_rows
+from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -102,7 +102,7 @@ def _encode_part(out: Path, periods: Sequence[Period]) -> Callable[[tuple[int, s
         lists = pa.ListArray.from_arrays(pa.array(indptr), pa.array(column.astype(np.int32)))
         ids = pa.array(np.arange(first_id, first_id + len(names), dtype=np.int32))
         table = pa.table({"subscriber_id": ids, "subscriber": names, "topics": lists})
-        write_part(table, Path(target) / SUBSCRIBERS, index)
+        write_rows(table, Path(target) / SUBSCRIBERS / part_name(index))
         save_array(marked(pairs, key, since, until, periods), target, f"{MARKS}-{index:05d}")
         for number, period in enumerate(periods):
             stay = short_stays(*stays_in(period, key, since, until))

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from coterie.pipeline.reading import FAULT_MARK, REPORT_MARK, rendered
 from coterie.pipeline.schemas import TableSchema, table_schema
-from coterie.pipeline.storage import Folder
-from coterie.pipeline.tasks import write_part
+from coterie.pipeline.storage import Folder, write_rows
+from coterie.pipeline.tasks import part_name
 
 QUARANTINE_FOLDER = "quarantine"
 SET_ASIDE = "set_aside"  # the same before files and lines are known
@@ -50,7 +50,7 @@ def finish_part(rows: pa.Table, table: str, out: Folder, part: int, keep_duplica
     codes = [_codes(pc.fill_null(one.indices, -1) if pa.types.is_dictionary(one.type) else one) for one in columns]
     order, repeated = _order(codes, rows["origin"].to_numpy(), keep_duplicates)
     kept = order[~repeated]
-    write_part(pa.table(columns, schema.names).take(pa.array(kept)), out / table, part)
+    write_rows(pa.table(columns, schema.names).take(pa.array(kept)), out / table / part_name(part))
     twice = rows.take(pa.array(order[repeated]))
     count = _write_quarantine(bad, twice, schema, out, part)
     splits = [json.loads(text[len(REPORT_MARK) :]) for text in told["fault"].to_pylist()]
@@ -131,5 +131,5 @@ def _write_quarantine(bad: pa.Table, twice: pa.Table, schema: TableSchema, out: 
         {"origin": origins, "reason": pa.array(reasons, pa.string()), "raw": pa.array(texts, pa.string())}
     ).take(order)
     if len(table):
-        write_part(table, out / SET_ASIDE / schema.name, part)
+        write_rows(table, out / SET_ASIDE / schema.name / part_name(part))
     return len(table)

@@ -17,7 +17,8 @@ import pyarrow as pa
 from coterie.errors import ConfigError
 from coterie.kernels.interests import cosubscription, filtermatch, minhash
 from coterie.model.relation import Relation
-from coterie.pipeline.tasks import map_array, run_tasks, save_array, write_part
+from coterie.pipeline.storage import write_rows
+from coterie.pipeline.tasks import map_array, part_name, run_tasks, save_array
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +113,7 @@ def _count_range(arrays: Path, out: Path, count_min: int) -> Callable[[Job], pa.
         index, start, stop = job
         mapped = [map_array(arrays, name) for name in ("indptr", "columns", "t_indptr", "t_rows", "t_entries")]
         a, b, counts = _call(cosubscription.count_pairs, *mapped, start, stop, count_min)
-        write_part(pa.table({"topic_a": a, "topic_b": b, "subscribers": counts}), out, index)
+        write_rows(pa.table({"topic_a": a, "topic_b": b, "subscribers": counts}), out / part_name(index))
         return _report(index, len(a))
 
     return work
@@ -140,7 +141,7 @@ def _pair_band(arrays: Path, out: Path, bands: Bands) -> Callable[[int], pa.Tabl
         order = map_array(arrays, f"order-{band}")
         limits = (band, bands.reach, bands.similarity_min)
         a, b, similarity = _call(minhash.neighbours_in_band, *mapped, order, *limits)
-        write_part(pa.table({"subscriber_a": a, "subscriber_b": b, "similarity": similarity}), out, band)
+        write_rows(pa.table({"subscriber_a": a, "subscriber_b": b, "similarity": similarity}), out / part_name(band))
         return _report(band, len(a))
 
     return work
@@ -152,7 +153,7 @@ def _match_range(arrays: Path, out: Path) -> Callable[[Job], pa.Table]:
         names = ("indptr", "columns", "keyword_indptr", "keyword_filters", "sizes")
         mapped = [map_array(arrays, name) for name in names]
         documents, matched = _call(filtermatch.match_filters, *mapped, start, stop)
-        write_part(pa.table({"document": documents, "filter": matched}), out, index)
+        write_rows(pa.table({"document": documents, "filter": matched}), out / part_name(index))
         return _report(index, len(documents))
 
     return work

@@ -28,6 +28,8 @@ HADOOP = "spark.hadoop."
 KEPT_SETTINGS = ("fs.s3a.", "fs.gs.", "fs.azure.", "fs.defaultFS")
 Options = tuple[tuple[str, str], ...]
 COPIED_BYTES = 1 << 22
+# Names repeat: past Parquet's own limit of 1 MB a dictionary of them would be given up in the middle of a file.
+PACKING: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "dictionary_pagesize_limit": 1 << 26}
 
 
 class FileStat(NamedTuple):
@@ -268,15 +270,15 @@ def read_rows(path: str | Folder, columns: list[str] | None = None, **how: Any) 
     return pq.read_table(path, columns=columns, **how)
 
 
-def write_rows(table: pa.Table, path: Folder, **how: Any) -> None:
+def write_rows(table: pa.Table, path: Folder) -> None:
     """A Parquet file that appears whole or not at all."""
     if isinstance(path, Remote):
         with told(str(path)):
-            pq.write_table(table, path.key, filesystem=path.filesystem, **how)
+            pq.write_table(table, path.key, filesystem=path.filesystem, **PACKING)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as unfinished:
-        pq.write_table(table, unfinished, **how)
+        pq.write_table(table, unfinished, **PACKING)
 
 
 def copy_file(source: Folder, target: Folder) -> None:

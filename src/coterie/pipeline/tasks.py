@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from coterie.errors import CoterieError, RunError
-from coterie.pipeline.storage import Folder, Remote, write_rows, write_whole
+from coterie.pipeline.storage import Folder, Remote, write_whole
 from coterie.writing import replacing
 
 if TYPE_CHECKING:
@@ -65,13 +65,6 @@ def disk_failures(doing: str) -> Iterator[None]:
 
 def part_name(index: int) -> str:
     return f"part-{index:05d}.parquet"
-
-
-def write_part(table: pa.Table, folder: str | Folder, index: int) -> Folder:
-    """One Parquet file of a table that tasks write together; appears whole or not at all."""
-    target = _place(folder) / part_name(index)
-    write_rows(table, target, compression="zstd", compression_level=1, dictionary_pagesize_limit=1 << 26)
-    return target
 
 
 def part_files(folder: str | Folder) -> list[Any]:

@@ -14,6 +14,7 @@ from coterie.errors import RunError
 from coterie.plans.orders import PlanPart
 
 AT_ONCE = 16
+ANSWER_S = 30.0  # how long a node may take: to load its part of a large plan, for one
 
 
 def ask(
@@ -72,14 +73,11 @@ class LiveNetwork:
         """Every node's answer, in the order of the places; RunError if one does not answer."""
         said = bodies or [b""] * len(self.places)
         with ThreadPoolExecutor(min(AT_ONCE, len(self.places))) as pool:
-            return list(pool.map(self.ask_one, range(len(self.places)), repeat(path), repeat(method), said))
-
-    def ask_one(self, number: int, path: str, method: str = "GET", body: bytes = b"") -> dict[str, Any]:
-        """The answer of the node at this place; RunError if it does not answer."""
-        host, port = self.places[number]
-        found: dict[str, Any] | None = ask(host, port, path, self.token, method, body, timeout_s=30.0)
-        if found is None:
-            raise nobody_at(host, port)
+            told = (repeat(path), repeat(self.token), repeat(method), said, repeat(ANSWER_S))
+            found = list(pool.map(ask, *zip(*self.places, strict=True), *told))
+        for place, one in zip(self.places, found, strict=True):
+            if one is None:
+                raise nobody_at(*place)
         return found
 
     def healths(self) -> list[dict[str, Any]]:

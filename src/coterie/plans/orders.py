@@ -27,10 +27,3 @@ class PlanOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     phase: Literal["load", "start", "switch", "drop"]
     generation: int = 0
     part: PlanPart | None = None
-
-
-class NewPlacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where clients belong by this version: name -> node."""
-
-    version: int
-    clients: dict[str, int]

@@ -108,7 +108,7 @@ def change_over(network: LiveNetwork, rollout: Rollout, told: Told = silent) -> 
     started_s = time.monotonic()
     body = msgspec.json.encode({"version": version, "clients": rollout.clients})
     network.ask("/placement", "POST", [body] * len(network.places))
-    moved = _wait_moved(network, rollout)
+    moved = _wait_moved(network)
     told(f"{moved} clients went to where plan {version} wants them ({time.monotonic() - started_s:.1f} s)")
     generation = 1 + max(max(one["generation"], (one["next"] or one)["generation"]) for one in before)
     settings = rollout.plan.settings
@@ -126,8 +126,8 @@ def change_over(network: LiveNetwork, rollout: Rollout, told: Told = silent) -> 
 
 
 def _switch(network: LiveNetwork, generation: int) -> None:
-    order = msgspec.json.encode({"phase": "switch", "generation": generation})
-    network.ask_one(0, "/plan", "POST", order)  # the others hear of it from their neighbours
+    first = LiveNetwork(network.places[:1], network.token)
+    first.order("switch", generation)  # the others hear of it from their neighbours
     try:
         _wait(network, lambda one: one["generation"] == generation, "switch", SWITCH_S)
     except RunError:
@@ -135,21 +135,19 @@ def _switch(network: LiveNetwork, generation: int) -> None:
         _wait(network, lambda one: one["generation"] == generation, "switch")
 
 
-def _wait_moved(network: LiveNetwork, rollout: Rollout) -> int:
+def _wait_moved(network: LiveNetwork) -> int:
     """Until nobody has moved for a while: some do not follow, and nobody is waited for. Returns how many have moved."""
-    nodes = [one["node"] for one in network.healths()]
-    first: set[str] | None = None
-    left: set[str] = set()
+    first = left = _to_move(network)
     changed_s = time.monotonic()
-    while first is None or (left and time.monotonic() - changed_s < MOVING_S):
-        homes = network.ask("/placement")
-        at = {client: node for node, home in zip(nodes, homes, strict=True) for client in home["clients"]}
-        found = {client for client, node in at.items() if rollout.clients.get(client, node) != node}
-        first = found if first is None else first
-        if found != left:
+    while left and time.monotonic() - changed_s < MOVING_S:
+        time.sleep(POLL_S)
+        if (found := _to_move(network)) != left:
             left, changed_s = found, time.monotonic()
-        time.sleep(POLL_S if left else 0.0)
-    return len(first - left)
+    return max(first - left, 0)  # somebody new may belong elsewhere, too
+
+
+def _to_move(network: LiveNetwork) -> int:
+    return sum(one["to_move"] for one in network.ask("/placement"))
 
 
 def _wait(

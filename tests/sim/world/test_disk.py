@@ -1,10 +1,16 @@
-"""A simulated disk keeps batches up to some number: all that were safe, after a power cut all that were synced."""
+"""A simulated disk keeps batches up to some number: all that were safe, after a power cut all that were synced.
+
+What is left of the next one is for the reader to refuse, the one that real files are read by.
+"""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from coterie.broker import batches as batch_files
+from coterie.broker.batches import DamagedBatchesError
 from coterie.broker.writes import LOG, Between, StoreWrite
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
@@ -41,3 +47,57 @@ def test_a_crash_keeps_a_prefix(
     assert least <= disk.handed <= len(batches)
     assert dict(disk.tables[LOG]) == applied(batches[: disk.handed])
     assert disk.between(LOG, 0, 99) == sorted(disk.tables[LOG].items())
+
+
+def ended(seed: int, with_power: bool) -> tuple[Disk, bool]:
+    """A disk with a file of an earlier life and one of this, of which the last batches were not safe yet."""
+    disk = Disk(Chance(seed, "disk"), False)
+    for number in range(1, 4):
+        disk.hand_over([(LOG, number, b"first life")])
+        disk.make_safe(number)
+    disk.crash(1, False)
+    for number in range(disk.handed + 1, disk.handed + 4):
+        disk.hand_over([(LOG, number, b"second life"), (LOG, 100 + number, b"more of it")])
+    return disk, disk.crash(2, with_power)
+
+
+def many(seeds: int, with_power: bool) -> None:
+    for seed in range(seeds):
+        ended(seed, with_power)
+
+
+def test_a_batch_is_torn_at_any_byte_and_nothing_of_it_counts() -> None:
+    torn = 0
+    for seed in range(60):
+        disk, is_torn = ended(seed, seed % 2 == 0)
+        torn += is_torn
+        assert sorted(key for key in disk.tables[LOG] if key < 100) == list(range(1, disk.handed + 1))
+        assert {key - 100 for key in disk.tables[LOG] if key > 100} == set(range(4, disk.handed + 1))
+    assert 10 < torn < 60
+
+
+def test_a_reader_that_trusts_what_is_torn_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_files.zlib, "crc32", lambda *_: 0)
+    with pytest.raises((AssertionError, ValueError)):
+        many(60, True)
+
+
+def test_a_reader_that_forbids_what_a_power_cut_leaves_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = batch_files.read_files
+    monkeypatch.setattr(
+        "coterie.sim.world.disk.read_files", lambda files, after, boot: real(files, after, b"0".ljust(16, b"\0"))
+    )
+    with pytest.raises(DamagedBatchesError):
+        many(60, True)
+
+
+def test_a_reader_that_forgets_a_whole_batch_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = batch_files.read_file
+
+    def forgetful(data: bytes) -> batch_files.Found | None:
+        found = real(data)
+        return found and found._replace(batches=found.batches[:-1])
+
+    monkeypatch.setattr("coterie.broker.batches.read_file", forgetful)
+    with pytest.raises(AssertionError):
+        many(20, False)

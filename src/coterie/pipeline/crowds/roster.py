@@ -30,7 +30,7 @@ from coterie.pipeline.ingest import has_plain_topics
 from coterie.pipeline.interests import FILTERS_FILE, TOPICS_FILE, coded, numbered, read_wish_rows
 from coterie.pipeline.stays import marked, short_stays, sorted_distinct, stays_in, wish_times
 from coterie.pipeline.storage import Folder, read_rows, write_rows
-from coterie.pipeline.tasks import map_array, part_files, run_tasks, save_array, task_frame, write_part
+from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array, task_frame
 from coterie.pipeline.wishing import HELD_OUT, all_topics
 
 if TYPE_CHECKING:
@@ -194,7 +194,9 @@ def _encoder(
             marks = np.full(len(pairs), (1 << window_count) - 1, np.uint64)
             marks[draw.random(len(pairs)) < HELD_OUT] &= ~np.uint64(1)
         _write_wishes(pairs, marks, ids, len(filters), out, index)
-        write_part(pa.table({"client_id": ids, "client": people.cast(pa.large_string())}), out / NAMES, index)
+        write_rows(
+            pa.table({"client_id": ids, "client": people.cast(pa.large_string())}), out / NAMES / part_name(index)
+        )
         return pa.table({"part": pa.array([index], pa.int32())})
 
     return work
@@ -202,8 +204,9 @@ def _encoder(
 
 def _write_stays(stays: tuple[I64, Any, Any], first_id: int, width: int, folder: Folder, index: int) -> None:
     client, wish = np.divmod(stays[0], max(width, 1))
-    write_part(
-        pa.table({"client_id": client + first_id, "filter": wish, "begin": stays[1], "end": stays[2]}), folder, index
+    write_rows(
+        pa.table({"client_id": client + first_id, "filter": wish, "begin": stays[1], "end": stays[2]}),
+        folder / part_name(index),
     )
 
 
@@ -212,4 +215,4 @@ def _write_wishes(pairs: I64, marks: Any, ids: pa.Array, width: int, out: Folder
     indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(ids)))]).astype(np.int32)
     lists = pa.ListArray.from_arrays(pa.array(indptr), pa.array(column.astype(np.int32)))
     bits = pa.ListArray.from_arrays(pa.array(indptr), pa.array(marks.astype(np.int64)))
-    write_part(pa.table({"client_id": ids, "filters": lists, "marks": bits}), out / WISHES, index)
+    write_rows(pa.table({"client_id": ids, "filters": lists, "marks": bits}), out / WISHES / part_name(index))

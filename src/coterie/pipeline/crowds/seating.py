@@ -21,8 +21,8 @@ from coterie.pipeline.brokers import (
 )
 from coterie.pipeline.crowds.roster import NAMES, STAYING, Roster
 from coterie.pipeline.cutting import WindowChoices
-from coterie.pipeline.storage import Folder
-from coterie.pipeline.tasks import part_files, run_tasks, write_part
+from coterie.pipeline.storage import Folder, write_rows
+from coterie.pipeline.tasks import part_files, part_name, run_tasks
 from coterie.pipeline.windows import Ground, node_count_of, spread_ids, zoned
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def _spreader(target: Folder, count: int) -> Any:
 
 def write_seats(ids: Any, nodes: Any, target: Folder, index: int) -> None:
     table = {"client_id": pa.array(ids, pa.int64()), "node": pa.array(nodes, pa.int32())}
-    write_part(pa.table(table), target, index)
+    write_rows(pa.table(table), target / part_name(index))
 
 
 def _seat_by_tables(spark: SparkSession, roster: Roster, brokers: Brokers, attached: DataFrame | None) -> None:

@@ -13,8 +13,8 @@ from coterie.pipeline.crowds.roster import NAMES, SAID, Roster
 from coterie.pipeline.cutting import HOUR_S
 from coterie.pipeline.interests import TOPICS_FILE
 from coterie.pipeline.publishing import counted_by_window
-from coterie.pipeline.storage import Folder, read_rows, remove_all
-from coterie.pipeline.tasks import part_files, run_tasks, write_part
+from coterie.pipeline.storage import Folder, read_rows, remove_all, write_rows
+from coterie.pipeline.tasks import part_files, part_name, run_tasks
 from coterie.plans.tables import OUTSIDE
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ def _assumed(roster: Roster) -> tuple[Roster, Spoken]:
     """No log of publications: an event per hour and topic, published by nobody in particular."""
     index, first = roster.people_parts, roster.people
     ids = pa.array([first], pa.int64())
-    write_part(pa.table({"client_id": ids, "client": pa.array([OUTSIDE], pa.large_string())}), _names(roster), index)
+    write_rows(
+        pa.table({"client_id": ids, "client": pa.array([OUTSIDE], pa.large_string())}),
+        _names(roster) / part_name(index),
+    )
     lengths = np.array(roster.windows.lengths_s)
     window = np.repeat(np.arange(len(lengths), dtype=np.int32), roster.topics)
     nothing = np.zeros(len(window))
@@ -69,7 +72,7 @@ def _assumed(roster: Roster) -> tuple[Roster, Spoken]:
         "known": nothing,
         "bytes": nothing,
     }
-    write_part(pa.table(rows), roster.folder / SAID, index)
+    write_rows(pa.table(rows), roster.folder / SAID / part_name(index))
     return replace(roster, starts=np.append(roster.starts, first + 1)), Spoken()
 
 
@@ -109,7 +112,7 @@ def _keeper(work: Folder) -> Any:
         assert context is not None
         schema = pa.schema([("client", pa.large_string())])
         rows = [pa.RecordBatch.from_arrays([one.column(0).cast(pa.large_string())], schema=schema) for one in batches]
-        write_part(pa.Table.from_batches(rows, schema), work, context.partitionId())
+        write_rows(pa.Table.from_batches(rows, schema), work / part_name(context.partitionId()))
         told = {
             "part": pa.array([context.partitionId()], pa.int32()),
             "clients": pa.array([sum(map(len, rows))], pa.int64()),
@@ -125,7 +128,7 @@ def _namer(work: Folder, names: Folder) -> Any:
         found = {path.name: path for path in part_files(work)}.get(f"part-{number:05d}.parquet")
         clients = pa.array([], pa.large_string()) if found is None else read_rows(found)["client"].combine_chunks()
         ids = pa.array(np.arange(first, first + len(clients)), pa.int64())
-        write_part(pa.table({"client_id": ids, "client": clients.cast(pa.large_string())}), names, index)
+        write_rows(pa.table({"client_id": ids, "client": clients.cast(pa.large_string())}), names / part_name(index))
         return pa.table({"part": pa.array([index], pa.int32())})
 
     return run
@@ -167,7 +170,7 @@ def _write_said(said: DataFrame, roster: Roster) -> None:
             [("part", "ascending"), ("client_id", "ascending"), ("topic", "ascending"), ("window", "ascending")]
         )
         index = int(table["part"][0].as_py())
-        write_part(table.drop_columns("part"), target, index)
+        write_rows(table.drop_columns("part"), target / part_name(index))
         yield pa.RecordBatch.from_pydict({"part": pa.array([index], pa.int32())})
 
     cut = said.mapInArrow(numbered, SAID_SCHEMA).repartitionById(parts, sf.col("part"))

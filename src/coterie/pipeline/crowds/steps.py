@@ -20,8 +20,8 @@ from coterie.pipeline.crowds.sums import load_arrays, save_arrays
 from coterie.pipeline.cutting import Strays, WindowChoices, Windows, cut_windows
 from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import LATER, LEARN, Candidate, Priced, Ways
-from coterie.pipeline.storage import Folder, copy_file, read_rows
-from coterie.pipeline.tasks import part_name, run_tasks, write_part
+from coterie.pipeline.storage import Folder, copy_file, read_rows, write_rows
+from coterie.pipeline.tasks import part_name, run_tasks
 from coterie.pipeline.windows import Ground
 from coterie.substrate.placing import Balance
 
@@ -205,7 +205,9 @@ def write_placement(spark: SparkSession, roster: Roster, seats: Folder, out: Fol
     def run(part: int) -> pa.Table:
         names = read_rows(roster.folder / NAMES / part_name(part), ["client"])["client"]
         node, was = seats_of(seats, part), seats_of(roster.folder / STAYING, part)
-        write_part(pa.table({"client": names, "node": pa.array(node), "was": pa.array(was)}), out / PLACEMENT, part)
+        write_rows(
+            pa.table({"client": names, "node": pa.array(node), "was": pa.array(was)}), out / PLACEMENT / part_name(part)
+        )
         return pa.table({"part": pa.array([part], pa.int32())})
 
     run_tasks(spark, list(range(roster.parts)), run, "part int")

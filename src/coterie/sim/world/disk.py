@@ -1,24 +1,36 @@
 """A simulated disk with the store of one node on it, and what is left of it after each kind of end.
 
 Batches are *handed over* (reads see them at once), become *safe* some time later, in order, and are *synced* later
-still or at the same moment (`sync = "full"`). A kill leaves all that was safe, and of what was not, as much as chance
-says; a power cut leaves all that was synced, and as much of the rest. Never anything of a batch without those before.
+still or at the same moment (`sync = "full"`). A kill leaves all that was safe, and of what was not, as many bytes as
+chance says: the last batch may be there in part. A power cut leaves all that was synced, and as many bytes of the rest;
+or all of the rest but a stretch somewhere in it. What that means for batches is for the reader of their files to say,
+the same one as on a real disk (`broker.batches`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, NamedTuple
 
+from coterie.broker.batches import boot_mark, encode_batch, encode_head, pack_writes, read_files, rows_of
 from coterie.broker.carried import decode_carried, origin_of
 from coterie.broker.writes import COPIED_BODIES, LOADED, MESSAGES, TABLES, Between, Key, Rows, Saved, StoreWrite
 from coterie.sim.world.chance import Chance
 
 SYNC_ONE_IN = 5  # batches between syncs that the system makes on its own
+CUT, GAP, PLACE, LENGTH = (which << 40 for which in range(1, 5))  # draws for crashes begin here
 
 
-class _Undo(NamedTuple):
-    batch: int
+class _Written(NamedTuple):
+    """A batch that a power cut may still take away."""
+
+    number: int
+    file: int  # it stands in; each life of the node begins one
+    boot: int  # of the machine, when that was begun
+    synced: int  # what the node knew to be on the disk when it wrote it
+    writes: list[StoreWrite]
     before: list[tuple[str, Any, bytes | None]]  # newest first when it is undone
 
 
@@ -35,12 +47,20 @@ class Disk:
         self.write_count = 0
         self.bodies: dict[bytes, int] = {}  # payload -> the batch that first held it, for whoever asks for it
         self._chance = chance
-        self._undo: list[_Undo] = []
+        self._written: list[_Written] = []
+        self._file = self._boot = 0  # that batches go to; of the machine
 
     # --- writing ---
 
     def hand_over(self, writes: list[StoreWrite]) -> int:
         self.handed += 1
+        known = self.synced if self.is_full_sync else 0
+        before = self._apply(writes)
+        self._written.append(_Written(self.handed, self._file, self._boot, known, list(writes), before))
+        self.write_count += len(writes)
+        return self.handed
+
+    def _apply(self, writes: Iterable[StoreWrite]) -> list[tuple[str, Any, bytes | None]]:
         before: list[tuple[str, Any, bytes | None]] = []
         for table, key, value in writes:
             rows = self.tables[table]
@@ -57,33 +77,60 @@ class Disk:
                     table == MESSAGES and isinstance(key, int) and origin_of(key) == self._node
                 ):
                     self.bodies.setdefault(decode_carried(value).payload, self.handed)
-        self.write_count += len(writes)
-        self._undo.append(_Undo(self.handed, before))
-        return self.handed
+        return before
 
     def make_safe(self, batch: int) -> None:
         self.safe = batch
         if self.is_full_sync or self._chance.number(batch, SYNC_ONE_IN) == 0:
-            self.synced = batch
-            self._undo = [one for one in self._undo if one.batch > batch]
+            self._note_synced(batch)
+
+    def _note_synced(self, batch: int) -> None:
+        self.synced = batch
+        self._written = [one for one in self._written if one.number > batch]
 
     # --- ends ---
 
-    def crash(self, number: int, with_power: bool) -> None:
-        """The node ended; the store holds batches up to some number from now on."""
-        kept = self.synced if with_power else self.safe
-        kept += self._chance.number(number + (1 << 40), self.handed - kept + 1)
-        while self._undo and self._undo[-1].batch > kept:
-            for table, key, value in reversed(self._undo.pop().before):
+    def crash(self, number: int, with_power: bool) -> bool:
+        """The node ended; the store holds what a reader finds from now on. Whether there was anything else."""
+        least = self.synced if with_power else self.safe
+        kept = least + self._chance.number(number + CUT, self.handed - least + 1)
+        self._boot += with_power
+        after = self._written[0].number - 1 if self._written else self.handed
+        files = self._left(number, kept, with_power)
+        found = read_files(files, after, boot_mark(b"%d" % self._boot))
+        assert found.number >= least, f"batches {found.number + 1} to {least} were promised, and are not found"
+        while self._written and self._written[-1].number > found.number:
+            for table, key, value in reversed(self._written.pop().before):
                 if value is None:
                     self.tables[table].pop(key, None)
                 else:
                     self.tables[table][key] = value
-        self.bodies = {payload: batch for payload, batch in self.bodies.items() if batch <= kept}
-        self.handed = self.safe = kept
-        if with_power:
-            self.synced = kept
-            self._undo.clear()
+        assert [list(rows_of(one)) for one in found.batches] == [one.writes for one in self._written]
+        self.bodies = {payload: batch for payload, batch in self.bodies.items() if batch <= found.number}
+        self.handed = self.safe = found.number
+        self._file += 1
+        if with_power or self.is_full_sync:  # what is found at a start is synced then, where that is asked for
+            self._note_synced(found.number)
+        return found.torn < len(files)
+
+    def _left(self, number: int, kept: int, with_power: bool) -> list[tuple[int, bytes]]:
+        """Files as a crash leaves them: whole batches up to `kept`, the next one in part, those behind it or none."""
+        has_gap = with_power and self._chance.number(number + GAP, 2) == 0
+        files = []
+        for _, group in groupby(self._written, lambda one: one.file):
+            batches = list(group)
+            data = encode_head(b"%d" % batches[0].boot, batches[0].number)
+            for one in batches:
+                whole = encode_batch(one.number, one.synced, pack_writes(one.writes))
+                if one.number == kept + 1:
+                    place = self._chance.number(number + PLACE, len(whole))
+                    lost = len(whole) - place
+                    lost = 1 + self._chance.number(number + LENGTH, lost) if has_gap else lost
+                    data += whole[:place] + (bytes(lost) + whole[place + lost :] if has_gap else b"")
+                elif one.number <= kept or has_gap:
+                    data += whole
+            files.append((batches[0].number, data))
+        return files
 
     def has_had(self, payload: bytes) -> bool:
         """Whether a body was safe here at some time, and no crash took it back."""

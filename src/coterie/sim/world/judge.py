@@ -152,10 +152,7 @@ class Judge:
             again = sum(moment >= first.time_us for moment in person.diary.losses_us)
             most *= 1 + again + sum(moment >= one.asked_us for moment in self._record.failures_us)
         else:  # while nobody could keep for its node, its session may have gone on elsewhere without what it had there
-            most += sum(
-                before.is_alone and (before.node != after.node or person.was_split)
-                for before, after in pairwise(receipts)
-            )
+            most += sum(_is_forgotten(person, before, after) for before, after in pairwise(receipts))
         if len(receipts) > most:
             text = f"{person.resident.name} got {one.number} {len(receipts)} times at QoS {first.qos}"
             self._record.violate("once", f"{text}, at most {most} can be explained")
@@ -269,16 +266,33 @@ class Judge:
 
     def _check_disks(self) -> None:
         """Everybody is there and has answered for everything: nothing is left to be kept for anybody."""
-        if any(one.wire is None or not one.client.is_connected for one in self._world.people):
-            return
-        for site in self._world.sites:
-            if site.broker is None:
-                continue
-            self._record.checked["bounds"] += 1
-            for table in (DELIVERIES, INCOMING):
-                left = len(site.disk.tables[table])
-                if left > LEFT_MAX:
-                    self._record.violate("bounds", f"node {site.node} still keeps {left} rows of {table}")
+        if self._is_all_there():
+            self._record.checked["bounds"] += sum(site.broker is not None for site in self._world.sites)
+        for text in self.crowded():
+            self._record.violate("bounds", text)
+
+    def _is_all_there(self) -> bool:
+        return all(one.wire is not None and one.client.is_connected for one in self._world.people)
+
+    def crowded(self) -> list[str]:
+        if not self._is_all_there():
+            return []
+        return [
+            f"node {site.node} still keeps {len(site.disk.tables[table])} rows of {table}"
+            for site in self._world.sites
+            for table in (DELIVERIES, INCOMING)
+            if site.broker is not None and len(site.disk.tables[table]) > LEFT_MAX
+        ]
+
+
+def _is_forgotten(person: Person, before: Receipt, after: Receipt) -> bool:
+    """Whether the node of the later one need not know what became of the first: that was said to another one alone.
+
+    Not always where it came first: its client may have finished it, as one it had, with a node in between.
+    """
+    stays = person.diary.stays_alone
+    was_elsewhere = any(before.time_us <= left_us <= after.time_us and node != after.node for left_us, node in stays)
+    return was_elsewhere or (before.is_alone and (before.node != after.node or person.was_split))
 
 
 def _is_allowed(rules: tuple[str, ...], person: Person, topic: str) -> bool:

@@ -49,4 +49,4 @@ class Outages:
         return any(one.until_us < 0 or one.until_us >= since_us for one in self._between(node, peer))
 
     def _between(self, node: int, peer: int) -> list[Outage]:
-        return [one for one in self._all if (node in one.nodes) != (peer in one.nodes) or node in one.nodes]
+        return [one for one in self._all if (node in one.nodes) != (peer in one.nodes)]

@@ -186,6 +186,9 @@ class Person:
         if self.resident.roams and self._chance.number(self._attempts, 2):
             self.node = self._chance.number(self._attempts + (1 << 32), self._world.node_count)
         self.diary.connection += 1
+        if self.resident.will:  # its node has it with the CONNECT, answered or not
+            one = Uttered(self.will_number, self.who, self.resident.will, 1, False, self._world.now_us, is_will=True)
+            self._world.record.uttered.setdefault(self.will_number, one)
         wire = self.wire = self._world.connect(self, self.node, self._attempts)
         wire.doze(self._is_dozing)
         self.client.start(self._world.now_us / 1e6, resume=self.resident.is_lasting)
@@ -223,6 +226,8 @@ class Person:
 
     def _note_left(self) -> None:
         self._lost_us, self._is_forgettable = self._world.now_us, self._world.is_alone(self.node)
+        if self._is_forgettable:
+            self.diary.stays_alone.append((self._lost_us, self.node))
 
     # --- what comes ---
 
@@ -266,9 +271,6 @@ class Person:
         record, name = self._world.record, self.resident.name
         record.checked["session"] += 1
         self.diary.since_us = self._world.now_us
-        if self.resident.will:
-            one = Uttered(self.will_number, self.who, self.resident.will, 1, False, self._world.now_us, is_will=True)
-            record.uttered.setdefault(self.will_number, one)
         if self._world.is_bereft(self.last_node):
             self._session = UNSURE
             self.diary.end_grants(self._world.now_us)

@@ -72,6 +72,7 @@ class Diary:
         self.grants: list[Grant] = []
         self.losses_us: list[int] = []  # when it noticed that its connection was gone
         self.wills_due: list[tuple[int, int]] = []  # when its connection with which node broke, and it had a will
+        self.stays_alone: list[tuple[int, int]] = []  # when it left which node that may have had too few to keep for it
         self.presences: list[tuple[int, int]] = []  # from when to when its node may have seen it; -1: still
         self.got: dict[tuple[int, int], list[Receipt]] = {}  # (number, epoch) -> receipts
 

@@ -105,7 +105,7 @@ class Site:
     def fall(self, with_power: bool) -> None:
         if self.broker is not None:
             self.broker = None
-            self.disk.crash(self.life, with_power)
+            self._world.record.injected["torn batch"] += self.disk.crash(self.life, with_power)
             if with_power and not self.disk.is_full_sync:
                 self.forgot_us = self._world.now_us
             self._world.record.failures_us.append(self._world.now_us)

@@ -134,9 +134,12 @@ def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str],
     judge = Judge(world)
     for look_s in LOOKS_S:
         world.run_until(scenario.storm_s + look_s)
-        if _is_settled(world) and not judge.missing() and not missing_wills(world) and not world.roster.missing():
-            break
-    world.run_until(world.now_us / 1e6 + CALM_S)
+        if _is_well(world, judge):
+            world.run_until(world.now_us / 1e6 + CALM_S)
+            if _is_well(world, judge):  # somebody may have come to what it is owed since, and reads slowly
+                break
+    else:
+        world.run_until(world.now_us / 1e6 + CALM_S)
     judge.judge()
     world.roster.judge()
     _look_at_retained(world, judge)
@@ -147,6 +150,11 @@ def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str],
         scenario.seed, scenario.system, record.violations, dict(record.injected), dict(record.checked),
         world.fact_count, world.now_us / 1e6, record.said,
     )  # fmt: skip
+
+
+def _is_well(world: World, judge: Judge) -> bool:
+    is_here = _is_settled(world) and not judge.missing() and not judge.crowded()
+    return is_here and not missing_wills(world) and not world.roster.missing()
 
 
 def _is_settled(world: World) -> bool:

@@ -33,7 +33,7 @@ replace = msgspec.structs.replace
 
 def with_turnover(scenario: Scenario, faults: tuple[str, ...]) -> Scenario:
     draw = Random(f"turnover {scenario.seed}")
-    kinds = [one for one in TURNOVER if one in faults and draw.random() < 0.6]
+    kinds = [one for one in TURNOVER if one in faults and draw.random() < 0.35]
     founders = scenario.nodes
     if founders < 2 or not kinds:
         return scenario

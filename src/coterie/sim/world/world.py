@@ -9,7 +9,6 @@ from contextlib import suppress
 from itertools import count
 
 from coterie.broker.commands import Command, LoadPlan, StartPlan, SwitchPlan
-from coterie.broker.facts import Commanded
 from coterie.broker.writes import Shelf
 from coterie.errors import ConfigError, CoterieError
 from coterie.plans.orders import PlanPart
@@ -221,7 +220,7 @@ class World:
 
     def command(self, node: int, command: Command) -> None:
         with suppress(ConfigError):  # it was down when the plan was handed out, or has a newer one: an operator is told
-            self.sites[node].step(Commanded(command))
+            self.sites[node].step(command)
 
     # --- nodes ---
 

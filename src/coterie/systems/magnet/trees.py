@@ -118,7 +118,7 @@ class TreeNode(WalkingNode[RangedBranch]):
 
     def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, TreeJoin):
-            self._on_join(message)
+            self._on_join(source, message)
         elif isinstance(message, Graft | Bound | TreeLeave | Drop | ChildAlive):
             self._on_tree_message(source, message)
         elif isinstance(message, Follow):
@@ -179,10 +179,11 @@ class TreeNode(WalkingNode[RangedBranch]):
         """Somebody known to be on the topic's tree, or None."""
         return None
 
-    def _on_join(self, message: TreeJoin) -> None:
+    def _on_join(self, source: int, message: TreeJoin) -> None:
         """Phase 2: up the tree, or towards its home, until somebody is responsible for the member.
 
-        A member whose own branch has come off meets its descendants on the way: climbing would lead back to it.
+        A member whose own branch has come off meets its descendants on the way: climbing would lead back to it. Two who
+        each take the other for nearer to the home do not agree yet: between them it would go to and fro.
         """
         if message.hops > HOPS_MAX:
             return
@@ -199,6 +200,8 @@ class TreeNode(WalkingNode[RangedBranch]):
         elif towards is not None:
             parent = branch.parent if branch is not None else None
             is_climbing = message.is_climbing and parent not in (None, message.member)
+            if not message.is_climbing and towards == source:
+                return
             following = TreeJoin(topic, message.member, message.position, is_climbing, message.hops + 1)
             self.send(parent if is_climbing and parent is not None else towards, following)
 

@@ -1,0 +1,86 @@
+"""Where sessions live: whoever has one says so, and whoever had it before forgets it.
+
+Two nodes that were apart may each have a session of the same client: one took it from a copy while it could not ask the
+other. When they hear of each other it stays where its client came last, for there it is expected, and what was agreed
+there is what it goes by. Otherwise the higher epoch counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from coterie.broker.following import Following
+from coterie.broker.frames import MovedSessions
+from coterie.broker.giving import Giving
+from coterie.broker.keeping import Keeping
+from coterie.broker.links import PeerLinks
+from coterie.broker.talk import Talk
+from coterie.broker.turn import Turn
+from coterie.mqtt.session import Session
+from coterie.mqtt.sessions import Sessions
+
+MOVED_PER_FRAME = 500
+
+
+class Residing:
+    """See the module."""
+
+    def __init__(
+        self, node: int, sessions: Sessions, giving: Giving, following: Following, keeping: Keeping | None,
+        links: PeerLinks, talk: Talk, turn: Turn,
+    ) -> None:  # fmt: skip
+        self._node, self._sessions, self._giving, self._following = node, sessions, giving, following
+        self._keeping, self._links, self._talk, self._turn = keeping, links, talk, turn
+
+    def tell(self, peers: Callable[[], list[int]], sessions: list[Session], is_new: bool) -> None:
+        """When as many have them as can be had: until then, whoever had them before must not forget them."""
+        moved = [(one, one.epoch) for one in sessions]
+
+        def tell() -> None:
+            still = [one for one, epoch in moved if self._sessions.of.get(one.client_id) is one and one.epoch == epoch]
+            for start in range(0, len(still), MOVED_PER_FRAME):
+                part = still[start : start + MOVED_PER_FRAME]
+                names = tuple((one.client_id, one.epoch, one.owner) for one in part)
+                for peer in peers():
+                    self._talk.tell(peer, MovedSessions(names, tuple(map(self._came_us, part))))
+
+        if self._keeping is None:
+            tell()
+        else:
+            self._keeping.when_firm(tell, is_new)
+
+    def hear(self, peer: int, said: MovedSessions) -> None:
+        came = said.came or (-1,) * len(said.sessions)
+        for (client, epoch, owner), came_us in zip(said.sessions, came, strict=False):
+            session = self._sessions.of.get(client)
+            if session is None or session.epoch > epoch or session.owner not in (None, owner):
+                continue
+            if session.owner == owner and self._is_later_here(peer, session, epoch, came_us):
+                session.epoch = epoch + 1
+                session.report()
+                self.tell(lambda: self._links.connected, [session], is_new=True)
+            elif session.epoch < epoch:
+                self.drop(session)
+
+    def _is_later_here(self, peer: int, session: Session, epoch: int, came_us: int) -> bool:
+        """How long ago its client came is told by each node's own clock, and has become more when it is heard: so never
+        are both later. Where nobody knows, one of two with the same epoch keeps it."""
+        if not session.expiry_s or session.client_id in self._giving.leaving:  # it was given, not taken from a copy
+            return False
+        here_us = self._came_us(session)
+        if here_us < 0:
+            return came_us < 0 and session.epoch == epoch and self._node < peer
+        return came_us < 0 or here_us < came_us
+
+    def _came_us(self, session: Session) -> int:
+        return -1 if session.came_s is None else max(0, int((self._turn.now_s - session.came_s) * 1e6))
+
+    def drop(self, session: Session) -> None:
+        """It lives elsewhere, or its client began afresh there."""
+        self._giving.leaving.pop(session.client_id, None)
+        if session.connection is not None:
+            self._sessions.take_away(session, self._turn.now_s)
+        session.will = session.will_due_s = None
+        if session.client_id in self._sessions.of:
+            self._sessions.end_session(session, self._turn.now_s)
+            self._following.follow()

@@ -1,0 +1,63 @@
+"""Two nodes that were apart and each have a session of one client: it stays where its client came last."""
+
+from __future__ import annotations
+
+import pytest
+
+from coterie.broker.frames import MovedSessions
+from coterie.mqtt.packets import MQTT_3
+from tests.broker.groups import Group
+
+S = 1_000_000
+
+
+def kept_since(ago_s: float) -> Group:
+    """Node 0 has it, in its first epoch; its client came so long ago."""
+    group = Group()
+    group.nodes[0].client("a", version=MQTT_3, clean_start=False)
+    group.pass_on()
+    group.wait(ago_s)
+    return group
+
+
+def epoch_after(group: Group, epoch: int, came_us: int) -> int:
+    """Of node 0's, after the other has said that it has it; 0: forgotten."""
+    group.nodes[0].broker.takeover.hear(1, MovedSessions((("a", epoch, None),), (came_us,)))
+    group.nodes[0].take()
+    group.pass_on()
+    session = group.nodes[0].broker.sessions.of.get("a")
+    return 0 if session is None else session.epoch
+
+
+@pytest.mark.parametrize(
+    ("epoch", "came_us", "left"),
+    [
+        (2, 9 * S, 3),  # its client came here after it had been there
+        (2, -1, 3),  # it never came there: somebody looked for it in vain
+        (2, S, 0),  # it went on there
+        (1, 9 * S, 2),  # nobody knew of the other: one of the two must rise
+        (1, S, 1),  # and that is not this one
+    ],
+)
+def test_it_stays_where_its_client_came_last(epoch: int, came_us: int, left: int) -> None:
+    assert epoch_after(kept_since(5.0), epoch, came_us) == left
+
+
+def test_without_a_word_of_when_the_higher_epoch_counts() -> None:
+    group = kept_since(5.0)
+    session = group.nodes[0].broker.sessions.of["a"]
+    session.came_s = None  # as after a restart
+    assert epoch_after(group, 2, -1) == 0
+
+
+def test_what_was_given_is_not_kept_after_all() -> None:
+    group = kept_since(5.0)
+    group.nodes[0].broker.takeover._giving.leaving["a"] = 1
+    assert epoch_after(group, 2, -1) == 0
+
+
+def test_of_two_that_know_nothing_one_keeps_it() -> None:
+    group = kept_since(0.1)
+    session = group.nodes[0].broker.sessions.of["a"]
+    session.came_s = None
+    assert epoch_after(group, 1, -1) == 2
