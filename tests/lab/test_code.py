@@ -17,7 +17,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """lab.runs.run imports kernels.fast, which imports model; it uses a helper, a constant and a name of lab.more."""
     root = tmp_path / "coterie"
     (root / "kernels").mkdir(parents=True)
-    (root / "lab").mkdir()
+    for folder in ("lab", "tables", "lists"):
+        (root / folder).mkdir()
     for name, text in {
         "lab/runs.py": RUNS,
         "lab/more.py": "KEPT = 1\nOTHER = 2\n",
@@ -25,6 +26,10 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "kernels/fast.py": "import coterie.model\nimport numpy\n",
         "model.py": "from coterie.kernels import fast\n",
         "cli.py": "from coterie.lab.runs import run\n",
+        "tables/__init__.py": "from coterie.tables.one import first\nfrom coterie.tables.two import second\nOWN = 1\n",
+        "tables/one.py": "def first(): ...\n",
+        "tables/two.py": "def second(): ...\n",
+        "lists/__init__.py": "from coterie.tables.two import second\nOWN = [second]\n",
     }.items():
         (root / name).write_text(text)
     monkeypatch.setattr(code, "ROOT", root)
@@ -41,16 +46,21 @@ def helper():
 @decorated(KEPT)
 def run():
     from coterie.kernels import fast
+    from coterie.tables import first
     return helper()
+
+def longer():
+    from coterie.lists import OWN
+    return OWN
 
 CLAIMS = [OTHER, "more than half"]
 """
 
 
-def digest(package: Path) -> str:
+def digest(package: Path, name: str = "run") -> str:
     for kept in (code._digest, code._text, code._used, code._parsed):
         kept.cache_clear()
-    return code._digest(code.Definition(package / "lab" / "runs.py", "run"))
+    return code._digest(code.Definition(package / "lab" / "runs.py", name))
 
 
 @pytest.mark.parametrize(
@@ -67,6 +77,8 @@ def digest(package: Path) -> str:
         ("kernels/fast.py", "numpy", "scipy", True),
         ("model.py", "fast", "fast as quick", True),
         ("cli.py", "run", "run as walk", False),
+        ("tables/one.py", "def first()", "def first(x)", True),
+        ("tables/two.py", "def second()", "def second(x)", False),
         ("lab/more.py", "KEPT = 1", "KEPT = 1  # as it was", False),
     ],
 )
@@ -79,6 +91,13 @@ def test_what_a_run_uses_is_its_code_and_nothing_else(
     assert old in text
     (package / file).write_text(text.replace(old, new))
     assert (digest(package) != before) == is_other
+
+
+def test_what_a_package_makes_of_others_counts(package: Path) -> None:
+    """A name that a package only hands on is followed to its module; one that it makes is all that the package uses."""
+    before = digest(package, "longer")
+    (package / "tables" / "two.py").write_text("def second(x): ...\n")
+    assert digest(package, "longer") != before
 
 
 def test_the_code_of_every_experiment_is_found() -> None:

@@ -105,7 +105,23 @@ def _imported(statement: ast.Import | ast.ImportFrom) -> Iterator[tuple[str, Def
             yield each.asname or each.name, Definition(file)
         for file in _files_of(statement.module or ""):
             is_lab = file.parent == ROOT / LAB and file.name != "__init__.py"
-            yield each.asname or each.name, Definition(file, each.name if is_lab else "")
+            plain = Definition(file, each.name if is_lab else "")
+            for piece in _handed_on(file, each.name) or [plain]:
+                yield each.asname or each.name, piece
+
+
+def _handed_on(file: Path, name: str) -> list[Definition]:
+    """What is behind a name that a package only hands on: the other names in its table of contents do not matter."""
+    if file.name != "__init__.py":
+        return []
+    package = ".".join((ROOT.name, *file.parent.relative_to(ROOT).parts))
+    return [
+        piece
+        for it in _parsed(file).body
+        if isinstance(it, ast.ImportFrom) and it.module != package
+        for brought, piece in (_imported(it) if any(name == (one.asname or one.name) for one in it.names) else ())
+        if brought == name
+    ]
 
 
 def _files_of(module: str) -> Iterator[Path]:
