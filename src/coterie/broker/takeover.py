@@ -288,6 +288,9 @@ class Takeover:
             # There may have been cut off from somebody without knowing it, for as long as links are believed silent.
             ago_us = said.ago_us + int(max(FRESH_S, self._links.settings.silence_s) * 1e6)
             self._want_earlier(quest, said.ago_us)
+            for bare in {split_shared(one)[1] for one in arrival.guest.subscriptions}.difference(quest.new):
+                # What its node took alone since then comes when that is back, though others here want it only now.
+                self._interest.want_earlier(bare, ago_us)
             self._recovery.disturb(max(1, self._recovery.now_us - ago_us))
         elif not others or is_late:
             self._settle(said.client, quest)
