@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+import coterie.submit
 from coterie.pipeline import job
 from coterie.pipeline.java import find_java, java_home
 
@@ -181,6 +182,23 @@ def test_standalone_master_and_two_workers(files, expected, tmp_path):
     assert pq.read_table(tmp_path / "out" / job.LEDGERS).to_pylist() == expected
     assert len(told["pid"]) == 2, "both workers take part"
     assert all("unpacked" in file for file in told["file"]), "executors run the package that was shipped to them"
+
+
+def test_spark_submit(files, expected, tmp_path):
+    """The command under the session that spark-submit has made, also for a log that would need none."""
+    words = [f"subscriptions={files / 'subs.csv'}", f"publications={files / 'pubs.jsonl'}", "--brokers", "5"]
+    words += ["--system", "flooding", "--system", "scribe", "--zones", "1", "--out", str(tmp_path / "out")]
+    command = ["spark-submit", "--master", "local[1]", "--conf", "spark.sql.shuffle.partitions=2"]
+    program = Path(coterie.submit.__file__)
+    running = start(tmp_path / "out.log", *command, "--conf", "spark.ui.enabled=false", str(program), "compare", *words)
+    with daemons() as started:
+        started.append(running)
+        assert running.wait(600) == 0, (tmp_path / "out.log").read_text()[-3000:]
+    (path,) = (tmp_path / "out").rglob(str(job.LEDGERS))
+    found = {tuple(list(row.values())[:4]): row["value"] for row in pq.read_table(path).to_pylist()}
+    for row in expected:
+        key = (row["system"], "stay", row["window"], row["column"])
+        assert found[key] == pytest.approx(row["value"], rel=1e-9), key
 
 
 @contextmanager
