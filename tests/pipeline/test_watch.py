@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -510,6 +512,46 @@ def test_killed_anywhere_and_restarted_it_publishes_the_same_plans_once(tmp_path
     assert watcher(tmp_path / "wild").progress() == watcher(tmp_path / "calm").progress()
     if moment != "after the state is saved":  # else a batch was done, but nobody was left to tell
         assert told == calm
+
+
+def test_reports_are_taken_in_order_once_they_are_whole(tmp_path, local):
+    one, here, folder = watcher(tmp_path), Here(), tmp_path / "out" / watch.REPORTS
+    listed = [here.report(batch) for batch in batches(lively(), [100])]
+
+    def write(batch: int, is_whole: bool = True) -> None:
+        (folder / f"{batch:09d}").mkdir(parents=True)
+        pq.write_table(listed[batch], folder / f"{batch:09d}" / "part-0.parquet")
+        if is_whole:
+            (folder / f"{batch:09d}" / watch.WHOLE).touch()
+
+    write(1, is_whole=False)
+    write(0)
+    one.take_all()
+    assert one.progress().batch == 0
+    assert [place.name for place in folder.iterdir()] == ["000000001"]
+    (folder / "000000001" / watch.WHOLE).touch()
+    one.take_all()
+    taken = one.progress()
+    assert taken.batch == 1
+    write(1)  # Spark has repeated it
+    one.take_all()
+    assert one.progress() == taken
+    assert not list(folder.iterdir())
+    for wrong in (0, 3):
+        write(wrong)
+        with pytest.raises(InputError, match=f"report 2 of the stream is due, this is {wrong}; output and checkpoint"):
+            one.take_all()
+        shutil.rmtree(folder / f"{wrong:09d}")
+
+
+def test_without_a_plan_and_without_a_view_nothing_is_decided(tmp_path, local):
+    """Somebody has thrown the plans away while shards tell of ends of periods only."""
+    told: list = []
+    one, here = watcher(tmp_path, told), Here(is_planned=True)
+    for number, batch in enumerate(batches(lively(), [40])):
+        one.take(here.report(batch), number)
+    assert told
+    assert all((decision.window + 1) % 3 == 0 for decision in told)
 
 
 def test_a_plan_that_somebody_else_went_back_to_is_the_one_that_counts(tmp_path, local):

@@ -54,6 +54,7 @@ class Closing(msgspec.Struct, frozen=True):
     last: int  # all up to this one
     content: list[int]  # those in which something happened, oldest first
     moments: list[int]  # those, and the ends of their periods: after these a decision may be due
+    told: list[int]  # those of them after which shards tell how things stand
 
 
 class Clock(msgspec.Struct):
@@ -115,7 +116,8 @@ class Clock(msgspec.Struct):
         self.open_events = [window for window in self.open_events if window > last]
         self.open_changes = [window for window in self.open_changes if window > last]
         self.next_window = last + 1
-        return Closing(last, content, sorted(window for window in moments if first <= window <= last))
+        listed = sorted(window for window in moments if first <= window <= last)
+        return Closing(last, content, listed, [window for window in listed if rules.is_told(window)])
 
 
 def joined(one: Span | None, other: Span | None) -> Span | None:

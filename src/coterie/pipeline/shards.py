@@ -152,7 +152,7 @@ class Shard:
     # --- what closes ---
 
     def _close(self, closing: Closing) -> Iterator[tuple[int, ViewPiece]]:
-        content, told = set(closing.content), {window for window in closing.moments if self.rules.is_told(window)}
+        content, told = set(closing.content), set(closing.told)
         before: int | None = None
         for window in sorted(content | told):
             if window in content:

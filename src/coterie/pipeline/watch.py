@@ -42,6 +42,7 @@ log = logging.getLogger(__name__)
 
 RETRIES, RETRY_FIRST_S, RETRY_LAST_S = 8, 1.0, 60.0
 SHARDS = 32
+ANEW = "output and checkpoint are not of one stream: begin anew with both empty"
 CHECKPOINT, REPORTS, WORK, WHOLE = "checkpoint", "reports", "work", "_SUCCESS"
 _about_of = msgspec.msgpack.Decoder(ShardAbout).decode
 
@@ -176,9 +177,9 @@ class WatchLock:
             batch = int(place.name)
             if not (place / WHOLE).exists():
                 continue
-            if batch > progress.batch + 1:
+            if batch not in (progress.batch, progress.batch + 1):  # Spark repeats the last one at most
                 raise InputError(
-                    str(folder), "a report of the stream is missing; begin anew with an empty output folder"
+                    str(folder), f"report {progress.batch + 1} of the stream is due, this is {batch}; {ANEW}"
                 )
             if batch > progress.batch:
                 self.take(read_rows(place), batch)
@@ -203,7 +204,7 @@ class WatchLock:
             for window in one.closing.moments:
                 gathered.add(told.get(window, []))
                 progress.has_news = progress.has_news or window in one.closing.content
-                if self.watch.rules.is_due(window, progress):
+                if window in one.closing.told and self.watch.rules.is_due(window, progress):
                     decisions.append(self._reconfigurer.decide(gathered.view(window), progress.plan))
                     progress.has_news, progress.plan = False, decisions[-1].plan
         save_progress(self.watch.out, progress)
