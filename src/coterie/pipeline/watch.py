@@ -171,20 +171,23 @@ class WatchLock:
     def take_all(self) -> None:
         """Every report that is there and whole, in its order."""
         progress = self.progress()
-        folder = self._place / REPORTS
-        listed = sorted(place for place in folder.iterdir() if place.name.isdigit()) if folder.exists() else []
-        for place in listed:
-            batch = int(place.name)
-            if not (place / WHOLE).exists():
-                continue
+        for batch, place in self._whole_reports():
             if batch not in (progress.batch, progress.batch + 1):  # Spark repeats the last one at most
-                raise InputError(
-                    str(folder), f"report {progress.batch + 1} of the stream is due, this is {batch}; {ANEW}"
-                )
+                due = f"report {progress.batch + 1} of the stream is due, this is {batch}"
+                raise InputError(str(place), f"{due}; {ANEW}")
             if batch > progress.batch:
-                self.take(read_rows(place), batch)
+                with _may_pass(place):
+                    report = read_rows(place)
+                self.take(report, batch)
                 progress = self.progress()
-            remove_all(place)
+            with _may_pass(place):
+                remove_all(place)
+
+    def _whole_reports(self) -> list[tuple[int, Folder]]:
+        folder = self._place / REPORTS
+        with _may_pass(folder):
+            found = sorted(place for place in folder.iterdir() if place.name.isdigit()) if folder.exists() else []
+            return [(int(place.name), place) for place in found if (place / WHOLE).exists()]
 
     def take(self, report: pa.Table, batch: int) -> None:
         """One micro-batch: decide for the windows it has closed, then write down that this is done."""
@@ -229,6 +232,15 @@ class WatchLock:
                     do="end the other one, or say --out",
                 ) from None
             yield
+
+
+@contextmanager
+def _may_pass(place: Folder) -> Iterator[None]:
+    """A store or disk that does not answer now may do so later."""
+    try:
+        yield
+    except (OSError, InputError) as error:
+        raise RunError(f"what the stream has told cannot be read in {place}: {error}") from error
 
 
 def _uri(place: Folder) -> str:
