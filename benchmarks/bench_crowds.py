@@ -8,6 +8,9 @@ its Python process (`driver_mb`) and its JVM (`java_mb`), which has the same sma
 
 python benchmarks/bench_crowds.py --users 1e7 --folder kept --minutes 8
 Rows and finished steps are kept in the folder; the same command goes on, and sizes that have a row are not run again.
+Each size prints its row as soon as it has one: seconds, peaks, and processor time over time of steps of 10 s and more.
+At the end: how the driver's memory and the time for each user grow from the smallest to the largest. `rows.jsonl` has
+everything.
 """
 
 from __future__ import annotations
@@ -39,6 +42,7 @@ TICK, PAGE = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
 FILE_USERS = 100_000
 TASTES, WANTED, NOISE = 2000, 20, 0.2
 ROWS, PEAKS = "rows.jsonl", ("driver", "java", "live", "all")
+LONG_S = 10.0
 NAMES = ("mesh", "star", "scribe", "coterie")
 
 
@@ -209,7 +213,8 @@ def main() -> None:
             if users not in _rows(folder):  # a process for each, so that peaks are its own
                 command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder)]
                 subprocess.run([*command, "--one", "--users", str(users)], check=True)
-            print(json.dumps(_rows(folder)[users]), flush=True)
+            print(_shown(_rows(folder)[users]), flush=True)
+        print(_growth([_rows(folder)[int(users)] for users in chosen.users]), flush=True)
     except subprocess.CalledProcessError as error:
         sys.exit(error.returncode)
     finally:
@@ -217,7 +222,22 @@ def main() -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _rows(folder: Path) -> dict[int, dict[str, object]]:
+def _shown(row: dict[str, Any]) -> str:
+    long = {name: step for name, step in row["steps"].items() if step["seconds"] >= LONG_S}
+    steps = ", ".join(f"{name} {step['seconds']:.0f} s ({step['cpu_over_wall']:.2f})" for name, step in long.items())
+    peaks = ", ".join(f"{name} {row[f'{name}_mb']:,} MB" for name in PEAKS)
+    return f"{row['users']:,} users: {row['seconds']:.0f} s, {row['cpu']:.0f} CPU s; {peaks}; {steps}"
+
+
+def _growth(rows: list[dict[str, Any]]) -> str:
+    least, most = (choose(rows, key=lambda row: row["users"]) for choose in (min, max))
+    memory = [row["driver_mb"] + row["java_mb"] for row in (least, most)]
+    each = [row["seconds"] / row["users"] for row in (least, most)]
+    grown = f"driver x {memory[1] / memory[0]:.2f}, time per user x {each[1] / each[0]:.2f}"
+    return f"{least['users']:,} to {most['users']:,}: {grown}"
+
+
+def _rows(folder: Path) -> dict[int, dict[str, Any]]:
     path = folder / ROWS
     rows = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
     return {row["users"]: row for row in rows}

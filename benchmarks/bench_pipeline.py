@@ -3,20 +3,24 @@
     python benchmarks/bench_pipeline.py                      # 1 million subscribers, 100,000 topics, 20 million rows
     python benchmarks/bench_pipeline.py --rows 1e6 --subscribers 5e4 --topics 5e3
 
+    python benchmarks/bench_pipeline.py --rows 60e6 --subscribers 3e6 --folder kept
+
 Prints seconds, CPU seconds of all processes, input rows per second and the peak of resident memory per step, and for
-the jobs that DuckDB also does the ratio of our time to DuckDB's (below 1: we are faster).
+the jobs that DuckDB also does the ratio of our time to DuckDB's (below 1: we are faster), and of the sums. With a
+folder what is done is kept: our half is one go, DuckDB's goes on with the step it had not finished.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import duckdb
@@ -34,6 +38,8 @@ from coterie.pipeline.similarity import co_subscriptions, interest_neighbours
 DAY_S = 86_400
 START_S = 1_700_000_000
 FILES = 8
+LONG_S = 10.0
+LAST_OF_OURS = "interest neighbours"
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -44,13 +50,17 @@ class Lap:
     seconds: float
     cpu_seconds: float
     peak_bytes: int
+    load: float = 0.0
 
 
 class Stopwatch:
     """Times steps and samples the memory of this process and everything below it."""
 
-    def __init__(self) -> None:
-        self.laps: dict[str, Lap] = {}
+    def __init__(self, kept: Path) -> None:
+        """Laps of an earlier go are those in `kept`."""
+        self.kept = kept
+        told = json.loads(kept.read_text()) if kept.exists() else []
+        self.laps: dict[str, Lap] = {one["name"]: Lap(**one) for one in told}
         self.peak_bytes = 0
         threading.Thread(target=self._watch, daemon=True).start()
 
@@ -64,11 +74,19 @@ class Stopwatch:
         cpu, began = usage_of_tree()[0], time.monotonic()
         result = work()
         seconds = time.monotonic() - began
-        lap = Lap(name, seconds, usage_of_tree()[0] - cpu, max(self.peak_bytes, usage_of_tree()[1]))
-        self.laps[name] = lap
         load = os.getloadavg()[0]
-        print(f"{name:44s}{seconds:8.1f} s{lap.cpu_seconds:8.1f} cpu-s{lap.peak_bytes / 1e9:7.2f} GB   load {load:.1f}")
+        lap = Lap(name, seconds, usage_of_tree()[0] - cpu, max(self.peak_bytes, usage_of_tree()[1]), load)
+        self.laps[name] = lap
+        self.kept.write_text(json.dumps([asdict(one) for one in self.laps.values()]))
+        busy = f"{lap.cpu_seconds / seconds:6.2f} CPU" if seconds >= LONG_S else " " * 10
+        figures = f"{seconds:8.1f} s{lap.cpu_seconds:8.1f} cpu-s{busy}{lap.peak_bytes / 1e9:7.2f} GB   load {load:.1f}"
+        print(f"{name:44s}{figures}", flush=True)
         return result
+
+    def lap_once(self, name: str, work: Callable[[], object]) -> None:
+        """Work that lasts, and need not be done again."""
+        if name not in self.laps:
+            self.lap(name, work)
 
 
 def usage_of_tree() -> tuple[float, int]:
@@ -132,7 +150,7 @@ def run_ours(watch: Stopwatch, data: Path, out: Path, master: str, count_min: in
     events = watch.lap("events by window", lambda: events_by_window(publications, DAY_S, START_S).toArrow())
     watch.lap("EWMA rates", lambda: ewma_rates(events, names_in(out / "ids"), 0, 29))
     pairs = watch.lap("co-subscription", lambda: co_subscriptions(spark, relation, out / "pairs", count_min))
-    similar = watch.lap("interest neighbours", lambda: interest_neighbours(spark, relation, out / "similar"))
+    similar = watch.lap(LAST_OF_OURS, lambda: interest_neighbours(spark, relation, out / "similar"))
     print(f"    {account.rows_in:,} rows in = {account.kept:,} kept + {account.quarantined:,} quarantined")
     print(f"    {relation.row_count:,} subscribers, {relation.pair_count:,} pairs")
     print(f"    {pairs:,} topic pairs shared by {count_min}+, {similar:,} similar subscriber pairs")
@@ -143,35 +161,37 @@ def run_duckdb(watch: Stopwatch, data: Path, out: Path, threads: int, count_min:
     base = duckdb.connect(str(out / "duck.db"))
     base.execute(f"set threads={threads}; set temp_directory='{out}/duck-spill'; set memory_limit='10GB'")
     rows = f"read_parquet('{data}/subscriptions/*.parquet')"
-    canonical = f"create table canonical as select distinct user, topic, ts from {rows} order by user, topic, ts"
-    watch.lap("DuckDB: canonical table", lambda: base.execute(canonical))
+    canonical = (
+        f"create or replace table canonical as select distinct user, topic, ts from {rows} order by user, topic, ts"
+    )
+    watch.lap_once("DuckDB: canonical table", lambda: base.execute(canonical))
 
     def encode() -> None:
         for short, name in (("t", "topic"), ("u", "user")):
             base.execute(
-                f"create table {short} as select {name}, row_number() over (order by {name}) - 1 id "
+                f"create or replace table {short} as select {name}, row_number() over (order by {name}) - 1 id "
                 f"from (select distinct {name} from canonical)"
             )
         base.execute(
-            "create table interest as select distinct u.id::int u, t.id::int t from canonical c "
+            "create or replace table interest as select distinct u.id::int u, t.id::int t from canonical c "
             "join u on u.user = c.user join t on t.topic = c.topic"
         )
-        base.execute("create table lists as select u, list(t order by t) topics from interest group by u")
-        base.execute("create table sizes as select t, count(*) size from interest group by t")
+        base.execute("create or replace table lists as select u, list(t order by t) topics from interest group by u")
+        base.execute("create or replace table sizes as select t, count(*) size from interest group by t")
 
-    watch.lap("DuckDB: ids, interests, topic sizes", encode)
+    watch.lap_once("DuckDB: ids, interests, topic sizes", encode)
     windows = (
-        f"create table events as select topic, (epoch(time)::bigint - {START_S}) // {DAY_S} w, sum(count) n "
+        f"create or replace table events as select topic, (epoch(time)::bigint - {START_S}) // {DAY_S} w, sum(count) n "
         f"from read_parquet('{data}/publications/*.parquet') group by all"
     )
-    watch.lap("DuckDB: events by window", lambda: base.execute(windows))
+    watch.lap_once("DuckDB: events by window", lambda: base.execute(windows))
     if pairs:
         joined = (
-            "create table pairs as with kept as (select i.u, i.t from interest i join sizes s using (t) "
+            "create or replace table pairs as with kept as (select i.u, i.t from interest i join sizes s using (t) "
             f"where s.size >= {count_min}) select a.t a, b.t b, count(*) n from kept a join kept b "
             f"on a.u = b.u and a.t < b.t group by all having n >= {count_min}"
         )
-        watch.lap("DuckDB: co-subscription", lambda: base.execute(joined))
+        watch.lap_once("DuckDB: co-subscription", lambda: base.execute(joined))
         print(f"    {base.execute('select count(*) from pairs').fetchone()[0]:,} topic pairs")
     base.close()
 
@@ -189,22 +209,25 @@ def main() -> None:
     parser.add_argument("--no-pairs", action="store_true", help="spare DuckDB the self-join (several GB)")
     parser.add_argument("--folder", type=Path, help="keep data and results here (default: a temporary folder)")
     chosen = parser.parse_args()
-    folder = chosen.folder or Path(tempfile.mkdtemp(prefix="coterie-bench-"))
+    home = chosen.folder or Path(tempfile.mkdtemp(prefix="coterie-bench-"))
     rows = int(chosen.rows)
-    watch = Stopwatch()
+    sizes = (rows, int(chosen.subscribers), int(chosen.topics), chosen.zipf)
+    folder = home / "-".join(f"{size:g}" for size in sizes)
+    folder.mkdir(parents=True, exist_ok=True)
+    watch = Stopwatch(folder / "laps.json")
     data = folder / "data"
-    if not data.exists():
-        sizes = (rows, int(chosen.subscribers), int(chosen.topics), chosen.zipf)
-        watch.lap("generate", lambda: generate(data, *sizes))
-    for name in ("ours", "duck"):
-        shutil.rmtree(folder / name, ignore_errors=True)
-        (folder / name).mkdir()
+    watch.lap_once("generate", lambda: generate(data, *sizes))
+    (folder / "duck").mkdir(exist_ok=True)
     try:
-        run_ours(watch, data, folder / "ours", chosen.spark, chosen.count_min)
+        if LAST_OF_OURS not in watch.laps:
+            shutil.rmtree(folder / "ours", ignore_errors=True)
+            (folder / "ours").mkdir()
+            run_ours(watch, data, folder / "ours", chosen.spark, chosen.count_min)
+            shutil.rmtree(folder / "ours", ignore_errors=True)
         run_duckdb(watch, data, folder / "duck", 2, chosen.count_min, not chosen.no_pairs)
     finally:
         if chosen.folder is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(home, ignore_errors=True)
     report(watch, rows)
 
 
@@ -217,6 +240,10 @@ def report(watch: Stopwatch, rows: int) -> None:
         against = "" if peer is None else f"{peer.seconds:10.1f}{lap.seconds / peer.seconds:8.2f}"
         against += "" if peer is None else f"{lap.cpu_seconds / max(peer.cpu_seconds, 0.01):11.2f}"
         print(f"{lap.name:34s}{rate}{lap.seconds:9.1f}{against}")
+    both = [(lap, watch.laps[f"DuckDB: {lap.name}"]) for lap in ours if f"DuckDB: {lap.name}" in watch.laps]
+    sums = [sum(lap.seconds for lap in side) for side in zip(*both, strict=True)]
+    if both:
+        print(f"{'what both do':46s}{sums[0]:9.1f}{sums[1]:10.1f}{sums[0] / sums[1]:8.2f}")
     total, peak = sum(lap.seconds for lap in ours), max(lap.peak_bytes for lap in ours)
     print(f"{'all of ours':34s}{rows / total:12,.0f}{total:9.1f}     peak {peak / 1e9:.1f} GB in all processes")
 

@@ -137,3 +137,32 @@ def test_that_nobody_has_it_is_believed_if_the_answers_can_be_of_one_moment(kind
     asking.take()
     group.pass_on()  # asked again, nobody has it: that is believed
     assert isinstance(asking.hear(line)[0], ConnAck)
+
+
+def test_a_session_from_a_copy_goes_on_with_identifiers_of_its_own() -> None:
+    """What its node sent alone is not known: the client may still hold those that it gave."""
+    pair = subscribed()
+    pair.cut = {0}
+    pair.nodes[1].take(PeerGone(0, "gone"))
+    line = lasting(pair, 1)[0]
+    for _ in range(200):
+        pair.nodes[1].wait(0.1)
+    pair.nodes[1].hear(line)
+    writer = pair.nodes[1].client("p")
+    pair.nodes[1].say(writer, Publish("t", b"x", 0), Publish("t", b"y", 1, packet_id=1))
+    for _ in range(200):
+        pair.nodes[1].wait(0.1)
+    sent = [one.packet_id for one in pair.nodes[1].hear(line) if isinstance(one, Publish) and one.qos]
+    assert sent
+    assert min(sent) > 2048
+
+
+def test_who_may_lack_something_says_so_when_it_gives_a_session() -> None:
+    """And logs are compared before its client goes on, where others want the same already."""
+    pair = subscribed()
+    behind = pair.nodes[0].broker.recovery
+    assert behind.lacking_us == 0
+    behind.disturb(behind.now_us - 2_000_000)
+    assert behind.lacking_us >= 2_000_000
+    pair.wait(2.0)  # everybody has told, also those who have nothing to tell
+    assert behind.lacking_us == 0

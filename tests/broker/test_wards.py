@@ -8,7 +8,7 @@ from coterie.broker.copies import STRETCH_ROWS, HeldCopies
 from coterie.broker.facts import PeerGone
 from coterie.broker.frames import AskKept, HeldFor, HoldFor, KeepAll, KeepLog, encode_control
 from coterie.broker.wards import AWAY_S
-from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, LOG, SESSIONS
+from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, INCOMING, LOG, SESSIONS
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Publish
 from coterie.mqtt.properties import Properties
@@ -111,3 +111,36 @@ def test_a_word_that_was_held_up_is_as_old_as_it_is() -> None:
     held._turn.now_s += 1.0
     held._set(copy, now_us=before.now_us - 5_000_000)  # its clock was set back: nothing is known but when it was heard
     assert copy.state.here_us == held._turn.now_us
+
+
+def test_a_log_from_before_a_gap_is_told_but_not_as_the_last_word() -> None:
+    """Given everything but the log anew, by one who has not got that either: what is here of it is told."""
+    group = loaded()
+    keeper, other = without(group, 0)
+    node = group.nodes[keeper]
+    life, serial, _, last = copies(group, keeper).of[0].held
+    newer = KeepAll(life, serial + 1, 0, b"\x90", last + 9_000_000, True, True)
+    node.broker.copies.on_hold(other, HoldFor(0, 0, encode_control(newer)))
+    node.take()
+    copy = copies(group, keeper).of[0]
+    assert not copy.has_log
+    *before, end = node.broker.recovery._orphan_digests(copy, 1)
+    assert [len(times) for part in before for _, times in part.events] == [3]
+    assert not any(part.is_last for part in before)
+    assert end.is_last
+    assert not end.events
+
+
+def test_identifiers_are_not_believed_before_the_messages_are_there() -> None:
+    group = loaded()
+    (keeper, _) = without(group, 0)
+    held = copies(group, keeper)
+    copy = held.of[0]
+    held._put(copy, INCOMING, ("s", 7), b"")
+    had = held.session(copy, "s")
+    assert had is not None
+    assert had.incoming == (7,)
+    held._set(copy, log_first=copy.state.log_last + 1)
+    without_log = held.session(copy, "s")
+    assert without_log is not None
+    assert without_log.incoming == ()

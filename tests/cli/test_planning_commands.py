@@ -146,7 +146,7 @@ def test_watch_tells_one_line_per_decision_and_goes_on_where_it_was(coterie, tmp
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"once": True, "until_idle": True}, {"spark": "sc://here"}, {"window": 0.0}, {"beta": -1.0}, {"systems": ["x"]}],
+    [{"once": True, "until_idle": True}, {"window": 0.0}, {"beta": -1.0}, {"systems": ["x"]}],
 )
 def test_watch_refuses_what_makes_no_sense(tmp_path, wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong)).rstrip("s")):

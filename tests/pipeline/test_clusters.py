@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pyspark
 import pytest
 
+import coterie.submit
 from coterie.pipeline import job
 from coterie.pipeline.java import find_java, java_home
 
@@ -183,20 +184,82 @@ def test_standalone_master_and_two_workers(files, expected, tmp_path):
     assert all("unpacked" in file for file in told["file"]), "executors run the package that was shipped to them"
 
 
-@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs coterie[connect]")
-def test_spark_connect(files, expected, tmp_path):
-    port, log = free_port(), tmp_path / "daemons.log"
+def test_spark_submit(files, expected, tmp_path):
+    """The command under the session that spark-submit has made, also for a log that would need none."""
+    words = [f"subscriptions={files / 'subs.csv'}", f"publications={files / 'pubs.jsonl'}", "--brokers", "5"]
+    words += ["--system", "flooding", "--system", "scribe", "--zones", "1", "--out", str(tmp_path / "out")]
+    command = ["spark-submit", "--master", "local[1]", "--conf", "spark.sql.shuffle.partitions=2"]
+    program = Path(coterie.submit.__file__)
+    running = start(tmp_path / "out.log", *command, "--conf", "spark.ui.enabled=false", str(program), "compare", *words)
     with daemons() as started:
-        settings = {
-            "spark.connect.grpc.binding.address": LOOPBACK,
-            "spark.connect.grpc.binding.port": str(port),
-            "spark.ui.enabled": "false",
-        }
-        conf = [word for key, value in settings.items() for word in ("--conf", f"{key}={value}")]
+        started.append(running)
+        assert running.wait(600) == 0, (tmp_path / "out.log").read_text()[-3000:]
+    (path,) = (tmp_path / "out").rglob(str(job.LEDGERS))
+    found = {tuple(list(row.values())[:4]): row["value"] for row in pq.read_table(path).to_pylist()}
+    for row in expected:
+        key = (row["system"], "stay", row["window"], row["column"])
+        assert found[key] == pytest.approx(row["value"], rel=1e-9), key
+
+
+@contextmanager
+def connect_server(folder: Path, **settings: str) -> Iterator[str]:
+    port, log = free_port(), folder / "daemons.log"
+    told = {
+        "spark.connect.grpc.binding.address": LOOPBACK,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        **settings,
+    }
+    conf = [word for key, value in told.items() for word in ("--conf", f"{key}={value}")]
+    with daemons() as started:
         started.append(
             start(log, "../sbin/start-connect-server.sh", "--wait", "--master", "local[2]", *conf, memory="1g")
         )
         wait_for_port(port, started[0], log)
-        told = run_on(f"sc://{LOOPBACK}:{port}", files, tmp_path / "out", WITH_A_CROWD="1")
+        yield f"sc://{LOOPBACK}:{port}"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs coterie[connect]")
+def test_spark_connect(files, expected, tmp_path):
+    with connect_server(tmp_path) as url:
+        told = run_on(url, files, tmp_path / "out", WITH_A_CROWD="1")
     assert pq.read_table(tmp_path / "out" / job.LEDGERS).to_pylist() == expected
     assert told["file"]
+
+
+WATCHING = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_watch as tests
+from coterie.pipeline.session import open_session
+spark = open_session(sys.argv[3])
+tests.WatchLock(spark, tests.spark_watch(Path(sys.argv[2]), 50_000)).run_until_idle()
+spark.stop()
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("grpc") is None, reason="Spark Connect needs coterie[connect]")
+def test_watch_over_spark_connect_with_its_client_killed(spark, tmp_path):
+    import test_watch
+
+    far, near = tmp_path / "far", tmp_path / "near"
+    for folder in (far, near):
+        test_watch.write_journal(folder / "journal", test_watch.lively())
+    here = test_watch.WatchLock(spark, test_watch.spark_watch(near, 50_000))
+    here.run_until_idle()
+    paths = (str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH"))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    with connect_server(tmp_path, **{"spark.sql.shuffle.partitions": "2"}) as url:
+        command = [sys.executable, "-c", WATCHING, str(Path(__file__).parent), str(far), url]
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as client:
+            until = time.monotonic() + START_S
+            while not (far / "out/progress.json").exists():
+                assert client.poll() is None, client.stderr.read()[-3000:]
+                assert time.monotonic() < until, "it does not begin"
+                time.sleep(0.05)
+            client.kill()
+        done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[-3000:]
+    assert test_watch.published(far) == test_watch.published(near)
+    assert test_watch.WatchLock(None, test_watch.spark_watch(far, 50_000)).progress() == here.progress()

@@ -90,13 +90,13 @@ def test_plan_compare_and_watch_share_nothing_but_a_store_and_lose_workers(spark
         wished, said = write_events(tmp_path / "events")
         for path in sorted((tmp_path / "events").iterdir()):
             stores._put(f"{endpoint}/logs/events/{path.name}", path.read_bytes())
-        watched = ["--out", str(disk / "plans"), "--window", "60", "--until-idle"]
+        watched = ["--out", str(disk / "plans"), "--window", "60", "--until-idle", "--checkpoint", "s3a://logs/stream"]
         running = coterie(disk, "watch", "s3a://logs/events", *watched, *systems, *on_cluster)
-        until((disk / "plans/checkpoint/offsets/0").exists, running, disk)
+        until((out.parent / "stream/checkpoint/offsets/0").exists, running, disk)
         kill(workers[1])
         ended(running, disk)
-    state = max(path for path in (disk / "plans/state").iterdir() if path.name.isdigit())
-    assert json.loads((state / "about.json").read_text())["line_count"] == wished + said
+    known = json.loads((disk / "plans/progress.json").read_text())
+    assert (known["line_count"], known["event_count"]) == (wished + said, said)
     assert any((disk / "plans").rglob("CURRENT"))
 
 

@@ -95,16 +95,17 @@ class TestTryingAgain:
 
         watcher, waited = object.__new__(WatchLock), []
         watcher.watch = SimpleNamespace(retries=retries)
-        watcher._done, watcher._pause = 0, waited.append
+        watcher._taken, watcher._pause = 0, waited.append
         left = iter(failures)
 
-        def wait(query):
-            done = next(left, None)
-            if done is not None:
-                watcher._done += done
-                raise RunError("the stream stopped")
+        def run(is_following):
+            taken = next(left, None)
+            if taken is None:
+                return False
+            watcher._taken += taken
+            raise RunError("the stream stopped")
 
-        watcher._start, watcher._await = lambda is_following: None, wait
+        watcher._run = run
         return watcher, waited
 
     def test_later_each_time_until_something_was_done(self):

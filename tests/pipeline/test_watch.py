@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,11 +22,13 @@ from hypothesis import strategies as st
 
 from coterie.errors import ConfigError, InputError
 from coterie.model import Channels, Relation
-from coterie.pipeline import checkpoints, features, forecasts, journal, reconfiguration, watch
-from coterie.pipeline.checkpoints import Checkpoints
+from coterie.pipeline import features, forecasts, journal, progress, reconfiguration, shards, watch
+from coterie.pipeline.clock import TimeRules
 from coterie.pipeline.planning import Candidate
+from coterie.pipeline.portions import Portion, portions_of
+from coterie.pipeline.progress import Progress, load_progress, save_progress
 from coterie.pipeline.reconfiguration import DecisionRules, change_cost, difference
-from coterie.pipeline.streamstate import CHANGES, COUNTS, SAMPLE, Observed, Span, StreamState
+from coterie.pipeline.views import Gathered, StreamView
 from coterie.pipeline.watch import Watch, WatchLock
 from coterie.plans.fitting import brought_over, renumbered
 from coterie.plans.plan import Plan
@@ -47,33 +51,94 @@ def say(t: float, kind: str, client: str, topic: str) -> dict:
     return {"t": t, "kind": kind, "client": client, "topic": topic}
 
 
-def seen(lines: list[tuple[str, int, dict]]) -> Observed:
-    """What `watch.observe` gives for (node, position, line)."""
-    windows = [int(line["t"] // WINDOW_S) for _, _, line in lines]
-    times: dict[str, list[int]] = {}
-    counts, changes, sample = Counter(), {}, []
-    for window, (node, position, line) in zip(windows, lines, strict=True):
-        time_us = round(line["t"] * 1e6)
-        times.setdefault(node, []).append(time_us)
-        if line["kind"] == "publish":
-            counts[window, line["topic"]] += 1
-            sample.append((window, zlib.crc32(f"{node}{position}".encode()), line["topic"], line["client"], node, None))
-        else:
-            said = (time_us, "1", position, node, line["kind"] == "subscribe")
-            key = (window, line["client"], line["topic"])
-            changes[key] = max(changes.get(key, said), said)
+LINES = pa.schema(
+    [
+        ("shard", pa.int32()),
+        ("window", pa.int64()),
+        ("time_us", pa.int64()),
+        ("node", pa.string()),
+        ("kind", pa.string()),
+        ("client", pa.string()),
+        ("topic", pa.string()),
+        ("count", pa.int64()),
+        ("bytes", pa.int64()),
+        ("segment", pa.string()),
+        ("position", pa.int64()),
+        ("priority", pa.int64()),
+        ("is_good", pa.bool_()),
+    ]
+)
 
-    def table(rows: list[tuple], schema: pa.Schema) -> pa.Table:
-        columns = list(zip(*rows, strict=True)) or [[]] * len(schema)
-        return pa.table([pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema)
 
-    return Observed(
-        {node: Span(min(found), max(found)) for node, found in times.items()},
-        table([(*key, count) for key, count in counts.items()], COUNTS),
-        table([(*key, *said) for key, said in changes.items()], CHANGES),
-        table(sample, SAMPLE),
-        len(lines),
-    )
+class Memory(dict):
+    """Stands for one variable in the state store; counts what is written."""
+
+    written = 0
+
+    def put(self, key: int, value: bytes) -> None:
+        self.written += 1
+        self[key] = value
+
+    def remove(self, key: int) -> None:
+        self.pop(key, None)
+
+
+class Here:
+    """Spark's part in this process: lines to portions to shards, which keep their state in dictionaries."""
+
+    def __init__(self, late_s: float = 0.0, period: int = 3, is_planned: bool = False, count: int = 3) -> None:
+        self.rules = TimeRules(round(WINDOW_S * 1e6), round(late_s * 1e6), period, is_planned)
+        self.kept = [{part: Memory() for part in shards.PARTS} for _ in range(count)]
+
+    def report(self, lines: list[tuple[str, int, dict]]) -> pa.Table:
+        """What a micro-batch of (node, position, line) tells, read by two tasks."""
+        portions = [portions_of(self._rows(half), len(self.kept)) for half in (lines[::2], lines[1::2]) if half]
+        rows = []
+        for number, kept in enumerate(self.kept):
+            # As they travel.
+            mine = [msgspec.msgpack.decode(msgspec.msgpack.encode(one[number]), type=Portion) for one in portions]
+            rows += [(number, *told) for told in shards.Shard(number, kept, 0.3, self.rules).take(mine)]
+        columns = zip(*rows, strict=True)
+        return pa.table(dict(zip(("shard", "window", "told"), map(list, columns), strict=True)))
+
+    def _rows(self, lines: list[tuple[str, int, dict]]) -> pa.Table:
+        rows = []
+        for node, position, line in lines:
+            kind, key = line["kind"], line["topic"] + ("" if line["kind"] == "publish" else line["client"])
+            rows.append(
+                {
+                    **line,
+                    "shard": zlib.crc32(key.encode()) % len(self.kept),
+                    "window": int(line["t"] // WINDOW_S),
+                    "time_us": round(line["t"] * 1e6),
+                    "node": node,
+                    "kind": kind,
+                    "count": 1,
+                    "segment": "1",
+                    "position": position,
+                    "priority": zlib.crc32(f"{node}{position}".encode()),
+                    "is_good": True,
+                }
+            )
+        return pa.Table.from_pylist(rows, LINES)
+
+    def views(self, lines: list[tuple[str, int, dict]]) -> dict[int, StreamView]:
+        """How things stand after the windows that a micro-batch closes and tells of."""
+        report = self.report(lines).to_pylist()
+        (first,) = [self.about(row) for row in report if row["window"] == shards.ABOUT and row["shard"] == 0]
+        gathered, found = Gathered(WINDOW_S, 0.3, first.clock.nodes), {}
+        for window in [] if first.closing is None else first.closing.moments:
+            gathered.add(row["told"] for row in report if row["window"] == window)
+            found[window] = gathered.view(window)
+        return found
+
+    @staticmethod
+    def about(row: dict) -> shards.ShardAbout:
+        return msgspec.msgpack.decode(row["told"], type=shards.ShardAbout)
+
+    @property
+    def late_count(self) -> int:
+        return sum(self.about({"told": kept["about"][0]}).late_count for kept in self.kept)
 
 
 def batches(lines: dict[str, list[dict]], take: list[int]) -> list[list[tuple[str, int, dict]]]:
@@ -115,19 +180,13 @@ def lively() -> dict[str, list[dict]]:
 
 
 def states(lines: dict[str, list[dict]], take: list[int], late_s: float = 0.0) -> dict[int, tuple]:
-    """What is known after each closed window."""
-    state, known = StreamState(WINDOW_S, 0.3, late_s), {}
+    """What is known after each window that somebody may ask about."""
+    here, known = Here(late_s), {}
     for batch in batches(lines, take):
-        state.absorb(seen(batch))
-        for window in state.close_windows():
-            rates = dict(zip(state.topics, state.rates.tolist(), strict=True))
-            known[window] = (rates, state.wanted(), sorted(map(str, _sampled(state, window))))
-            state.has_news = False
+        for window, view in here.views(batch).items():
+            rates = dict(zip(view.topics, view.rates.tolist(), strict=True))
+            known[window] = (rates, view.wanted, view.sample.to_pylist())
     return known
-
-
-def _sampled(state: StreamState, window: int) -> list[dict]:
-    return [row for row in state.sample.to_pylist() if row["window"] <= window]
 
 
 times = st.integers(0, 1500).map(lambda tenth: tenth / 10)
@@ -179,85 +238,86 @@ def test_rates_and_interests_are_those_of_the_batch_functions(lines):
 
 
 def test_events_of_closed_windows_are_counted_as_late_and_changes_still_count():
-    state = StreamState(WINDOW_S, 0.3, 5.0)
-    state.absorb(seen([("a", 0, say(1, "publish", "p", "x")), ("a", 1, say(14, "publish", "p", "x"))]))
-    assert list(state.close_windows()) == []  # 14 - 5 < 10: the window may still get lines
-    state.absorb(seen([("b", 0, say(25, "publish", "p", "x"))]))
-    assert list(state.close_windows()) == [0, 1]
+    here = Here(5.0)
+    # 14 - 5 < 10: the window may still get lines
+    assert not here.views([("a", 0, say(1, "publish", "p", "x")), ("a", 1, say(14, "publish", "p", "x"))])
+    assert list(here.views([("b", 0, say(25, "publish", "p", "x"))])) == [0, 1]
     late = [("b", 1, say(3, "publish", "p", "x")), ("b", 2, say(4, "subscribe", "u", "x"))]
-    state.absorb(seen([*late, ("b", 3, say(40, "publish", "p", "x"))]))
-    assert state.late_count == 2
-    assert list(state.close_windows()) == [2]
-    assert state.rates.tolist() == [(1 * 0.7 + 0.3 * 1) * 0.7 + 0.3 * 1]
-    assert state.wanted() == [("u", "x", "b")]
+    found = here.views([*late, ("b", 3, say(40, "publish", "p", "x"))])
+    assert here.late_count == 2
+    assert list(found) == [2]
+    assert found[2].rates.tolist() == [(1 * 0.7 + 0.3 * 1) * 0.7 + 0.3 * 1]
+    assert found[2].wanted == [("u", "x", "b")]
 
 
 def test_a_busy_node_with_a_backlog_holds_the_clock():
-    state = StreamState(WINDOW_S, 0.3, 0.0)
-    state.absorb(seen([("quiet", 0, say(1000, "publish", "p", "x")), ("busy", 0, say(5, "publish", "p", "x"))]))
-    assert list(state.close_windows()) == []
-    state.absorb(seen([("busy", 1, say(25, "publish", "p", "x"))]))
-    assert list(state.close_windows()) == [0, 1]
-    assert state.late_count == 0
+    here = Here()
+    lines = [("quiet", 0, say(1000, "publish", "p", "x")), ("busy", 0, say(5, "publish", "p", "x"))]
+    assert not here.views(lines)
+    assert list(here.views([("busy", 1, say(25, "publish", "p", "x"))])) == [0]
+    assert here.late_count == 0
 
 
 def test_years_of_silence_are_skipped():
-    state = StreamState(WINDOW_S, 0.3, 0.0)
-    state.absorb(seen([("a", 0, say(1, "publish", "p", "x"))]))
-    state.absorb(seen([("a", 1, say(1.7e9, "publish", "p", "y")), ("a", 2, say(1.7e9 + 10, "publish", "p", "y"))]))
-    closed = 0
-    for _ in state.close_windows():
-        closed += 1
-        state.has_news = False
-    assert 100 < closed < 300  # until nothing is left of x
-    assert state.topics == ["y"]
-    assert state.rates.tolist() == [0.3]
+    here = Here()
+    here.views([("a", 0, say(1, "publish", "p", "x"))])
+    again = [("a", 1, say(1.7e9, "publish", "p", "y")), ("a", 2, say(1.7e9 + 10, "publish", "p", "y"))]
+    found = here.views(again)
+    assert list(found) == [0, 2, 170_000_000]
+    assert found[2].rates.tolist() == [0.7 * 0.7]  # the end of the first period
+    assert found[170_000_000].topics == ["y"]
+    assert found[170_000_000].rates.tolist() == [0.3]
 
 
-def test_the_state_survives_being_saved(tmp_path):
-    state = StreamState(WINDOW_S, 0.3, 0.0)
-    for number, batch in enumerate(batches(lively(), [7])):
-        state.absorb(seen(batch))
-        for _ in state.close_windows():
-            pass
-        Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).save(number, state)
-        again = Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number)
-        assert again.rates.tolist() == state.rates.tolist()
-        assert again.interests == state.interests
-        assert again.sample.equals(state.sample)
-        assert again.pending.equals(state.pending)
-        assert again.nodes == state.nodes
-    assert len([path for path in tmp_path.iterdir() if path.name.isdigit()]) == checkpoints.KEPT
+def test_with_a_plan_only_ends_of_periods_are_told_and_they_are_as_before():
+    every, ends = Here(), Here(is_planned=True)
+    for batch in batches(lively(), [40]):
+        all_of_them, some = every.views(batch), ends.report(batch).to_pylist()
+        told = {row["window"] for row in some} - {shards.ABOUT}
+        assert told == {window for window in all_of_them if (window + 1) % 3 == 0}
+    assert [kept == other for kept, other in zip(every.kept, ends.kept, strict=True)] == [True] * 3
 
 
-def test_only_wishes_that_changed_are_written_and_files_nobody_needs_go(tmp_path):
-    state, kept = StreamState(WINDOW_S, 0.3, 0.0), Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0)
-    rows = []
-    for number, batch in enumerate(batches(lively(), [7])):
-        state.absorb(seen(batch))
-        for _ in state.close_windows():
-            pass
-        touched = len(state.touched)
-        kept.save(number, state)
-        newest = list((tmp_path / "interests").glob(f"changed-{number:09d}.parquet"))
-        rows += [(touched, pq.read_metadata(path).num_rows) for path in newest]
-        assert Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number).interests == state.interests
-        assert not state.touched
-        again = kept.before(number + 1)
-        assert again is state
-    assert rows
-    assert all(touched == written for touched, written in rows)
-    listed = json.loads((kept._folder(number) / "about.json").read_text())["interests"]
-    assert {*listed} <= {path.name for path in (tmp_path / "interests").iterdir()}
-    assert len(list((tmp_path / "interests").iterdir())) < 20
+def test_a_micro_batch_writes_only_what_it_touches():
+    here = Here(count=1)
+    wishes = [("a", index, say(1.0, "subscribe", f"c{index}", f"t{index}")) for index in range(5000)]
+    here.views([*wishes, ("a", 5000, say(11.0, "publish", "p", "x"))])
+    kept = here.kept[0]
+    assert len(kept["wishes"]) == shards.BUCKETS
+    for one in kept.values():
+        one.written = 0
+    here.views([("a", 5001, say(12.0, "subscribe", "c7", "new")), ("a", 5002, say(40.0, "publish", "p", "x"))])
+    assert {name: one.written for name, one in kept.items()} == {
+        "events": 1, "changes": 1, "sample": 1, "rates": 1, "wishes": 1, "about": 1,
+    }  # fmt: skip
+
+
+def test_an_ended_wish_and_a_silent_topic_are_forgotten_in_the_end():
+    here = Here(count=1)
+    here.views([("a", 0, say(1, "subscribe", "u", "x")), ("a", 1, say(2, "publish", "p", "x"))])
+    here.views([("a", 2, say(15, "unsubscribe", "u", "x")), ("a", 3, say(25, "publish", "p", "y"))])
+    assert len(here.kept[0]["wishes"]) == 1
+    for number, window in enumerate((30, 300, 301)):
+        here.views([("a", 4 + number, say(window * WINDOW_S, "publish", "p", "y"))])
+    assert not here.kept[0]["wishes"]
+    listed = [topic for packed in here.kept[0]["rates"].values() for topic in msgspec.msgpack.decode(packed)]
+    assert listed == ["x", "y"]  # nobody has looked at the bucket of x since
+
+
+def test_progress_survives_being_saved_and_settings_hold(tmp_path):
+    fresh = Progress(WINDOW_S, 0.3, 8)
+    assert load_progress(tmp_path, fresh) is fresh
+    saved = msgspec.structs.replace(fresh, batch=7, plan=3, has_news=True, next_window=12)
+    save_progress(tmp_path, saved)
+    assert load_progress(tmp_path, fresh) == saved
     with pytest.raises(ConfigError, match=r"alpha: expected 0\.3 as this stream began with.*, got 0\.5"):
-        Checkpoints(tmp_path, WINDOW_S, 0.5, 0.0).load(number)
-    with pytest.raises(InputError, match="missing or damaged"):
-        Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number + 1)
-    older = tmp_path / f"{number:09d}" / "sample.parquet"
-    pq.write_table(pq.read_table(older).drop_columns("bytes"), older)
+        load_progress(tmp_path, Progress(WINDOW_S, 0.5, 8))
+    (tmp_path / progress.NAME).write_text("{torn")
+    with pytest.raises(InputError, match="damaged"):
+        load_progress(tmp_path, fresh)
+    (tmp_path / progress.OLDER).mkdir()
     with pytest.raises(InputError, match="another version"):
-        Checkpoints(tmp_path, WINDOW_S, 0.3, 0.0).load(number)
+        load_progress(tmp_path, fresh)
 
 
 # --- decisions ---
@@ -270,14 +330,13 @@ def test_the_cost_of_change_is_that_of_the_paper():
 
 
 def expected_after(window: int) -> forecasts.Forecast:
-    state = StreamState(WINDOW_S, 0.3, 0.0)
+    here = Here()
     for batch in batches(lively(), [50]):
-        state.absorb(seen(batch))
-        for closed in state.close_windows():
-            if closed == window:
-                found = forecasts.forecast(state)
-                assert found is not None
-                return found
+        views = here.views(batch)
+        if window in views:
+            found = forecasts.forecast(views[window])
+            assert found is not None
+            return found
     raise AssertionError(window)
 
 
@@ -293,13 +352,12 @@ def test_the_forecast_is_the_workload_of_the_window():
 
 
 def test_filters_and_groups_come_to_what_is_published():
-    state = StreamState(WINDOW_S, 0.3, 0.0)
     said = [("ann", "site/+/temp"), ("bob", "$share/g/site/#"), ("cid", "$share/g/site/#"), ("dan", "never/seen")]
     lines = [("a", number, say(1, "subscribe", *pair)) for number, pair in enumerate(said)]
     lines += [("a", 10, say(2, "publish", "p", "site/1/temp")), ("a", 11, say(3, "publish", "p", "other"))]
-    state.absorb(seen([*lines, ("a", 12, say(20, "publish", "p", "site/2/temp"))]))
-    assert list(state.close_windows()) == [0, 1]
-    found = forecasts.forecast(state)
+    views = Here().views([*lines, ("a", 12, say(20, "publish", "p", "site/2/temp"))])
+    assert list(views) == [0]
+    found = forecasts.forecast(views[0])
     assert found is not None
     assert found.topics == ["never/seen", "site/1/temp"]
     assert found.filters == ["$share/g/site/#", "never/seen", "site/+/temp"]
@@ -344,9 +402,8 @@ def test_clusters_keep_their_topics_under_new_numbers():
 
 @pytest.fixture
 def local(monkeypatch):
-    """Tasks and counting in this process instead of Spark's."""
+    """Tasks in this process instead of Spark's."""
     monkeypatch.setattr(reconfiguration, "run_tasks", lambda _, tasks, work, __: pa.concat_tables(map(work, tasks)))
-    monkeypatch.setattr(watch, "observe", lambda lines, window_s: seen(lines))
 
 
 def rules(period: int = 3, beta: float = 0.1, names=("scribe", "flooding")) -> DecisionRules:
@@ -363,9 +420,9 @@ def watcher(tmp_path: Path, told: list | None = None, **choices) -> WatchLock:
 
 def run(tmp_path: Path, take: list[int], **choices) -> list:
     told: list = []
-    one = watcher(tmp_path, told, **choices)
+    one, here = watcher(tmp_path, told, **choices), Here()
     for number, batch in enumerate(batches(lively(), take)):
-        one.take(batch, number)
+        one.take(here.report(batch), number)
     return told
 
 
@@ -415,8 +472,8 @@ MOMENTS = {
     "while the plan is written": (forecasts.Forecast, "write_names"),
     "before the plan appears": (Path, "rename"),
     "before CURRENT": (PlanStore, "_point_to"),
-    "before the state is saved": (Checkpoints, "save"),
-    "after the state is saved": (Checkpoints, "_swept"),
+    "before the state is saved": (watch, "save_progress"),
+    "after the state is saved": (WatchLock, "_tell_all"),
 }
 
 
@@ -437,10 +494,12 @@ def test_killed_anywhere_and_restarted_it_publishes_the_same_plans_once(tmp_path
 
     monkeypatch.setattr(owner, name, mortal)
     told: list = []
+    here = Here()
     for number, batch in enumerate(batches(lively(), take)):
+        report = here.report(batch)
         for _ in range(50):
             try:
-                watcher(tmp_path / "wild", told).take(batch, number)
+                watcher(tmp_path / "wild", told).take(report, number)
                 break
             except Killed:
                 continue
@@ -450,15 +509,55 @@ def test_killed_anywhere_and_restarted_it_publishes_the_same_plans_once(tmp_path
     assert calls["all"]
     assert published(tmp_path / "wild") == published(tmp_path / "calm")
     assert PlanStore(tmp_path / "wild/out").current() == PlanStore(tmp_path / "calm/out").current()
-    assert watcher(tmp_path / "wild").state().rates.tolist() == watcher(tmp_path / "calm").state().rates.tolist()
+    assert watcher(tmp_path / "wild").progress() == watcher(tmp_path / "calm").progress()
     if moment != "after the state is saved":  # else a batch was done, but nobody was left to tell
         assert told == calm
 
 
+def test_reports_are_taken_in_order_once_they_are_whole(tmp_path, local):
+    one, here, folder = watcher(tmp_path), Here(), tmp_path / "out" / watch.REPORTS
+    listed = [here.report(batch) for batch in batches(lively(), [100])]
+
+    def write(batch: int, is_whole: bool = True) -> None:
+        (folder / f"{batch:09d}").mkdir(parents=True)
+        pq.write_table(listed[batch], folder / f"{batch:09d}" / "part-0.parquet")
+        if is_whole:
+            (folder / f"{batch:09d}" / watch.WHOLE).touch()
+
+    write(1, is_whole=False)
+    write(0)
+    one.take_all()
+    assert one.progress().batch == 0
+    assert [place.name for place in folder.iterdir()] == ["000000001"]
+    (folder / "000000001" / watch.WHOLE).touch()
+    one.take_all()
+    taken = one.progress()
+    assert taken.batch == 1
+    write(1)  # Spark has repeated it
+    one.take_all()
+    assert one.progress() == taken
+    assert not list(folder.iterdir())
+    for wrong in (0, 3):
+        write(wrong)
+        with pytest.raises(InputError, match=f"report 2 of the stream is due, this is {wrong}; output and checkpoint"):
+            one.take_all()
+        shutil.rmtree(folder / f"{wrong:09d}")
+
+
+def test_without_a_plan_and_without_a_view_nothing_is_decided(tmp_path, local):
+    """Somebody has thrown the plans away while shards tell of ends of periods only."""
+    told: list = []
+    one, here = watcher(tmp_path, told), Here(is_planned=True)
+    for number, batch in enumerate(batches(lively(), [40])):
+        one.take(here.report(batch), number)
+    assert told
+    assert all((decision.window + 1) % 3 == 0 for decision in told)
+
+
 def test_a_plan_that_somebody_else_went_back_to_is_the_one_that_counts(tmp_path, local):
     told: list = []
-    one = watcher(tmp_path, told)
-    listed = batches(lively(), [40])
+    one, here = watcher(tmp_path, told), Here()
+    listed = [here.report(batch) for batch in batches(lively(), [40])]
     for number, batch in enumerate(listed):
         if PlanStore(tmp_path / "out").current() == 2:
             break
@@ -475,9 +574,9 @@ def test_a_plan_that_somebody_else_went_back_to_is_the_one_that_counts(tmp_path,
 def test_a_new_node_needs_a_new_plan(tmp_path, local):
     told: list = []
     one = watcher(tmp_path, told)
-    lines = lively()
-    one.take([row for batch in batches(lines, [1000]) for row in batch], 0)
-    one.take([("e", 0, say(300, "subscribe", "e1", "y")), ("e", 1, say(400, "publish", "pub", "y"))], 1)
+    here = Here()
+    one.take(here.report([row for batch in batches(lively(), [1000]) for row in batch]), 0)
+    one.take(here.report([("e", 0, say(300, "subscribe", "e1", "y")), ("e", 1, say(400, "publish", "pub", "y"))]), 1)
     (found,) = [decision for decision in told if decision.reason == "the current plan is for other nodes (e is new)"]
     assert found.is_published
     assert found.nodes == 5
@@ -508,7 +607,9 @@ def write_journal(root: Path, lines: dict[str, list[dict]]) -> None:
 
 
 def spark_watch(tmp_path: Path, batch_bytes: int) -> Watch:
-    return Watch(tmp_path / "journal", tmp_path / "out", rules(), WINDOW_S, late_s=0.0, batch_bytes=batch_bytes)
+    return Watch(
+        tmp_path / "journal", tmp_path / "out", rules(), WINDOW_S, late_s=0.0, batch_bytes=batch_bytes, shards=4
+    )
 
 
 @pytest.mark.spark
@@ -516,30 +617,46 @@ def spark_watch(tmp_path: Path, batch_bytes: int) -> Watch:
 def test_batch_and_stream_give_the_same_features_and_the_plans_of_the_plain_run(spark, tmp_path):
     write_journal(tmp_path / "journal", lively())
     told: list = []
-    one = WatchLock(spark, spark_watch(tmp_path, 40_000), told.append)
+    one = WatchLock(spark, spark_watch(tmp_path, 50_000), told.append)
+    views, decide = [], one._reconfigurer.decide
+    one._reconfigurer.decide = lambda view, plan: views.append(view) or decide(view, plan)
     one.run_until_idle()
-    state = one.state()
-    assert one.checkpoints.latest() >= 2  # several micro-batches
-    assert (state.bad_count, state.late_count) == (1, 0)
-    assert state.line_count == sum(map(len, lively().values())) + 1
-    last, lines = state.next_window - 1, journal.read_journal(spark, tmp_path / "journal")
+    known = one.progress()
+    assert known.batch >= 2  # several micro-batches
+    assert (known.bad_count, known.late_count) == (1, 0)
+    assert known.line_count == sum(map(len, lively().values())) + 1
+    lines = journal.read_journal(spark, tmp_path / "journal")
     events = features.events_by_window(journal.publications_of(lines), WINDOW_S).toArrow()
-    expected = features.ewma_rates(events, pa.array(state.topics), 0, last)
-    assert state.rates.tolist() == expected.tolist()
-    end = f"timestamp_seconds({(last + 1) * WINDOW_S})"
-    alive = journal.subscriptions_of(lines).where(f"since < {end} and (until is null or until >= {end})")
-    assert sorted((row["subscriber"], row["topic"]) for row in alive.collect()) == [w[:2] for w in state.wanted()]
+    assert known.event_count == sum(events["events"].to_pylist())
+    assert len(views) >= 3
+    for view in (views[0], views[-1]):
+        expected = features.ewma_rates(events, pa.array(view.topics), 0, view.window)
+        assert view.rates.tolist() == expected.tolist()
+        end = f"timestamp_seconds({(view.window + 1) * WINDOW_S})"
+        alive = journal.subscriptions_of(lines).where(f"since < {end} and (until is null or until >= {end})")
+        assert sorted((row["subscriber"], row["topic"]) for row in alive.collect()) == [w[:2] for w in view.wanted]
     with pytest.MonkeyPatch.context() as patch:
         (tmp_path / "plain").mkdir()
         patch.setattr(reconfiguration, "run_tasks", lambda _, tasks, work, __: pa.concat_tables(map(work, tasks)))
-        patch.setattr(watch, "observe", lambda lines, window_s: seen(lines))
         plain = run(tmp_path / "plain", [60])
     assert [(d.window, d.is_published, d.plan) for d in told] == [(d.window, d.is_published, d.plan) for d in plain]
     with open(tmp_path / "journal" / "d" / "000000000002.jsonl", "a") as file:
         file.write(json.dumps(say(290.0, "publish", "pub-d", "y")) + "\n")
-    assert WatchLock(spark, spark_watch(tmp_path, 40_000)).run_once() == 1
+    assert WatchLock(spark, spark_watch(tmp_path, 50_000)).run_once() == 1
     with one._locked(), pytest.raises(ConfigError, match="no other watcher uses"):
         one.run_once()
+
+
+def last_view(spark, tmp_path: Path) -> tuple:
+    """How things stand after two more lines of everybody, from the state that a stream was left with."""
+    for node in NODES:
+        with open(tmp_path / "journal" / node / "000000000002.jsonl", "a") as file:
+            file.write("".join(json.dumps(say(t, "publish", f"pub-{node}", "y")) + "\n" for t in (260.0, 320.0)))
+    views, one = [], WatchLock(spark, spark_watch(tmp_path, 50_000))
+    decide = one._reconfigurer.decide
+    one._reconfigurer.decide = lambda view, plan: views.append(view) or decide(view, plan)
+    one.run_once()
+    return views[-1].wanted, views[-1].topics, views[-1].rates.tolist(), views[-1].sample.to_pylist()
 
 
 @pytest.mark.spark
@@ -563,7 +680,7 @@ def mortal(*arguments, **options):
     return original(*arguments, **options)
 setattr(owner, name, mortal)
 spark = open_session("local[1]", profile="test")
-tests.WatchLock(spark, tests.spark_watch(Path(sys.argv[2]), 40_000)).run_once()
+tests.WatchLock(spark, tests.spark_watch(Path(sys.argv[2]), 50_000)).run_once()
 """
     killed = subprocess.run(
         [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path), moment],
@@ -573,14 +690,14 @@ tests.WatchLock(spark, tests.spark_watch(Path(sys.argv[2]), 40_000)).run_once()
         env={**os.environ, "PYTHONPATH": f"{Path(__file__).parents[2] / 'src'}:{Path(__file__).parents[2]}"},
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    again = WatchLock(spark, spark_watch(tmp_path, 40_000))
+    again = WatchLock(spark, spark_watch(tmp_path, 50_000))
     again.run_until_idle()
     calm = tmp_path / "calm"
     calm.mkdir()
     write_journal(calm / "journal", lively())
-    other = WatchLock(spark, spark_watch(calm, 40_000))
+    other = WatchLock(spark, spark_watch(calm, 50_000))
     other.run_until_idle()
     assert published(tmp_path) == published(calm)
     assert again.store.current() == other.store.current()
-    assert again.state().rates.tolist() == other.state().rates.tolist()
-    assert again.state().interests == other.state().interests
+    assert again.progress() == other.progress()
+    assert last_view(spark, tmp_path) == last_view(spark, calm)

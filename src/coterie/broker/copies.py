@@ -144,6 +144,11 @@ class Copy:
         return self.state.life, self.state.serial
 
     @property
+    def has_log(self) -> bool:
+        """Whether the end of the log is here; it comes behind everything else."""
+        return self.state.log_first <= self.state.log_last or self.state.log_last <= self.base()
+
+    @property
     def held(self) -> tuple[int, int, int, int]:
         state = self.state
         return state.life, state.serial, state.log_first, state.log_last
@@ -266,7 +271,8 @@ class HeldCopies:
 
     def _answer(self, peer: int) -> None:
         """It leaves with the batch that this turn writes."""
-        self._talk.tell(peer, Kept(*self._copy(peer).held))
+        copy = self.of.get(peer) or Copy(peer)  # who only asks has nothing here
+        self._talk.tell(peer, Kept(*copy.held))
 
     # --- rows ---
 
@@ -363,7 +369,8 @@ class HeldCopies:
                     Delivery(sequence, message, one.qos, one.retain, one.identifiers, one.packet_id, one.state)
                 )  # fmt: skip
         deliveries.sort(key=lambda one: one.sequence)
-        incoming = [int(key[1]) for key, _ in copy.of_client(INCOMING, client)]
+        # What its node may not have been able to give before it was lost is better taken twice than not at all.
+        incoming = [int(key[1]) for key, _ in copy.of_client(INCOMING, client)] if copy.has_log else []
         return SessionState(
             client, row.expiry_s, copy.subscriptions(client), tuple(deliveries), tuple(incoming),
             max((one.packet_id for one in deliveries), default=0), max((one.sequence for one in deliveries), default=0),

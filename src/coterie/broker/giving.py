@@ -16,6 +16,7 @@ from coterie.broker.frames import AskSession, FoundSession, GivenSession, HandOv
 from coterie.broker.interest import LocalInterest, wished_of
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.marks import Marks
+from coterie.broker.recovery import Recovery
 from coterie.broker.turn import Turn
 from coterie.broker.writes import SESSIONS
 from coterie.mqtt.sessions import Sessions
@@ -28,12 +29,12 @@ class Giving:
 
     def __init__(
         self, node: int, sessions: Sessions, interest: LocalInterest, marks: Marks, last: LastPublished,
-        identifiers: Identifiers, copies: HeldCopies, turn: Turn,
+        identifiers: Identifiers, copies: HeldCopies, recovery: Recovery, turn: Turn,
     ) -> None:  # fmt: skip
         self.leaving: dict[str, int] = {}
         self.came: dict[str, Had] = {}
         self._node, self._sessions, self._interest, self._marks, self._last = node, sessions, interest, marks, last
-        self._identifiers, self._copies, self._turn = identifiers, copies, turn
+        self._identifiers, self._copies, self._recovery, self._turn = identifiers, copies, recovery, turn
 
     def found(self, said: SeekSession) -> FoundSession:
         """The user's own if there is one, else another's."""
@@ -79,7 +80,7 @@ class Giving:
             is_there = session is not None and not session.is_online and self.leaving.get(said.client) == peer
             state = session.state() if session is not None and is_there else None
             marks = self._marks.all() + [((self._node, topic), last) for topic, last in self._last.all()]
-            floor, ago_us = (self._node, self._identifiers.last), 0
+            floor, ago_us = (self._node, self._identifiers.last), self._recovery.lacking_us
             had = self.came.get(said.client)
         else:
             state = None if copy is None else self._copies.session(copy, said.client)

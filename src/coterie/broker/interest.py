@@ -192,8 +192,10 @@ class LocalInterest:
 
     def want_earlier(self, topic_filter: str, back_us: int) -> None:
         """A client wanted it elsewhere before: what was published that long ago may still be on its way there."""
-        if topic_filter in self._book.since:
-            since = self._book.since[topic_filter] = Since(max(1, self._turn.now_us - back_us), {})
+        known = self._book.since.get(topic_filter)
+        if known is not None:
+            earlier_us = min(known.now_us, max(1, self._turn.now_us - back_us))
+            since = self._book.since[topic_filter] = Since(earlier_us, {})
             self._turn.write(WISHES, topic_filter, msgspec.msgpack.encode(since))
 
     def unwant(self, topic_filter: str) -> None:

@@ -30,7 +30,7 @@ from coterie.broker.writes import DELIVERIES, LOG, MESSAGES, Between, Key, Shelf
 RIDE_S = 0.05
 LOOK_S = 0.5
 SILENT_S = 2.0  # a keeper that says nothing for so long is replaced, if there is another
-REACH_S = 0.5  # one that has nothing yet and cannot be reached for so long, too
+REACH_S = 0.5  # one that has nothing yet and cannot be reached for so long, too; or does not answer where others do
 QUEUE_BYTES_MAX = 16 << 20
 PART_BYTES = 512 << 10
 RIDE_TIMER, KEEP_TIMER = "ride", "keep"
@@ -66,6 +66,7 @@ class Keeping:
         self._queue: deque[tuple[int, bytes]] = deque()  # what some keeper has not answered yet
         self._queue_bytes = 0
         self._away: dict[int, None] = {}  # peers that did not answer
+        self._answered_s: dict[int, float] = {}  # who could keep: when it said so
         self._failed: dict[int, None] = {}  # the same, until they answer: who is heard need not hear us; last one last
         self._lack_s: dict[int, float] = {}  # so many keepers -> since when there are fewer
         self._is_riding = self._is_looking = self._is_started = False
@@ -212,6 +213,7 @@ class Keeping:
         self._failed.pop(peer, None)
         one = self.keepers.get(peer)
         if one is None:
+            self._answered_s[peer] = self._turn.now_s
             return
         if not one.is_current:
             self._begin(peer, one, said)
@@ -341,7 +343,7 @@ class Keeping:
     def look(self) -> None:
         """Replace who is silent, ask who is missing, notice when there are too few."""
         self._is_looking = False
-        now_s = self._turn.now_s
+        now_s, had = self._turn.now_s, list(self.keepers)
         for peer, one in list(self.keepers.items()):
             if self._is_late(peer, one) and any(self._is_free(other) for other in self._order):
                 del self.keepers[peer]
@@ -353,9 +355,14 @@ class Keeping:
             free = [peer for peer in self._order if self._is_free(peer)]
             free = [peer for peer in free if self._links.is_connected(peer)] or free
             free = [peer for peer in free if peer not in self._failed] or [one for one in self._failed if one in free]
+            free = [peer for peer in self._order if self._is_ready(peer)] or free
             chosen = next(peer for peer in free or self._order if peer not in self.keepers)
             self.keepers[chosen] = _Keeper(now_s)
             self._ask(chosen, self.keepers[chosen])
+        if any(peer not in self.keepers for peer in had):  # the next may be silent too: who would answer?
+            for peer in self._order:
+                if self._is_free(peer) and self._links.is_connected(peer):
+                    self._talk.tell(peer, AskKept(self.life))
         for peer, one in self.keepers.items():
             if not one.is_current and (not self._links.is_connected(peer) or now_s - (one.waits_s or now_s) > SILENT_S):
                 self._ask(peer, one)
@@ -364,9 +371,14 @@ class Keeping:
         self._watch()
 
     def _is_late(self, peer: int, one: _Keeper) -> bool:
-        is_new = one.acked < 0 and not one.is_current and not self._links.is_connected(peer)
+        is_new = one.acked < 0 and not one.is_current
+        is_new &= not self._links.is_connected(peer) or any(map(self._is_ready, self._order))
         limit_s = REACH_S if is_new else SILENT_S
         return peer in self._away or (one.waits_s is not None and self._turn.now_s - one.waits_s > limit_s)
+
+    def _is_ready(self, peer: int) -> bool:
+        """Whether it is free, and has answered just now."""
+        return self._is_free(peer) and self._turn.now_s - self._answered_s.get(peer, -SILENT_S) < SILENT_S
 
     def _is_free(self, peer: int) -> bool:
         return peer not in self.keepers and peer not in self._away

@@ -71,6 +71,7 @@ class Recovery:
         self._round = 0
         self._began_s = 0.0
         self._digested_us = self._audited_us = 0
+        self._have_told: dict[int, None] = {}  # origins that have told all since it began
         self._told_us: list[int] = []  # up to when each round of the present disturbance told
         self._wanted: dict[int, float] = {}  # event -> when it was asked for
 
@@ -135,6 +136,13 @@ class Recovery:
         """Whether something of the last moments may still be on its way by comparison of logs."""
         return self._since_us is not None and self._turn.now_s - self._began_s < CATCHING_UP_S
 
+    @property
+    def lacking_us(self) -> int:
+        """How long ago something was said that may be missing here, by somebody who has not told since; 0: nothing."""
+        since_us = self._since_us
+        late = [one for origin, one in self.behind.items() if since_us is None or origin not in self._have_told]
+        return max(1, self.now_us - min(late)) if late else 0
+
     def look_again(self, since_us: int, recent_s: float) -> None:
         """Compare logs since then, unless a disturbance of the last moments makes everybody do so anyway."""
         is_done = self._since_us is not None and self._since_us <= since_us
@@ -157,7 +165,7 @@ class Recovery:
             self.behind[origin] = min(self._since_us, self.behind.get(origin, self._since_us))
         self._keep_behind()
         self._round = 0
-        self._told_us = []
+        self._told_us, self._have_told = [], {}
         self._began_s = self._turn.now_s
         self._schedule()
 
@@ -173,12 +181,12 @@ class Recovery:
         if self._since_us is None:
             return
         delays_s = self._settings.rounds_s
-        # Late rounds also say "nothing", so that the others know they have heard everybody.
-        is_late = self._round >= len(delays_s) - 2
-        since_us = self._since_us
+        # The second round and late ones also say "nothing", so that the others know they have heard everybody.
+        is_for_all = self._round == 1 or self._round >= len(delays_s) - 2
+        since_us = self._back(self._since_us)  # others take it for earlier by as much as the word was on its way
         if self._round > FULL_ROUNDS:  # what two rounds ago held need not be told again
             since_us = max(since_us, self._back(self._told_us[-2]))
-        self.flood_digest(since_us, IN_FLIGHT_US, even_if_empty=is_late)
+        self.flood_digest(since_us, IN_FLIGHT_US, even_if_empty=is_for_all)
         self._told_us.append(self._digested_us)
         self._round += 1
         if self._round < len(delays_s):
@@ -237,11 +245,24 @@ class Recovery:
         """Those of an origin whose keeper this node is, since then by our clock; moments in them are its own."""
         state = copy.state
         ahead_us = self._turn.now_us - self.now_us + state.now_us - state.here_us
-        since_us = max(since_us + ahead_us, state.log_first & TIME_MASK, 1)
+        since_us += ahead_us
+        older = self._older_digests(copy, since_us, is_answer)
+        since_us = max(since_us, state.log_first & TIME_MASK, 1)
         until_us = max(state.now_us, state.log_last & TIME_MASK, since_us)  # identifiers may be ahead of the clock
         lag_us = max(0, self._turn.now_us - state.here_us - (until_us - state.now_us))
         rows = self._copies.log(copy.origin, since_us, until_us)
-        return self._in_parts(copy.origin, rows, since_us, until_us, lag_us, is_answer)
+        return older + self._in_parts(copy.origin, rows, since_us, until_us, lag_us, is_answer)
+
+    def _older_digests(self, copy: Copy, since_us: int, is_answer: bool) -> list[Digest]:
+        """What it has from before it was given all anew; there may be a gap behind it, so it is not the last word."""
+        first, last = (one & TIME_MASK for one in copy.state.older)
+        if copy.state.older[0] > copy.state.older[1] or last < since_us:
+            return []
+        since_us = max(since_us, first, 1)
+        lag_us = max(0, self._turn.now_us - copy.state.here_us + copy.state.now_us - last)
+        rows = self._copies.log(copy.origin, since_us, last)
+        parts = self._in_parts(copy.origin, rows, since_us, last, lag_us, is_answer)
+        return [msgspec.structs.replace(one, is_last=False) for one in parts]
 
     def _in_parts(
         self, origin: int, rows: list[tuple[int, bytes]], since_us: int, until_us: int, lag_us: int, is_answer: bool
@@ -290,6 +311,7 @@ class Recovery:
                 self._keep_behind()
             else:
                 self.behind[said.origin] = self._back(until_us)
+                self._have_told[said.origin] = None
 
     def _is_waiting_for(self, origin: int) -> bool:
         """Whether copies were asked for that have not come: a node that ends now must ask again."""

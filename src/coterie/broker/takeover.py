@@ -64,6 +64,10 @@ EFFECT_S = 1.5  # a node that is silent holds up no session: what it missed of t
 LOOK_S = 4.0  # how long logs are compared for what a node that is away took with it
 FRESH_S = 10.0  # after a start: somebody may have taken what was here meanwhile
 FORGET_S = 60.0
+IDENTIFIERS_APART, IDENTIFIER_RANGES = (
+    2048,
+    31,
+)  # each node that takes sessions from copies goes on in a range of its own
 TAKE_TIMER, FORGET_TIMER = "take", "forget"
 _pack = msgspec.msgpack.Encoder().encode
 _state = msgspec.msgpack.Decoder(SessionState).decode
@@ -86,7 +90,7 @@ class Takeover:
         self._keeping, self._wards, self._links, self._talk = keeping, wards, links, talk
         self._shelf, self._turn = shelf, turn
         self._quests: dict[str, Quest] = {}
-        self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, turn)
+        self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, recovery, turn)
         self._residing = Residing(node, sessions, self._giving, following, keeping, links, talk, turn)
         self._fresh_until_s = 0.0
 
@@ -283,11 +287,18 @@ class Takeover:
         self._fill_own(arrival)
         is_late = self._turn.now_s - quest.entered_s > GIVE_UP_S / 2
         others = [place for place in arrival.gaps() if place[0] != self._node]
-        if said.ago_us:  # nobody has collected for it since then: logs have what came
+        is_new = quest.new.keys() >= {split_shared(one)[1] for one in arrival.guest.subscriptions}
+        is_there = quest.there is not None and quest.there.of == peer
+        # Nobody has collected for it since then, or not all: logs have what came. What is wanted here for its sake
+        # alone is found by logs at any time.
+        if said.ago_us and not (is_there and is_new):
             quest.look_until_s, arrival.missed_until_us = self._turn.now_s + LOOK_S, self._turn.now_us
             # There may have been cut off from somebody without knowing it, for as long as links are believed silent.
             ago_us = said.ago_us + int(max(FRESH_S, self._links.settings.silence_s) * 1e6)
             self._want_earlier(quest, said.ago_us)
+            for bare in {split_shared(one)[1] for one in arrival.guest.subscriptions}.difference(quest.new):
+                # What its node took alone since then comes when that is back, though others here want it only now.
+                self._interest.want_earlier(bare, ago_us)
             self._recovery.disturb(max(1, self._recovery.now_us - ago_us))
         elif not others or is_late:
             self._settle(said.client, quest)
@@ -317,7 +328,12 @@ class Takeover:
         session, now_s = arrival.guest, self._turn.now_s
         rest = arrival.rest()
         session.collected = None
-        session.take_state(msgspec.structs.replace(state, will=None, will_due_s=None, expires_at_s=None))
+        # What its node sent alone since the copy was made is not known: the client may still hold its identifiers.
+        ahead = 0 if there.of == quest.peer else IDENTIFIERS_APART * (1 + self._node % IDENTIFIER_RANGES)
+        last_id = (state.last_packet_id + ahead) % 0xFFFF
+        session.take_state(
+            msgspec.structs.replace(state, will=None, will_due_s=None, expires_at_s=None, last_packet_id=last_id)
+        )
         session.epoch = there.epoch + 1
         session.past = arrival.had()  # what it had there may still be on its way here
         self._sessions.adopt(session, now_s)

@@ -17,10 +17,11 @@ from coterie.cli.planning import Spark, Systems
 from coterie.errors import ConfigError
 from coterie.model.parameters import settings_of
 from coterie.pipeline.features import ALPHA
+from coterie.pipeline.progress import Progress
 from coterie.pipeline.reconfiguration import BETA, Decision, DecisionRules
 from coterie.pipeline.session import open_session
+from coterie.pipeline.storage import folder_of
 from coterie.pipeline.streams import lines_of
-from coterie.pipeline.streamstate import StreamState
 from coterie.pipeline.watch import Watch, WatchLock
 from coterie.systems import SYSTEMS
 
@@ -38,6 +39,12 @@ Columns = Annotated[
 ]
 Out = Annotated[
     Path, typer.Option("--out", "-o", help="Folder for plans, state and checkpoint; keep it to go on later.")
+]
+Checkpoint = Annotated[
+    str,
+    typer.Option(
+        "--checkpoint", metavar="URI", help="What Spark keeps goes here; all executors must see it. Else to --out."
+    ),
 ]
 WindowLength = Annotated[
     float, typer.Option("--window", help="Seconds of event time per window.", rich_help_panel=TIME)
@@ -86,6 +93,7 @@ def watch_command(
     spark: Spark = "local[*]",
     conf: Conf = None,
     columns: Columns = None,
+    checkpoint: Checkpoint = "",
     as_json: JsonLines = False,
 ) -> None:
     """Follow a journal; publish a new plan when it pays.
@@ -99,13 +107,12 @@ def watch_command(
     """
     if once and until_idle:
         raise ConfigError("--once", "--until-idle", "one of the two")
-    if spark.startswith("sc://"):
-        raise ConfigError("--spark", spark, "local[*] or spark://...: the state of the stream lives beside the driver")
     if window <= 0:
         raise ConfigError("--window", window, "a positive number of seconds")
     rules = DecisionRules(candidates_of(systems), SYSTEMS, beta, max(1, round(period / window)), seed)
     source = lines_of(journal, settings_of(columns or [], "--map"))
-    wanted = Watch(Path(journal), out_folder, rules, window, alpha, late, every, source=source)
+    place = folder_of(checkpoint) if checkpoint else None
+    wanted = Watch(Path(journal), out_folder, rules, window, alpha, late, every, source=source, checkpoint=place)
     err.print("starting Spark")
     session = open_session(spark)
     watcher = WatchLock(session, wanted, _tell_json if as_json else _tell)
@@ -116,9 +123,9 @@ def watch_command(
         err.print("stopped; the same command goes on from here")
     finally:
         session.stop()
-    state = watcher.state()
-    if state is not None and not as_json:
-        out.print(_summary(state, watcher), soft_wrap=True)
+    progress = watcher.progress()
+    if progress.batch >= 0 and not as_json:
+        out.print(_summary(progress, watcher), soft_wrap=True)
 
 
 def _tell_json(decision: Decision) -> None:
@@ -145,20 +152,19 @@ def _figures(decision: Decision) -> str:
     return ""
 
 
-def _summary(state: StreamState, watcher: WatchLock) -> str:
-    wanted = sum(said.is_on for said in state.interests.values())
+def _summary(progress: Progress, watcher: WatchLock) -> str:
     upto = "no window is complete yet"
-    if state.next_window is not None:
-        upto = f"complete up to {_clock(state.next_window * state.window_s)}"
+    if progress.next_window is not None:
+        upto = f"complete up to {_clock(progress.next_window * progress.window_s)}"
     plan = watcher.store.current()
     told = [
-        f"{state.line_count:,} lines of {len(state.nodes)} nodes, {upto}",
-        f"{wanted:,} subscriptions, {len(state.topics):,} topics with events",
+        f"{progress.line_count:,} lines of {progress.node_count} nodes, {upto}",
+        f"{progress.wanted_count:,} subscriptions, {progress.event_count:,} publications",
         "no plan" if plan is None else f"plan {plan} is current in {watcher.store.root / 'plans'}",
     ]
-    if state.bad_count or state.late_count:
+    if progress.bad_count or progress.late_count:
         told.append(
-            f"[yellow]{state.bad_count:,} lines unreadable or from the future, {state.late_count:,} too late[/]"
+            f"[yellow]{progress.bad_count:,} lines unreadable or from the future, {progress.late_count:,} too late[/]"
         )
     return "\n".join(told)
 

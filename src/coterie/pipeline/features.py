@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 ALPHA = 0.3  # alpha_pub, DYNATOPS section 5.1
+FORGOTTEN = 1e-30  # a rate so low that adding one event to it gives the same bits as starting anew
 
 
 def window_index(time: Column, window_s: float, origin_s: float = 0.0) -> Column:
@@ -40,13 +41,19 @@ def events_by_window(publications: DataFrame, window_s: float, origin_s: float =
     )
 
 
-def ewma_step(
-    rates: NDArray[np.float64], topics: NDArray[np.integer], observed: NDArray[np.float64], alpha: float = ALPHA
-) -> NDArray[np.float64]:
-    """DYNATOPS eq. 8 for all topics at once: R' = (1 - alpha) R + alpha r, where topics not listed had r = 0."""
-    following = (1.0 - alpha) * rates
-    np.add.at(following, topics, alpha * observed)
-    return following
+def ewma(rates: NDArray[np.float64], observed: NDArray[np.float64], alpha: float = ALPHA) -> NDArray[np.float64]:
+    """DYNATOPS eq. 8: R' = (1 - alpha) R + alpha r."""
+    return (1.0 - alpha) * rates + alpha * observed
+
+
+def decayed(rates: NDArray[np.float64], silent: NDArray[np.int64], alpha: float = ALPHA) -> NDArray[np.float64]:
+    """Rates after so many windows without events each: step by step, so that the bits are those of `ewma`."""
+    found = rates.copy()
+    step = 0
+    while (is_falling := (silent > step) & (found >= FORGOTTEN)).any():
+        found[is_falling] *= 1.0 - alpha
+        step += 1
+    return found
 
 
 def ewma_rates(events: pa.Table, topics: pa.Array, first: int, last: int, alpha: float = ALPHA) -> NDArray[np.float64]:
@@ -69,8 +76,7 @@ def ewma_rates(events: pa.Table, topics: pa.Array, first: int, last: int, alpha:
     rates = np.zeros(len(topics))
     for step in range(last + 1 - first):
         now = slice(bounds[step], bounds[step + 1])
-        if step == 0:
-            np.add.at(rates, topic[now], observed[now])
-        else:
-            rates = ewma_step(rates, topic[now], observed[now], alpha)
+        events = np.zeros(len(topics))
+        np.add.at(events, topic[now], observed[now])
+        rates = events if step == 0 else ewma(rates, events, alpha)
     return rates

@@ -1,4 +1,4 @@
-"""From the stream's state to the workload expected for the next window, with the names of its ids."""
+"""From how things stand to the workload expected for the next window, with the names of its ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from coterie.model import Publications, Relation, Wishes, Workload
 from coterie.model.workload import PAYLOAD_BYTES
 from coterie.pipeline.filters import FilterTrie, bodies_of, has_filters, is_shared, taken_rows, without_wildcards
-from coterie.pipeline.streamstate import StreamState
+from coterie.pipeline.views import StreamView
 from coterie.pipeline.wishing import expanded
 from coterie.plans.tables import OUTSIDE, NamedWorkload, write_tables
 
@@ -45,20 +45,19 @@ class Forecast:
         write_tables(self.named.tables(), folder)
 
 
-def forecast(state: StreamState) -> Forecast | None:
+def forecast(view: StreamView) -> Forecast | None:
     """Interests as they stand and rates by eq. 8, per second; None as long as nobody wants anything.
 
     Section 5.1: "a static S equal to S(t0)". Who publishes is taken from the sample of recent publications.
     """
-    wanted = state.wanted()
+    wanted = view.wanted
     if not wanted:
         return None
     asked = sorted({wish for _, wish, _ in wanted})
-    matches, topics = _matched(asked, state.topics)
+    matches, topics = _matched(asked, view.topics)
     wanting = sorted({client for client, _, _ in wanted})
-    nodes = state.known_nodes()
-    sample = state.closed_sample()
-    publishing = _publishing(state, sample, topics)
+    nodes, sample = view.nodes, view.sample
+    publishing = _publishing(view, topics)
     home = {client: node for client, _, node in wanted}
     outside = sorted({publisher for publisher, _, _, _ in publishing} - set(wanting))
     at = _publishing_at(sample)
@@ -77,7 +76,7 @@ def forecast(state: StreamState) -> Forecast | None:
         Publications.of(
             [number[publisher] for publisher, _, _, _ in publishing],
             [topic_id[topic] for _, topic, _, _ in publishing],
-            [rate / state.window_s for _, _, rate, _ in publishing],
+            [rate / view.window_s for _, _, rate, _ in publishing],
             [size for _, _, _, size in publishing],
         ),
         np.array([node_id[home.get(who) or at.get(who, nodes[0])] for who in clients], np.int32),
@@ -106,16 +105,16 @@ def _matched(asked: Sequence[str], published: Sequence[str]) -> tuple[Relation |
     return matches, [topic for topic, kept in zip(topics, is_wanted, strict=True) if kept]
 
 
-def _publishing(state: StreamState, sample: pa.Table, topics: Sequence[str]) -> list[tuple[str, str, float, float]]:
+def _publishing(view: StreamView, topics: Sequence[str]) -> list[tuple[str, str, float, float]]:
     """(publisher, topic, events per window, bytes): a topic's rate shared by its publishers in the sample."""
     seen: dict[str, Counter[str]] = {}
     sizes: dict[tuple[str, str], list[int]] = {}
-    columns = [sample[name].to_pylist() for name in ("topic", "publisher", "bytes")]
+    columns = [view.sample[name].to_pylist() for name in ("topic", "publisher", "bytes")]
     for topic, publisher, size in zip(*columns, strict=True):
         seen.setdefault(topic, Counter())[publisher or OUTSIDE] += 1
         if size is not None:
             sizes.setdefault((topic, publisher or OUTSIDE), []).append(size)
-    rate_of = dict(zip(state.topics, state.rates.tolist(), strict=True))
+    rate_of = dict(zip(view.topics, view.rates.tolist(), strict=True))
     rows = []
     for topic in topics:
         rate = rate_of.get(topic, 0.0)

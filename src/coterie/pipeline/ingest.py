@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES = 64 << 20
 ROWS_PER_PART = 2_500_000  # what one Python worker holds comfortably
+OPENED_BYTES = 1 << 16  # as long as it takes to open a file, and much more in a store
 WHOLE_BYTES = 4 * SPLIT_BYTES  # what one task may read alone without a word
 IN_ONE_PIECE = "read by one task"
 CLOCK_SKEW_S = 300.0
@@ -187,10 +188,12 @@ def _part_count_of(rows: int) -> int:
 
 
 def _weight(split: Split) -> int:
-    """Bytes to read, roughly."""
+    """Bytes to read, roughly; opening a file counts as well, so that many tiny ones are many tasks."""
     if split.file.format == "parquet":
-        return split.file.size_bytes // max(1, len(split.file.group_rows)) * 4
-    return (split.file.size_bytes if split.stop is None else split.stop) - split.start
+        size = split.file.size_bytes // max(1, len(split.file.group_rows)) * 4
+    else:
+        size = (split.file.size_bytes if split.stop is None else split.stop) - split.start
+    return max(size, OPENED_BYTES)
 
 
 def _bins(splits: list[Split]) -> list[list[Split]]:

@@ -25,8 +25,9 @@ from coterie.model import Design, Ledger
 from coterie.model.store import load_design, load_workload, save_design, save_workload
 from coterie.pipeline.forecasts import Forecast, forecast
 from coterie.pipeline.planning import Candidate, Priced, cheapest, design_file, is_whole
-from coterie.pipeline.streamstate import StreamState
+from coterie.pipeline.progress import Progress
 from coterie.pipeline.tasks import run_tasks
+from coterie.pipeline.views import StreamView
 from coterie.plans.fitting import brought_over
 from coterie.plans.plan import DESIGN, PlanFacts
 from coterie.plans.store import PlanStore
@@ -77,9 +78,9 @@ class DecisionRules:
         if not self.candidates:
             raise ConfigError("system", "", "at least one system")
 
-    def is_due(self, window: int, state: StreamState) -> bool:
+    def is_due(self, window: int, progress: Progress) -> bool:
         """At the end of every free period in which something happened; at once as long as there is no plan."""
-        return state.has_news and ((window + 1) % self.windows_per_period == 0 or state.plan is None)
+        return progress.has_news and ((window + 1) % self.windows_per_period == 0 or progress.plan is None)
 
 
 def change_cost(node_count: int, topic_count: int, changed_nodes: int, moved_subscriptions: int = 0) -> float:
@@ -120,15 +121,16 @@ class Reconfigurer:
         self.store = store
         self.work = work
 
-    def decide(self, state: StreamState, window: int) -> Decision:
-        end_s = (window + 1) * state.window_s
-        stream = f"watch/{state.window_s:g}/{state.alpha:g}/"
+    def decide(self, view: StreamView, plan: int | None) -> Decision:
+        """After a window, with the plan that its stream had published before."""
+        window, end_s = view.window, (view.window + 1) * view.window_s
+        stream = f"watch/{view.window_s:g}/{view.alpha:g}/"
         key = f"{stream}{window}"
         repeated = self._already_published(key)
         if repeated is not None:
             return repeated
-        version = self._plan_before(stream, window, state)
-        expected = forecast(state)
+        version = self._plan_before(stream, window, plan)
+        expected = forecast(view)
         if expected is None:
             reason = "nobody wants anything yet"
             return Decision(window=window, end_s=end_s, is_published=False, reason=reason, plan=version)
@@ -138,7 +140,7 @@ class Reconfigurer:
             "topics": len(expected.topics),
             "subscribers": expected.workload.subscriber_count,
             "nodes": len(expected.nodes),
-            "period_s": self.rules.windows_per_period * state.window_s,
+            "period_s": self.rules.windows_per_period * view.window_s,
         }
         now = "there is no plan yet" if version is None else self._current(version, expected)
         return self._weigh(expected, version, now, key, sizes)
@@ -196,18 +198,18 @@ class Reconfigurer:
         told = {**(self.store.facts(version).decision or {}), "plan": version}
         return msgspec.convert(told, Decision)
 
-    def _plan_before(self, stream: str, window: int, state: StreamState) -> int | None:
+    def _plan_before(self, stream: str, window: int, plan: int | None) -> int | None:
         """The plan in force before this window's decision.
 
         After a crash the store may already hold plans of later windows: those do not count yet. If somebody else
         has published or gone back, that does.
         """
         current = self.store.current()
-        if current is None or current == state.plan:
+        if current is None or current == plan:
             return current
         key = self.store.facts(current).key
         is_mine = key.startswith(stream) and int(key.removeprefix(stream)) >= window
-        return state.plan if is_mine else current
+        return plan if is_mine else current
 
     def _current(self, version: int, expected: Forecast) -> tuple[Design, Ledger] | str:
         """The current design under the expected workload, with its bill; or why it cannot be kept."""

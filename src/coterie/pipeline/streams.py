@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
+import pyspark
+
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline.journal import AMOUNT_MAX, BATCH_BYTES_MAX, MALFORMED, stream_journal
 from coterie.pipeline.storage import is_remote
@@ -24,8 +26,7 @@ COLUMNS = ("time", "node", "kind", "client", "topic", "count", "bytes")
 KINDS = ("subscribe", "unsubscribe", "publish", "attach")
 FORMATS = ("json", "csv", "avro")
 MESSAGES_MAX = 1_000_000  # of one micro-batch
-KAFKA_CLASS = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+KAFKA_PACKAGE = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 KAFKA_HELP = f"the Kafka source of your Spark version: --conf spark.jars.packages={KAFKA_PACKAGE}"
 
 
@@ -69,9 +70,9 @@ class KafkaLines:
             raise ConfigError("kafka", f"kafka://{self.servers}/{self.topics}", "kafka://host:port/topic")
 
     def lines(self, spark: SparkSession) -> DataFrame:
+        from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
 
-        require_kafka(spark)
         told = {
             "kafka.bootstrap.servers": self.servers,
             "subscribe": self.topics,
@@ -79,7 +80,14 @@ class KafkaLines:
             "maxOffsetsPerTrigger": str(self.batch_messages),
             **self.options,
         }
-        messages = spark.readStream.format("kafka").options(**told).load()
+        try:
+            messages = spark.readStream.format("kafka").options(**told).load()
+            messages.schema  # noqa: B018 -- Connect looks for the source only now
+        except PySparkException as error:
+            if "kafka" not in str(error).lower():
+                raise
+            # It is no part of Spark's own jars.
+            raise ConfigError("kafka", "no source for it in this session", KAFKA_HELP) from None
         parsed = messages.select(
             self._parsed().alias("row"),
             sf.col("value").cast("string").alias("raw"),
@@ -161,18 +169,6 @@ def lines_of(text: str, columns: Mapping[str, str] | None = None, format: str = 
     if format or is_remote(text):
         return TableLines(text, mapped, format or "parquet")
     return JournalLines(Path(text))
-
-
-def require_kafka(spark: SparkSession) -> None:
-    """The source is no part of Spark's own jars: say so before a stream starts."""
-    try:
-        spark._jvm.java.lang.Class.forName(  # type: ignore[union-attr]
-            KAFKA_CLASS,
-            False,
-            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),  # type: ignore[union-attr]
-        )
-    except Exception:
-        raise ConfigError("kafka", "no source for it in this session", KAFKA_HELP) from None
 
 
 # --- from anybody's rows to lines ---

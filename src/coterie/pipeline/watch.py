@@ -1,9 +1,10 @@
 """Follows the nodes' journal as a stream and publishes a new plan when it pays; exactly once, whatever is killed when.
 
-How it works: Spark's checkpoint says which lines belong to micro-batch n and repeats the batch until it is done. The
-batch starts from the state after n - 1, decides for every window it closes, and ends by renaming the state after n
-into place. A batch whose state is there is done and skipped; one that died before is repeated from the same state with
-the same lines, and finds the plans it had already published under the same keys.
+How it works: what grows with clients and topics lies in Spark's state store, in shards (pipeline/shards). Each
+micro-batch leaves a report: how far the stream is, and how things stand after the windows that a decision may be due
+after. The driver takes reports in their order, decides, and ends by writing down which one it has taken. Spark repeats
+a micro-batch that was not done, from the same state with the same lines, and so with the same report. One that was
+taken is not taken again; one that was not finds the plans it had already published under the same keys.
 """
 
 from __future__ import annotations
@@ -16,26 +17,34 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from coterie.errors import ConfigError, CoterieError, InputError, RunError
+import msgspec
+import pyarrow as pa
+
+from coterie.errors import ConfigError, InputError, RunError
 from coterie.locking import lock
-from coterie.pipeline.checkpoints import Checkpoints
-from coterie.pipeline.features import ALPHA, events_by_window, window_index
-from coterie.pipeline.filters import NO_FILTER_PATTERN, NO_TOPIC_PATTERN, SHARED
-from coterie.pipeline.journal import BATCH_BYTES_MAX, MALFORMED, publications_of
+from coterie.pipeline.clock import TimeRules
+from coterie.pipeline.features import ALPHA
+from coterie.pipeline.journal import BATCH_BYTES_MAX
+from coterie.pipeline.progress import Progress, load_progress, save_progress
 from coterie.pipeline.reconfiguration import Decision, DecisionRules, Reconfigurer
+from coterie.pipeline.sharding import reports, use_state_store
+from coterie.pipeline.shards import ABOUT, ShardAbout
+from coterie.pipeline.storage import Folder, read_rows, remove_all
 from coterie.pipeline.streams import JournalLines, Lines
-from coterie.pipeline.streamstate import CHANGES, COUNTS, SAMPLE, SAMPLE_PER_WINDOW, Observed, Span, StreamState
+from coterie.pipeline.views import Gathered
 from coterie.plans.store import PlanStore
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 log = logging.getLogger(__name__)
 
-CLOCK_SKEW_S = 300.0
 RETRIES, RETRY_FIRST_S, RETRY_LAST_S = 8, 1.0, 60.0
-STATE, CHECKPOINT, WORK = "state", "checkpoint", "work"
+SHARDS = 32
+ANEW = "output and checkpoint are not of one stream: begin anew with both empty"
+CHECKPOINT, REPORTS, WORK, WHOLE = "checkpoint", "reports", "work", "_SUCCESS"
+_about_of = msgspec.msgpack.Decoder(ShardAbout).decode
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,8 @@ class Watch:
     batch_bytes: int = BATCH_BYTES_MAX
     source: Lines | None = None  # instead of the journal
     retries: int = RETRIES  # in a row, before a failure that may pass is given up
+    checkpoint: Folder | None = None  # for what Spark keeps; driver and executors must see it. None: `out`
+    shards: int = SHARDS  # of the state, for the life of the stream
 
     def __post_init__(self) -> None:
         if self.source is None and not self.journal.is_dir():
@@ -64,6 +75,8 @@ class Watch:
             raise ConfigError("late", self.late_s, "0 or more seconds")
         if self.every_s <= 0:
             raise ConfigError("every", self.every_s, "a positive number of seconds")
+        if self.shards < 1:
+            raise ConfigError("shards", self.shards, "at least one")
 
 
 class WatchLock:
@@ -73,25 +86,23 @@ class WatchLock:
         self.spark = spark
         # Executors work in other folders.
         self.watch = watch = replace(watch, journal=watch.journal.resolve(), out=watch.out.resolve())
+        self._place: Folder = (watch.checkpoint or watch.out).resolve()
         self.tell = tell
         self.store = PlanStore(watch.out)
-        self.checkpoints = Checkpoints(watch.out / STATE, watch.window_s, watch.alpha, watch.late_s)
         self._reconfigurer = Reconfigurer(spark, watch.rules, self.store, watch.out / WORK)
-        self._problem: CoterieError | None = None
-        self._batches = self._done = 0
+        self._taken = 0
         self._pause = time.sleep
 
-    def state(self) -> StreamState | None:
-        """As of the last micro-batch that is done."""
-        latest = self.checkpoints.latest()
-        return None if latest is None else self.checkpoints.load(latest)
+    def progress(self) -> Progress:
+        """As of the last report that was taken."""
+        return load_progress(self.watch.out, Progress(self.watch.window_s, self.watch.alpha, self.watch.shards))
 
     def run_once(self) -> int:
         """Take in what is in the journal now; returns the number of micro-batches that took."""
-        self._batches = 0
+        before = self._taken
         with self._locked():
             self._persist(is_following=False)
-        return self._batches
+        return self._taken - before
 
     def run_until_idle(self) -> None:
         """Go on until a look at the journal finds nothing new."""
@@ -110,61 +121,100 @@ class WatchLock:
         """
         failed = 0
         while True:
-            done = self._done
+            taken = self._taken
             try:
-                self._await(self._start(is_following))
+                while self._run(is_following):
+                    pass
                 return
             except RunError as error:
-                failed = 1 if self._done > done else failed + 1
+                failed = 1 if self._taken > taken else failed + 1
                 if failed > self.watch.retries:
                     raise
                 wait_s = min(RETRY_FIRST_S * 2 ** (failed - 1), RETRY_LAST_S)
                 log.warning("%s (trying again in %g s)", error, wait_s)
                 self._pause(wait_s)
 
-    def _start(self, is_following: bool) -> StreamingQuery:
-        self.state()  # wrong settings or damage are told before Spark starts anything
-        source = self.watch.source or JournalLines(self.watch.journal, self.watch.batch_bytes)
-        lines = source.lines(self.spark)
-        writer = lines.writeStream.foreachBatch(self.take).option(
-            "checkpointLocation", str(self.watch.out / CHECKPOINT)
-        )
-        if is_following:
-            return writer.trigger(processingTime=f"{round(self.watch.every_s * 1000)} milliseconds").start()
-        return writer.trigger(availableNow=True).start()
-
-    def _await(self, query: StreamingQuery) -> None:
+    def _run(self, is_following: bool) -> bool:
+        """One query from its start to its end; whether another one is to follow."""
         from pyspark.errors import StreamingQueryException
 
+        self.take_all()  # what an earlier run has left
+        is_planned = self.progress().plan is not None
+        query = self._start(is_following, is_planned)
         try:
             while not query.awaitTermination(1):
-                pass
+                self.take_all()
+                if is_following and not is_planned and self.progress().plan is not None:
+                    return True  # from now on shards need not tell how things stand after every window
         except StreamingQueryException as error:
-            if self._problem is not None:
-                raise self._problem from None
             raise RunError(f"the stream stopped: {str(error).splitlines()[0]}; run the same command again") from error
         finally:
             if query.isActive:
                 query.stop()
+        self.take_all()
+        return False
 
-    def take(self, lines: DataFrame, batch: int) -> None:
-        """One micro-batch, from the state before it to the state after it."""
-        self._batches += 1
-        if self.checkpoints.has(batch):
+    def _start(self, is_following: bool, is_planned: bool) -> StreamingQuery:
+        watch, place = self.watch, self._place
+        source = watch.source or JournalLines(watch.journal, watch.batch_bytes)
+        rules = TimeRules(
+            round(watch.window_s * 1e6), round(watch.late_s * 1e6), watch.rules.windows_per_period, is_planned
+        )
+        use_state_store(self.spark)
+        told = reports(source.lines(self.spark), watch.window_s, watch.shards, watch.alpha, rules)
+        writer = told.writeStream.foreachBatch(report_writer(_uri(place / REPORTS))).outputMode("update")
+        writer = writer.option("checkpointLocation", _uri(place / CHECKPOINT))
+        if is_following:
+            return writer.trigger(processingTime=f"{round(watch.every_s * 1000)} milliseconds").start()
+        return writer.trigger(availableNow=True).start()
+
+    def take_all(self) -> None:
+        """Every report that is there and whole, in its order."""
+        progress = self.progress()
+        for batch, place in self._whole_reports():
+            if batch not in (progress.batch, progress.batch + 1):  # Spark repeats the last one at most
+                due = f"report {progress.batch + 1} of the stream is due, this is {batch}"
+                raise InputError(str(place), f"{due}; {ANEW}")
+            if batch > progress.batch:
+                with _may_pass(place):
+                    report = read_rows(place)
+                self.take(report, batch)
+                progress = self.progress()
+            with _may_pass(place):
+                remove_all(place)
+
+    def _whole_reports(self) -> list[tuple[int, Folder]]:
+        folder = self._place / REPORTS
+        with _may_pass(folder):
+            found = sorted(place for place in folder.iterdir() if place.name.isdigit()) if folder.exists() else []
+            return [(int(place.name), place) for place in found if (place / WHOLE).exists()]
+
+    def take(self, report: pa.Table, batch: int) -> None:
+        """One micro-batch: decide for the windows it has closed, then write down that this is done."""
+        progress = self.progress()
+        if batch <= progress.batch:
             return
-        try:
-            state = self.checkpoints.before(batch)
-            state.absorb(observe(lines, self.watch.window_s))
-            decisions = []
-            for window in state.close_windows():
-                if self.watch.rules.is_due(window, state):
-                    decisions.append(self._reconfigurer.decide(state, window))
-                    state.has_news, state.plan = False, decisions[-1].plan
-            self.checkpoints.save(batch, state)
-            self._done += 1
-        except CoterieError as error:
-            self._problem = error
-            raise
+        told: dict[int, list[bytes]] = {}
+        for window, piece in zip(report["window"].to_pylist(), report["told"].to_pylist(), strict=True):
+            told.setdefault(window, []).append(piece)
+        about = [_about_of(piece) for piece in told.get(ABOUT, [])]
+        progress.hear(batch, about)
+        decisions = []
+        for one in about:
+            if one.clock is None or one.closing is None:
+                continue
+            gathered = Gathered(self.watch.window_s, self.watch.alpha, one.clock.nodes)
+            for window in one.closing.moments:
+                gathered.add(told.get(window, []))
+                progress.has_news = progress.has_news or window in one.closing.content
+                if window in one.closing.told and self.watch.rules.is_due(window, progress):
+                    decisions.append(self._reconfigurer.decide(gathered.view(window), progress.plan))
+                    progress.has_news, progress.plan = False, decisions[-1].plan
+        save_progress(self.watch.out, progress)
+        self._taken += 1
+        self._tell_all(decisions)
+
+    def _tell_all(self, decisions: list[Decision]) -> None:
         for decision in decisions:
             self.tell(decision)
 
@@ -184,78 +234,24 @@ class WatchLock:
             yield
 
 
-def observe(lines: DataFrame, window_s: float, now_s: float | None = None) -> Observed:
-    """Count a micro-batch where it lies; only sums, net changes and a bounded sample travel to the driver."""
-    from pyspark.sql import functions as sf
-
-    latest_us = round(((time.time() if now_s is None else now_s) + CLOCK_SKEW_S) * 1e6)
-    is_good = (sf.col("kind") != MALFORMED) & (sf.unix_micros("time") <= sf.lit(latest_us)) & ~_is_faulty()
-    lines.persist()
+@contextmanager
+def _may_pass(place: Folder) -> Iterator[None]:
+    """A store or disk that does not answer now may do so later."""
     try:
-        of_node = lines.groupBy("node").agg(
-            sf.min(sf.when(is_good, sf.unix_micros("time"))).alias("first_us"),
-            sf.max(sf.when(is_good, sf.unix_micros("time"))).alias("last_us"),
-            sf.count("*").alias("lines"),
-            sf.count_if(~is_good).alias("bad"),
-        )
-        nodes = of_node.toArrow().to_pylist()
-        good = lines.where(is_good)
-        window = window_index(sf.col("time"), window_s).alias("window")
-        counts = events_by_window(publications_of(good), window_s).select(*COUNTS.names).toArrow()
-        changes = _changes(good, window).toArrow()
-        sample = _sample(good, window).toArrow()
-    finally:
-        lines.unpersist()
-    return Observed(
-        {row["node"]: None if row["last_us"] is None else Span(row["first_us"], row["last_us"]) for row in nodes},
-        counts.cast(COUNTS),
-        changes.cast(CHANGES),
-        sample.cast(SAMPLE),
-        sum(row["lines"] for row in nodes),
-        sum(row["bad"] for row in nodes),
-    )
+        yield
+    except (OSError, InputError) as error:
+        raise RunError(f"what the stream has told cannot be read in {place}: {error}") from error
 
 
-def _is_faulty() -> Column:
-    """A wish that is no MQTT filter, or an event on a name that is no MQTT topic."""
-    from pyspark.sql import functions as sf
-
-    topic, kind = sf.coalesce(sf.col("topic"), sf.lit("")), sf.col("kind")
-    is_no_filter = topic.rlike(NO_FILTER_PATTERN) | (topic.startswith("$share/") & ~topic.rlike(SHARED))
-    return (kind.isin("subscribe", "unsubscribe") & is_no_filter) | (
-        (kind == "publish") & topic.rlike(NO_TOPIC_PATTERN)
-    )
+def _uri(place: Folder) -> str:
+    """A path means this machine's disk, whatever Spark takes for its own."""
+    return place.as_uri() if isinstance(place, Path) else str(place)
 
 
-def _changes(lines: DataFrame, window: Column) -> DataFrame:
-    """The last thing each client said about each topic in each window."""
-    from pyspark.sql import functions as sf
+def report_writer(folder: str) -> Callable[[DataFrame, int], None]:
+    """Runs wherever Spark's driver is, which need not be this process; so it knows nothing but a place."""
 
-    said = lines.where(
-        sf.col("kind").isin("subscribe", "unsubscribe") & sf.col("client").isNotNull() & sf.col("topic").isNotNull()
-    )
-    is_on = (sf.col("kind") == "subscribe").alias("is_on")
-    last = sf.max(sf.struct(sf.unix_micros("time").alias("time_us"), "segment", "position", "node", is_on))
-    found = said.groupBy(window, "client", "topic").agg(last.alias("last"))
-    return found.select("window", "client", "topic", "last.*")
+    def write(report: DataFrame, batch: int) -> None:
+        report.write.mode("overwrite").parquet(f"{folder}/{batch:09d}")
 
-
-def _sample(lines: DataFrame, window: Column) -> DataFrame:
-    """Some publications of each window, drawn by a hash of where their line stands.
-
-    A line that stands for many messages is drawn as often as they would be: the least -ln(u) / count win.
-    """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
-    drawn = (sf.pmod(sf.xxhash64("node", "segment", "position"), sf.lit(1 << 52)) + 1) / 2.0**52
-    published = lines.where("kind = 'publish' and topic is not null").select(
-        window,
-        (-sf.log(drawn) / sf.col("count") * 2.0**40).cast("bigint").alias("priority"),
-        "topic",
-        sf.col("client").alias("publisher"),
-        "node",
-        "bytes",
-    )
-    rank = sf.row_number().over(Window.partitionBy("window").orderBy("priority"))
-    return published.withColumn("rank", rank).where(sf.col("rank") <= SAMPLE_PER_WINDOW).drop("rank")
+    return write

@@ -114,7 +114,7 @@ class Person:
     # --- what it is told to do ---
 
     def arrive(self, node: int) -> None:
-        if node >= 0:
+        if node >= 0 and not (self.is_wanting and self.wire is not None):  # else it is somewhere already
             self.node = node % self._world.node_count
         if not self.is_wanting:
             self.is_wanting = True
