@@ -178,6 +178,8 @@ class Takeover:
         best = max(found, default=None)
         if own is not None and (best is None or not best[0] or best[1] <= own.epoch):
             self._giving.leaving.pop(client, None)  # whoever was given it does not have its client
+            owners = [peer for peer, one in quest.answers.items() if one.kind == "owner" and not one.is_others]
+            self._residing.claim(own, best[1] if best is not None else 0, owners)
             self._end(client, "here")
             return
         if len(silent) > self._spare:
