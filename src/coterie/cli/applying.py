@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.api.planning import load_plan
-from coterie.api.running import RunningNetwork, connect
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, Token
 from coterie.cli.console import err, number, out, print_json, table
 from coterie.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from coterie.api.running import RunningNetwork
 
 
 def apply_command(
@@ -48,6 +49,9 @@ def apply_command(
       coterie apply out --version 1
       coterie apply out --status --over 10
     """
+    from coterie.api.planning import load_plan
+    from coterie.api.running import connect
+
     if follow and (dry_run or status or version is not None):
         raise ConfigError("--follow", True, "no --dry-run, --status or --version beside it: it applies what is current")
     if follow:
@@ -72,6 +76,8 @@ def apply_command(
 
 
 def _count(plan: Path, nodes: int, admin: list[str] | None) -> int:
+    from coterie.api.planning import load_plan
+
     if nodes or admin:
         return nodes
     try:
@@ -89,6 +95,8 @@ def _follow(net: RunningNetwork, plan: Path) -> None:
 
 
 def _show_status(net: RunningNetwork, plan: Path, version: int | None, over_s: float, as_json: bool) -> None:
+    from coterie.api.planning import load_plan
+
     answers = net.live.ask("/plan")
     if not answers[0]["is_applied"] and version is None:
         raise InputError(str(plan), f"no plan has been applied yet; `coterie apply {plan}` does it")

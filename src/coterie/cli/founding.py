@@ -15,7 +15,6 @@ from coterie.founding.folders import FoundingWish, found
 from coterie.founding.hosts import read_hosts
 from coterie.founding.templates import Ports
 from coterie.model.parameters import settings_of
-from coterie.systems import system_named
 
 OWN = Ports()
 SECRET_LETTERS_MIN = 16
@@ -70,6 +69,8 @@ def init_command(
       coterie init --hosts a=10.0.0.1@east,b=10.0.0.2@west --tls --users ann,bob --out net
       coterie init --add c=10.0.0.3@west --out net
     """
+    from coterie.systems import system_named
+
     if add:
         _add(add, folder, number, as_json)
         return

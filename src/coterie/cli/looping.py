@@ -13,11 +13,9 @@ from coterie.cli.console import err, out
 from coterie.errors import ConfigError
 from coterie.fleets.export.registry import TARGETS, expressible
 from coterie.fleets.fleet import BrokerFleet, read_fleet
-from coterie.fleets.loop import FleetLoop, journal_of, plan_here
 from coterie.fleets.observe.following import LogObserver
 from coterie.fleets.observe.journalstore import JournalStore
 from coterie.fleets.observe.places import BrokerPlace
-from coterie.fleets.sparkplanning import plan_with_spark
 
 PLANNERS = ("here", "spark")
 
@@ -53,6 +51,9 @@ def loop_command(
     Examples:
       coterie loop --fleet fleet.toml --to mosquitto-acl --observe --dry
     """
+    from coterie.fleets.loop import FleetLoop, journal_of, plan_here
+    from coterie.fleets.sparkplanning import plan_with_spark
+
     if fleet is None:
         raise ConfigError("--fleet", None, "a fleet file; `coterie export --example-fleet` prints one")
     if not to:

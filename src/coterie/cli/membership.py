@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from coterie.api.places import places_of
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, table
-from coterie.cli.top import places_of
 from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import processes_of
 from coterie.plans.membership import NetworkMembers, drain, remove

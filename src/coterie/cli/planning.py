@@ -62,7 +62,15 @@ Mapping = Annotated[
         "--mapping", help="A TOML file with files and columns, instead; see docs/PIPELINE.md.", rich_help_panel=INPUT
     ),
 ]
-TimeUnit = Annotated[str, typer.Option("--time-unit", help="auto, s, ms, us, ns or iso.", rich_help_panel=INPUT)]
+TimeUnit = Annotated[
+    str,
+    typer.Option(
+        "--time-unit",
+        help="How times are written: s, ms, us or ns since 1970, iso, or a pattern such as '%d.%m.%Y %H:%M:%S'. "
+        "auto tells all but patterns apart by itself.",
+        rich_help_panel=INPUT,
+    ),
+]
 Zone = Annotated[str, typer.Option("--zone", help="Time zone for timestamps without one.", rich_help_panel=INPUT)]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.", rich_help_panel=INPUT)]
 Machines = Annotated[

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.simulating import STORM, simulate
 from coterie.cli import choices
 from coterie.cli.console import flat, number, out, print_json, print_wide, progress
 from coterie.model.parameters import settings_of
@@ -38,6 +37,8 @@ def simulate_command(
       coterie simulate --system scribe --nodes 200 --topics 100 --subscriptions 5 --seed 7
       coterie simulate --workload rss --nodes 100 --topics 50 --subscriptions 10 --faults
     """
+    from coterie.api.simulating import STORM, simulate
+
     sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
     told = settings_of(parameters or (), "--set")
     demand = choices.chosen_workload(workload, load, sizes, extra, seed)

@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.planning import load_plan
-from coterie.api.running import ENDING, HEALTHY_S, arranged
 from coterie.cli.console import err, out, progress
 from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.model.parameters import settings_of
@@ -43,6 +41,9 @@ def up_command(
       coterie up
       coterie up --nodes 5 --system scribe --base-port 1883 --data ./net
     """
+    from coterie.api.planning import load_plan
+    from coterie.api.running import ENDING, HEALTHY_S, arranged
+
     settings = settings_of(parameters or (), "--set")
     first = None if plan is None else load_plan(plan)
     processes = arranged(first, nodes, system, settings, base_port, data, host, seed)

@@ -5,25 +5,22 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from coterie.api.choosing import candidates_of
 from coterie.cli.choices import Conf, Seed
 from coterie.cli.console import err, number, out
 from coterie.cli.planning import Spark, Systems
 from coterie.errors import ConfigError
 from coterie.model.parameters import settings_of
-from coterie.pipeline.features import ALPHA
-from coterie.pipeline.progress import Progress
-from coterie.pipeline.reconfiguration import BETA, Decision, DecisionRules
-from coterie.pipeline.session import open_session
-from coterie.pipeline.storage import folder_of
-from coterie.pipeline.streams import lines_of
-from coterie.pipeline.watch import Watch, WatchLock
-from coterie.systems import SYSTEMS
+from coterie.pipeline.features import ALPHA, BETA
+
+if TYPE_CHECKING:
+    from coterie.pipeline.progress import Progress
+    from coterie.pipeline.reconfiguration import Decision
+    from coterie.pipeline.watch import WatchLock
 
 TIME, RULES = "Time", "Decision"
 
@@ -105,6 +102,14 @@ def watch_command(
     Examples:
       coterie watch coterie-data/journal --out plans
     """
+    from coterie.api.choosing import candidates_of
+    from coterie.pipeline.reconfiguration import DecisionRules
+    from coterie.pipeline.session import open_session
+    from coterie.pipeline.storage import folder_of
+    from coterie.pipeline.streams import lines_of
+    from coterie.pipeline.watch import Watch, WatchLock
+    from coterie.systems import SYSTEMS
+
     if once and until_idle:
         raise ConfigError("--once", "--until-idle", "one of the two")
     if window <= 0:
