@@ -55,7 +55,7 @@ Zones = Annotated[
     int,
     typer.Option(
         "--zones",
-        help="How many zones the brokers stand in, by turns, if the log names none; clients stay in their zone.",
+        help="Spread the brokers over so many zones, if the log names none; clients stay in their zone.",
         rich_help_panel=WINDOWS,
     ),
 ]
@@ -83,7 +83,7 @@ def backtest_command(
 ) -> None:
     """Run through a log window by window: what would each way of attaching clients have cost, moves included?
 
-    The fleet begins empty; a policy knows what happened before a window, never what happens in it.
+    The fleet begins empty. A policy knows what happened before a window, never what happens in it.
 
     Examples:
       coterie backtest

@@ -26,21 +26,24 @@ def init_command(
     ] = None,
     folder: Annotated[Path, typer.Option("--out", "-o", help="Where to write; it must be empty.")] = Path("cluster"),
     add: Annotated[
-        list[str] | None, typer.Option("--add", help="Hosts more for the network in --out: they join when they start.")
+        list[str] | None, typer.Option("--add", help="Add hosts to the network in --out; they join when they start.")
     ] = None,
     number: Annotated[
-        int | None, typer.Option("--number", min=0, help="The number of the first of --add, instead of the next.")
+        int | None,
+        typer.Option("--number", min=0, help="Node number of the first host of --add; the next free one by default."),
     ] = None,
     system: Annotated[str, typer.Option("--system", "-s", help="How events spread; a plan may change it.")] = "mesh",
-    parameters: Annotated[list[str] | None, typer.Option("--set", help="key=value of the system.")] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", help="A parameter of the system, NAME=VALUE; repeatable.")
+    ] = None,
     name: Annotated[
         str, typer.Option("--name", help="Name of the network; both ends of a link must agree on it.")
     ] = "coterie",
     tls: Annotated[
-        bool, typer.Option("--tls", help="Certificates for clients and links, by an authority of its own.")
+        bool, typer.Option("--tls", help="Make certificates for clients and links, signed by a new authority.")
     ] = False,
     authority: Annotated[
-        Path | None, typer.Option("--authority", help="PEM file of your own authority instead.")
+        Path | None, typer.Option("--authority", help="PEM file of your own authority, instead of a new one.")
     ] = None,
     authority_key: Annotated[Path | None, typer.Option("--authority-key", help="The key of that authority.")] = None,
     users: Annotated[
@@ -52,8 +55,10 @@ def init_command(
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="The admin token, instead of a new one.")
     ] = None,
-    data: Annotated[str, typer.Option("--data", help="Where a node keeps its own, on its host.")] = "data",
-    only: Annotated[str, typer.Option("--only", help="One host's folder: where every host makes its own.")] = "",
+    data: Annotated[str, typer.Option("--data", help="Data folder of a node, on its host.")] = "data",
+    only: Annotated[
+        str, typer.Option("--only", help="Make the folder of this host only, for hosts that make their own.")
+    ] = "",
     mqtt_port: Annotated[int, typer.Option(min=1, max=65_535, help="For clients without TLS.")] = OWN.mqtt,
     tls_port: Annotated[int, typer.Option(min=1, max=65_535, help="For clients with --tls.")] = OWN.tls,
     link_port: Annotated[int, typer.Option(min=1, max=65_535, help="Between the nodes.")] = OWN.links,

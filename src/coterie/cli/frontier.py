@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from coterie.api.frontier import Frontier
 
 HEADER = ("design", "GB/month", "across", "hops", "p99", "links", "crash", "moved")
-Everything = Annotated[bool, typer.Option("--all", help="Show the points that others beat, too.")]
+Everything = Annotated[bool, typer.Option("--all", help="Also show designs that others beat in every respect.")]
 
 
 def frontier_command(

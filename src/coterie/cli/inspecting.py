@@ -25,7 +25,7 @@ class Subject(StrEnum):
 
 
 def inspect_command(
-    subject: Annotated[Subject, typer.Argument(help="What the name is of.")],
+    subject: Annotated[Subject, typer.Argument(help="What NAME is: a client, its session, a topic or a link.")],
     name: Annotated[str, typer.Argument(help="A client identifier, a topic, or the number of a node.")],
     nodes: NodeCount = 3,
     base_port: BasePort = 1883,

@@ -25,7 +25,9 @@ def simulate_command(
     seed: choices.Seed = 0,
     latency: choices.LatencyModel = "50",
     faults: Annotated[bool, typer.Option("--faults", help="Loss, crashes and a partition that heals.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Write what happened, one JSON object a line.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every event to this file, one JSON object per line.")
+    ] = None,
     as_json: choices.Json = False,
 ) -> None:
     """Run a system's protocol in virtual time.

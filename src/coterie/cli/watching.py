@@ -35,7 +35,7 @@ Columns = Annotated[
     typer.Option("--map", metavar="NAME=COLUMN", help="For Kafka and tables: which column is time, kind, client ..."),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", "-o", help="Folder for plans, state and checkpoint; keep it to go on later.")
+    Path, typer.Option("--out", "-o", help="Folder for plans, state and checkpoint; keep it to continue later.")
 ]
 Checkpoint = Annotated[
     str,
@@ -69,8 +69,8 @@ Beta = Annotated[
         rich_help_panel=RULES,
     ),
 ]
-Once = Annotated[bool, typer.Option("--once", help="Take in what is there now and stop.")]
-UntilIdle = Annotated[bool, typer.Option("--until-idle", help="Stop as soon as nothing new comes.")]
+Once = Annotated[bool, typer.Option("--once", help="Read what is there now, then stop.")]
+UntilIdle = Annotated[bool, typer.Option("--until-idle", help="Stop when nothing new comes.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per decision and line.")]
 
 
