@@ -89,3 +89,14 @@ def test_filters_and_groups_are_understood() -> None:
     assert found.workload.weights.tolist() == [1.0, 0.5, 0.5]
     plain = ct.read_log(subscriptions, publications, topics="plain").demand()
     assert len(plain.topics) == 2
+
+
+def test_rows_in_memory_are_checked_as_rows_of_files_are() -> None:
+    subscriptions, publications = rows()
+    worded = [{**row, "bytes": "many" if number == 3 else str(row["bytes"])} for number, row in enumerate(publications)]
+    late = {"subscriber": "x", "topic": "a", "since": "yesterday"}
+    log = ct.read_log([*subscriptions, late], worded)
+    assert log.accounts["subscriptions"]["reasons"] == {"since is not a time": 1}
+    assert log.accounts["publications"]["reasons"] == {"bytes is not a whole number": 1}
+    with pytest.raises(InputError, match=r"since is not a time, such as '31\.1\.2026'; see time_unit="):
+        ct.read_log([{"subscriber": "x", "topic": "a", "since": "31.1.2026"}])

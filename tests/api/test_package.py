@@ -37,6 +37,15 @@ def test_help_loads_no_command() -> None:
     ]  # fmt: skip
 
 
+def test_help_of_a_command_loads_no_engine() -> None:
+    """Its options are in its module; what it does is imported when it does it. `torture` is the laboratory's own."""
+    from coterie.cli.main import COMMANDS
+
+    modules = {listed.place.partition(":")[0] for name, listed in COMMANDS.items() if name != "torture"}
+    code = "; ".join(f"import coterie.cli.{module}" for module in sorted(modules))
+    assert not loaded_by(code) & {"numba", "pyspark", "scipy", "matplotlib", "pandas"}
+
+
 @pytest.mark.parametrize("name", coterie.__all__)
 def test_every_name_is_there_and_says_what_it_is(name: str) -> None:
     assert getattr(coterie, name).__doc__

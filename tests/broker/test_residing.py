@@ -61,3 +61,15 @@ def test_of_two_that_know_nothing_one_keeps_it() -> None:
     session = group.nodes[0].broker.sessions.of["a"]
     session.came_s = None
     assert epoch_after(group, 1, -1) == 2
+
+
+def test_who_learns_of_another_while_it_looks_tells_it() -> None:
+    """Both began one when they could not ask: one of the two forgets, at the latest when somebody asks for it."""
+    group = kept_since(1.0)
+    group.nodes[1].broker.sessions._new_session("a", None).expiry_s = 1000
+    group.nodes[0].broker.takeover.seek("a", None, lambda outcome: None)
+    group.nodes[0].take()
+    group.pass_on()
+    group.wait(0.5)
+    epochs = [node.broker.sessions.of["a"].epoch for node in group.nodes if "a" in node.broker.sessions.of]
+    assert epochs == [2]

@@ -38,7 +38,7 @@ def coterie(session, monkeypatch, typed):
             return (lambda: None) if name == "stop" else getattr(session, name)
 
     monkeypatch.setattr(latesession, "_open", lambda master: Kept())
-    monkeypatch.setattr(watching, "open_session", lambda master: Kept())
+    monkeypatch.setattr("coterie.pipeline.session.open_session", lambda master: Kept())
     return typed
 
 

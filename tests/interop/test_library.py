@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import coterie as ct
-from coterie.api.running import ADMIN_OFFSET
+from coterie.api.places import ADMIN_OFFSET
 from coterie.errors import ConfigError
 from tests.api.logs import rows
 from tests.interop.test_up import free_base

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from coterie.api.running import ADMIN_OFFSET
+from coterie.api.places import ADMIN_OFFSET
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import ask

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET
+from coterie.api.places import ADMIN_OFFSET, LINK_OFFSET
 from coterie.live.tokens import TOKEN_FILE, read_token
 
 pytestmark = pytest.mark.interop

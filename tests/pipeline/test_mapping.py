@@ -47,6 +47,7 @@ def test_toml_holds_several_sources_with_paths_from_its_own_folder(tmp_path):
         ('[[source]]\npath = "a"\ncolour = "red"', "colour"),
         ('[[source]]\npath = "a"\ntable = "sums"', "one of subscriptions"),
         ('[[source]]\npath = "a"\ntime_unit = "days"', "time_unit"),
+        ('[[source]]\npath = "a"\ntime_unit = "%H:%M:%S"', "time_unit"),
         ('[[source]]\npath = "a"\nzone = "Mars/Base"', "time zone"),
         ('[[source]]\npath = "a"\n[source.columns]\ncolour = "x"', "columns of subscriptions"),
         ('other = 1\n[[source]]\npath = "a"', "only"),

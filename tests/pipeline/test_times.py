@@ -66,3 +66,22 @@ def test_microseconds_survive_exactly(us):
     found = parse_times(pa.array([us]), "us", "UTC").cast(pa.int64()).to_pylist()
     text = parse_times(pa.array([str(us)]), "us", "UTC").cast(pa.int64()).to_pylist()
     assert found == text == [us]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("%d.%m.%Y %H:%M:%S", "14.11.2023 23:13:20"),
+        ("%m/%d/%Y %I:%M:%S %p", "11/14/2023 11:13:20 PM"),
+        ("%d.%m.%Y %H:%M:%S.%f", "14.11.2023 23:13:20.000"),
+        ("%d/%b/%Y:%H:%M:%S %z", "14/Nov/2023:22:13:20 +0000"),
+    ],
+)
+def test_a_pattern_reads_local_times_and_nothing_else(pattern, text):
+    found = parse_times(pa.array([text, "2023-11-14T22:13:20Z", "gestern", None]), pattern, "Europe/Vienna")
+    assert found.to_pylist() == [MOMENT, None, None, None]
+
+
+def test_a_pattern_reads_numbers_that_are_dates():
+    day = parse_times(pa.array([20231114]), "%Y%m%d", "UTC")
+    assert day.to_pylist() == [datetime(2023, 11, 14, tzinfo=UTC)]

@@ -5,6 +5,7 @@ Nothing is started for them. Rows that cannot be used are set aside and counted,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from coterie.errors import ConfigError, InputError
-from coterie.pipeline.filters import filter_faults, topic_faults
-from coterie.pipeline.schemas import ARROW_TYPES, Field, table_schema
-from coterie.pipeline.times import parse_times
+from coterie.pipeline.canonical import VALUE_MARK, canonicalise
+from coterie.pipeline.ingest import CLOCK_SKEW_S
+from coterie.pipeline.mapping import Source
+from coterie.pipeline.schemas import table_schema
 
 FRAMES = "a path, or a data frame of pandas, Polars, Arrow, DuckDB or Spark, or a list of dicts"
 
@@ -34,7 +36,8 @@ def to_arrow(frame: Any) -> pa.Table:
     if isinstance(frame, pa.Table):
         return frame
     if isinstance(frame, (list, tuple)):
-        return pa.Table.from_pylist(list(frame))
+        names = dict.fromkeys(name for row in frame for name in row)  # Arrow itself looks at the first row only
+        return pa.table({name: [row.get(name) for row in frame] for name in names})
     if isinstance(frame, Mapping):
         return pa.table(dict(frame))
     if type(frame).__module__.partition(".")[0] == "pandas":
@@ -73,13 +76,15 @@ class SetAside:
 def canonical(
     frame: Any, table: str, columns: Mapping[str, str], *, time_unit: str, zone: str, is_plain: bool
 ) -> tuple[pa.Table, SetAside]:
-    """The rows with the columns that a table of this kind has, and what was set aside."""
+    """The rows of a table of this kind, checked as rows of a file are, and what was set aside."""
     schema, given = table_schema(table), to_arrow(frame)
-    made: dict[str, pa.Array] = {}
+    names = "plain" if is_plain else "mqtt"
+    source = Source((table,), table, columns, time_unit=time_unit, zone=zone, topics=names)
+    raw: dict[str, pa.Array] = {}
     for one in schema.fields:
-        wanted = columns.get(one.name, one.name)
+        wanted = source.column(one.name)
         if wanted in given.column_names:
-            made[one.name] = _converted(_flat(given[wanted]), one, time_unit, zone)
+            raw[one.name] = _flat(given[wanted])
         elif one.required or one.name in columns:
             has = ", ".join(given.column_names)
             raise ConfigError(
@@ -88,54 +93,23 @@ def canonical(
                 f"one of the columns it has: {has}",
                 do=f'say columns={{"{one.name}": ...}}',
             )
-        else:
-            made[one.name] = pa.nulls(len(given), ARROW_TYPES[one.kind])
-    account = SetAside(len(given))
-    rows = pa.table(made)
-    if table == "publications" and "count" in made:
-        rows = rows.set_column(rows.column_names.index("count"), "count", pc.fill_null(rows["count"], 1))
-    for one in schema.fields:
-        rows = _without(rows, _missing(rows[one.name], one), account)
-        rows = _without(rows, _unsound(rows[one.name], one, is_plain), account)
-    if len(given) and not len(rows):
+    rows, faults = canonicalise(raw, len(given), source, round((time.time() + CLOCK_SKEW_S) * 1e6))
+    account, shown = SetAside(len(given)), ""
+    for fault in faults.drop_null().to_pylist():
+        reason, mark, value = fault.partition(VALUE_MARK)
+        shown = shown or (f", such as {value!r}" if mark else "")
+        account.reasons[reason] = account.reasons.get(reason, 0) + 1
+    if len(given) and not faults.null_count:
         reason = max(account.reasons, key=lambda name: account.reasons[name])
-        raise InputError(table, f"all {len(given):,} rows were set aside ({reason}); see columns=")
-    return rows, account
+        do = "time_unit='%d.%m.%Y %H:%M:%S'" if "is not a time" in reason else "columns="
+        raise InputError(table, f"all {len(given):,} rows were set aside: {reason}{shown}; see {do}")
+    return rows.filter(pc.is_null(faults)), account
 
 
 def _flat(column: pa.ChunkedArray) -> pa.Array:
     found = column.combine_chunks()
     if isinstance(found, pa.ChunkedArray):
         found = pa.concat_arrays(found.chunks) if found.num_chunks else pa.array([], column.type)
-    return found.dictionary_decode() if pa.types.is_dictionary(found.type) else found
-
-
-def _converted(values: pa.Array, wanted: Field, time_unit: str, zone: str) -> pa.Array:
-    if wanted.kind == "time":
-        return parse_times(values, time_unit, zone)
-    return pc.cast(values, ARROW_TYPES[wanted.kind], safe=wanted.kind != "whole")
-
-
-def _missing(values: pa.ChunkedArray, wanted: Field) -> pa.Array | None:
-    """Why each row cannot be used; null where it can."""
-    if not wanted.required:
-        return None
-    missing = pc.is_null(values)
-    if wanted.kind == "text":
-        missing = pc.or_(missing, pc.fill_null(pc.equal(values, ""), False))
-    return pc.if_else(missing, f"{wanted.name} is missing", None).combine_chunks()
-
-
-def _unsound(values: pa.ChunkedArray, wanted: Field, is_plain: bool) -> pa.Array | None:
-    if not wanted.mqtt or is_plain:
-        return None
-    names = values.combine_chunks()
-    return filter_faults(names) if wanted.mqtt == "filter" else topic_faults(names)
-
-
-def _without(rows: pa.Table, faults: pa.Array | None, account: SetAside) -> pa.Table:
-    if faults is None or faults.null_count == len(faults):
-        return rows
-    for one in pc.value_counts(faults.drop_null()).to_pylist():
-        account.reasons[one["values"]] = account.reasons.get(one["values"], 0) + one["counts"]
-    return rows.filter(pc.is_null(faults))
+    if pa.types.is_dictionary(found.type):
+        return found.dictionary_decode()
+    return found.cast(pa.string()) if pa.types.is_string_view(found.type) else found  # as Polars has its texts

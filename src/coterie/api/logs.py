@@ -334,11 +334,12 @@ def check_columns(sources: Sequence[Any]) -> None:
             if not file.columns or (file.format == "csv" and not file.has_header):
                 continue
             wanted = {one.name for one in table_schema(source.table).fields if one.required} | set(source.columns)
-            for name in sorted(wanted):
-                column = source.column(name)
-                if column not in file.columns:
-                    told = f"one of the columns of {file.path}: {', '.join(file.columns)}"
-                    raise ConfigError(f"column of {name}", column, told, do=f"say --map {name}=COLUMN")
+            absent = [name for name in table_schema(source.table).names
+                      if name in wanted and source.column(name) not in file.columns]  # fmt: skip
+            if absent:
+                told = f"one of the columns of {file.path}: {', '.join(file.columns)}"
+                do = "say " + " ".join(f"--map {name}=COLUMN" for name in absent)
+                raise ConfigError(f"column of {absent[0]}", source.column(absent[0]), told, do=do)
 
 
 def _name(inputs: Sequence[str]) -> str:

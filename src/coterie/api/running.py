@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from coterie.api.places import ADMIN_OFFSET, LINK_OFFSET, places_of
 from coterie.errors import ConfigError, RunError
 from coterie.live.config import NodeConfig, load_config
 from coterie.live.processes import SLICES, count_of, number_of
@@ -33,7 +34,6 @@ from coterie.protocol.system import System
 from coterie.systems import system_named
 from coterie.writing import write_whole
 
-ADMIN_OFFSET, LINK_OFFSET = 1000, 2000
 HEALTHY_S = 60.0
 # SIGHUP: the terminal is gone, nobody is left behind; Windows has none
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -102,21 +102,9 @@ def connect(
     admin: Sequence[str] | None = None,
 ) -> RunningNetwork:
     """A network that `up` or `coterie up` has started; `admin` lists HOST:PORT of each node instead."""
-    places = [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
+    places = places_of(admin, host, base_port, nodes)
     token = token or read_token(Path(data) / TOKEN_FILE)
     return RunningNetwork(processes_of(places, token), token)
-
-
-def places_from(host: str, base_port: int, nodes: int) -> list[tuple[str, int]]:
-    """Where the admin interfaces are that `up` lays out."""
-    return [(host, base_port + ADMIN_OFFSET + node) for node in range(nodes)]
-
-
-def place_of(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not port.isdigit():
-        raise ConfigError("--admin", text, "HOST:PORT")
-    return host or "127.0.0.1", int(port)
 
 
 def up(
@@ -152,7 +140,7 @@ def up(
     except BaseException:
         stop()
         raise
-    return RunningNetwork(places_from(host, base_port, processes.count), read_token(home / TOKEN_FILE), stop)
+    return RunningNetwork(places_of(None, host, base_port, processes.count), read_token(home / TOKEN_FILE), stop)
 
 
 def arranged(
@@ -185,7 +173,7 @@ def arranged(
         parts = slices(chosen.plan(nobody_yet(count), parameters, seed), version=1)
     names = plan.nodes if plan is not None else None
     configs = _arrange(chosen, told, parts, base_port, data, seed, host, names, is_planned=plan is not None)
-    return NodeProcesses(configs, [port for _, port in places_from(host, base_port, count)], host)
+    return NodeProcesses(configs, [port for _, port in places_of(None, host, base_port, count)], host)
 
 
 def arrange(

@@ -95,10 +95,12 @@ class LastWords:
     # --- with other nodes ---
 
     def greet(self, peer: int) -> None:
-        """The first neighbour is asked for all there is."""
+        """The first neighbour is asked for all there is; who was lost before the last life ended may have told it."""
         if not self._has_asked:
             self._has_asked = True
             self._talk.tell(peer, AskRetained())
+            for origin in sorted({stamp >> TIME_BITS for stamp in self._stamps.values()}):
+                self.spread(origin)
 
     def on_ask(self, peer: int) -> None:
         for part in in_parts(self._rows(), PART_BYTES):
@@ -121,7 +123,7 @@ class LastWords:
             self._talk.flood(Retained(tuple(news), True), but=source)
 
     def spread(self, origin: int) -> None:
-        """That node is lost, and may have told some what it did not tell others: all that it said lately is told on."""
+        """That node may be lost, and have told some what it did not tell others: what it said lately is told on."""
         stamps = {topic: stamp for topic, stamp in self._stamps.items() if stamp >> TIME_BITS == origin}
         since_us = max((stamp & TIME_MASK for stamp in stamps.values()), default=0) - LATELY_US
         words = []

@@ -24,6 +24,7 @@ class Marks:
 
     def __init__(self, turn: Turn) -> None:
         self.heads: dict[int, int] = {}
+        self._kept_heads = b""
         self._turn = turn
         self._of: dict[tuple[int, str], int] = {}
         self._ahead: dict[tuple[int, str], dict[int, int]] = {}  # identifier -> the one before it
@@ -48,7 +49,10 @@ class Marks:
             self.heads[origin] = identifier
 
     def keep_heads(self) -> None:
-        self._turn.write(META, HEADS, _pack(list(self.heads.values())))
+        heads = _pack(list(self.heads.values()))
+        if heads != self._kept_heads:
+            self._kept_heads = heads
+            self._turn.write(META, HEADS, heads)
 
     def get(self, origin: int, topic: str) -> int:
         return self._of.get((origin, topic), 0)

@@ -31,6 +31,7 @@ from coterie.plans.orders import PlanPart
 
 RENEW_TIMER = "renew"
 LOOK_S = 1.0
+DOUBLED_MAX = 8
 BUILD_S = 60.0  # what is not complete by then is dropped, and tried again later
 # An operator who applies a plan meanwhile counts on by one: what is under way of the two is never taken for the other.
 AHEAD = 2
@@ -59,6 +60,7 @@ class Renewing:
         self._parts: dict[int, bytes] = {}
         self._done: set[int] = set()
         self._calm_s = self._begun_s = 0.0
+        self._refused = 0  # times in a row: each is waited for twice as long as the last
         self._is_looking = False
 
     def switch(self, generation: int) -> None:
@@ -74,7 +76,7 @@ class Renewing:
 
     def set_members(self) -> None:
         """The list is another one from now on."""
-        self._calm_s = self._turn.now_s
+        self._calm_s, self._refused = self._turn.now_s, 0
         self._give_up()
         self._look_later()
 
@@ -117,7 +119,7 @@ class Renewing:
         if missing := [node for node in others if not self._links.is_connected(node)]:
             self._links.want(missing)
             return
-        if self._turn.now_s - self._calm_s < self._setup.network.renew_s:
+        if self._turn.now_s - self._calm_s < self._setup.network.renew_s * 2 ** min(self._refused, DOUBLED_MAX):
             return
         known = (self._generation, planes.generation, planes.outdated_by, getattr(planes.next_part, "generation", 0))
         self._generation = AHEAD + max(known)
@@ -194,6 +196,7 @@ class Renewing:
                     return
                 if said.reason:
                     self._turn.say(f"node {peer} does not take the plan for the members there are: {said.reason}")
+                    self._refused += 1
                     self._give_up()
                 elif said.is_done:
                     self._done.add(peer)

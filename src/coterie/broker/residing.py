@@ -49,6 +49,14 @@ class Residing:
         else:
             self._keeping.when_firm(tell, is_new)
 
+    def claim(self, session: Session, epoch: int, owners: list[int]) -> None:
+        """These have one too, up to that epoch: each began it, or took it, when it could not ask."""
+        if owners and session.expiry_s:
+            if session.epoch <= epoch:
+                session.epoch = epoch + 1
+                session.report()
+            self.tell(lambda: owners, [session], is_new=True)
+
     def hear(self, peer: int, said: MovedSessions) -> None:
         came = said.came or (-1,) * len(said.sessions)
         for (client, epoch, owner), came_us in zip(said.sessions, came, strict=False):

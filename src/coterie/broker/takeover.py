@@ -50,7 +50,7 @@ from coterie.broker.stored import StoredSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.wards import Wards
-from coterie.broker.writes import LOG, MESSAGES, Shelf
+from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, LOG, MESSAGES, Shelf
 from coterie.mqtt.packets import Connect
 from coterie.mqtt.session import SessionState
 from coterie.mqtt.sessions import Sessions
@@ -88,7 +88,7 @@ class Takeover:
         self._following, self._interest, self._cascades, self._detours = following, interest, cascades, detours
         self._marks, self._last, self._identifiers, self._recovery = marks, last, identifiers, recovery
         self._keeping, self._wards, self._links, self._talk = keeping, wards, links, talk
-        self._shelf, self._turn = shelf, turn
+        self._copies, self._shelf, self._turn = copies, shelf, turn
         self._quests: dict[str, Quest] = {}
         self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, recovery, turn)
         self._residing = Residing(node, sessions, self._giving, following, keeping, links, talk, turn)
@@ -178,6 +178,8 @@ class Takeover:
         best = max(found, default=None)
         if own is not None and (best is None or not best[0] or best[1] <= own.epoch):
             self._giving.leaving.pop(client, None)  # whoever was given it does not have its client
+            owners = [peer for peer, one in quest.answers.items() if one.kind == "owner" and not one.is_others]
+            self._residing.claim(own, best[1] if best is not None else 0, owners)
             self._end(client, "here")
             return
         if len(silent) > self._spare:
@@ -284,7 +286,7 @@ class Takeover:
             return
         arrival.taken = {(origin, topic): last for origin, topic, last in said.marks}
         arrival.floor, arrival.floors = said.floor, dict(said.floors)
-        self._fill_own(arrival)
+        self._fill_here(arrival)
         is_late = self._turn.now_s - quest.entered_s > GIVE_UP_S / 2
         others = [place for place in arrival.gaps() if place[0] != self._node]
         is_new = quest.new.keys() >= {split_shared(one)[1] for one in arrival.guest.subscriptions}
@@ -296,7 +298,8 @@ class Takeover:
             # There may have been cut off from somebody without knowing it, for as long as links are believed silent.
             ago_us = said.ago_us + int(max(FRESH_S, self._links.settings.silence_s) * 1e6)
             self._want_earlier(quest, said.ago_us)
-            for bare in {split_shared(one)[1] for one in arrival.guest.subscriptions}.difference(quest.new):
+            filters = {split_shared(one)[1] for one in arrival.guest.subscriptions}
+            for bare in set() if is_there else filters.difference(quest.new):
                 # What its node took alone since then comes when that is back, though others here want it only now.
                 self._interest.want_earlier(bare, ago_us)
             self._recovery.disturb(max(1, self._recovery.now_us - ago_us))
@@ -305,20 +308,26 @@ class Takeover:
         else:
             quest.is_asking = False  # again, when there has it too
 
-    def _fill_own(self, arrival: ComingSession) -> None:
-        """What was published here and there has not got yet."""
-        taken = arrival.taken or {}
-        places = [place for place in arrival.gaps() if place[0] == self._node]
-        if not places:
-            return
-        ahead_us = self._recovery.now_us - self._turn.now_us  # identifiers may be ahead of the clock
-        first = min(taken.get(place, 0) for place in places) or self._node << TIME_BITS
-        for identifier, logged in self._shelf.between(LOG, first + 1, max(arrival.due[place] for place in places)):
-            topic, _ = named_in_log(logged.decode(), identifier)
-            is_lacking = arrival.lacks(topic, identifier, (identifier & TIME_MASK) - ahead_us)
-            body = self._shelf.get(MESSAGES, identifier) if is_lacking else None
-            if body is not None:
-                arrival.offer(decode_carried(body).message())
+    def _fill_here(self, arrival: ComingSession) -> None:
+        """What there has not got yet and is in a log here: this node's own, or one that it keeps for another.
+
+        That one may be gone, though its link is believed in: then nobody speaks for it yet.
+        """
+        for origin in {place[0] for place in arrival.gaps()} & {self._node, *self._copies.of}:
+            is_own = origin == self._node
+            log, bodies = (LOG, MESSAGES) if is_own else (COPIED_LOG, COPIED_BODIES)
+            taken = arrival.taken or {}
+            places = [place for place in arrival.gaps() if place[0] == origin]
+            ahead_us = self._recovery.now_us - self._turn.now_us  # identifiers may be ahead of the clock
+            if not is_own:
+                ahead_us = self._copies.of[origin].now_us(self._turn.now_us) - self._turn.now_us
+            first = min(taken.get(place, 0) for place in places) or origin << TIME_BITS
+            for identifier, logged in self._shelf.between(log, first + 1, max(arrival.due[place] for place in places)):
+                topic, _ = named_in_log(logged.decode(), identifier)
+                is_lacking = arrival.lacks(topic, identifier, (identifier & TIME_MASK) - ahead_us)
+                body = self._shelf.get(bodies, identifier) if is_lacking else None
+                if body is not None:
+                    arrival.offer(decode_carried(body).message())
 
     def _settle(self, client: str, quest: Quest) -> None:
         """It is all here."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.api.planning import load_plan
-from coterie.api.running import RunningNetwork, connect
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, Token
 from coterie.cli.console import err, number, out, print_json, table
 from coterie.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    from coterie.api.running import RunningNetwork
 
 
 def apply_command(
@@ -19,10 +20,11 @@ def apply_command(
         Path, typer.Argument(help="The folder that `coterie plan` or `coterie watch` publishes into.")
     ] = Path("out"),
     version: Annotated[
-        int | None, typer.Option(help="A version; the current one if absent. Older ones roll back.")
+        int | None, typer.Option(help="Version to apply; the current one by default. An older one rolls back.")
     ] = None,
     nodes: Annotated[
-        int, typer.Option("--nodes", "-n", min=0, help="How many nodes `coterie up` started; 0: as the plan.")
+        int,
+        typer.Option("--nodes", "-n", min=0, help="How many nodes `coterie up` started; 0: as many as the plan has."),
     ] = 0,
     base_port: BasePort = 1883,
     admin: Admin = None,
@@ -33,23 +35,29 @@ def apply_command(
     follow: Annotated[bool, typer.Option("--follow", help="Apply every plan that is published from now on.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show the predicted and the measured bill.")] = False,
     over: Annotated[
-        float, typer.Option(min=0.0, help="Seconds to measure for --status; 0: all since the plan is in force.")
+        float,
+        typer.Option(min=0.0, help="Seconds to measure for --status; 0: all the time since the plan was applied."),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Switch a running network to a plan.
 
-    Of whatever system, without losing a message: the new plan is built beside the one in use; when it is complete at
-    all nodes, they switch. Clients that follow are sent where the plan wants them, twenty a second. If it cannot be
-    built, nothing changes.
+    The plan may use any system, and no message is lost: the new structures are built beside those in use, and the
+    nodes switch when all are complete. Clients that can be redirected are sent where the plan wants them, twenty a
+    second. If something fails before the switch, nothing changes.
 
     Examples:
       coterie apply out --base-port 1883 --dry-run
       coterie apply out --version 1
       coterie apply out --status --over 10
     """
+    from coterie.api.planning import load_plan
+    from coterie.api.running import connect
+
     if follow and (dry_run or status or version is not None):
-        raise ConfigError("--follow", True, "no --dry-run, --status or --version beside it: it applies what is current")
+        raise ConfigError(
+            "--follow", True, "no --dry-run, --status or --version with it, because it applies what is current"
+        )
     if follow:
         net = connect(_count(plan, nodes, admin), base_port=base_port, host=host, token=token, data=data, admin=admin)
         _follow(net, plan)
@@ -72,6 +80,8 @@ def apply_command(
 
 
 def _count(plan: Path, nodes: int, admin: list[str] | None) -> int:
+    from coterie.api.planning import load_plan
+
     if nodes or admin:
         return nodes
     try:
@@ -89,6 +99,8 @@ def _follow(net: RunningNetwork, plan: Path) -> None:
 
 
 def _show_status(net: RunningNetwork, plan: Path, version: int | None, over_s: float, as_json: bool) -> None:
+    from coterie.api.planning import load_plan
+
     answers = net.live.ask("/plan")
     if not answers[0]["is_applied"] and version is None:
         raise InputError(str(plan), f"no plan has been applied yet; `coterie apply {plan}` does it")

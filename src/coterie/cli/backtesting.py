@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.api.backtesting import PastRun, backtest
 from coterie.cli import choices
 from coterie.cli.console import out, print_json, print_wide, progress, short
 from coterie.cli.planning import (
@@ -25,7 +24,9 @@ from coterie.cli.planning import (
     Zone,
     log_of_words,
 )
-from coterie.pipeline.shapes import Choices
+
+if TYPE_CHECKING:
+    from coterie.api.backtesting import PastRun
 
 # What each stage takes of the time.
 STAGES = {"tables": 0.1, "overtime": 0.4, "courses": 0.5}
@@ -54,7 +55,7 @@ Zones = Annotated[
     int,
     typer.Option(
         "--zones",
-        help="How many zones the brokers stand in, by turns, if the log names none; clients stay in their zone.",
+        help="Spread the brokers over so many zones, if the log names none; clients stay in their zone.",
         rich_help_panel=WINDOWS,
     ),
 ]
@@ -82,12 +83,15 @@ def backtest_command(
 ) -> None:
     """Run through a log window by window: what would each way of attaching clients have cost, moves included?
 
-    The fleet begins empty; a policy knows what happened before a window, never what happens in it.
+    The fleet begins empty. A policy knows what happened before a window, never what happens in it.
 
     Examples:
       coterie backtest
       coterie backtest subscriptions=subs.csv publications=pubs.csv --map subscriber=user -b 4 -b 8 --windows 4
     """
+    from coterie.api.backtesting import backtest
+    from coterie.pipeline.shapes import Choices
+
     readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
     log = log_of_words(inputs, out_folder, columns, mapping, time_unit, zone, readers, spark)
     with progress(log.name, as_json, STAGES) as report:

@@ -27,6 +27,7 @@ Report = Callable[[str, float], None]
 # Stages of a run over a log and the share of the time that each takes, for the time that is left.
 LOG_STAGES = {"tables": 0.2, "workloads": 0.3, "designs": 0.3, "rolling": 0.2}
 PATIENCE_S = 2.0  # nobody is left without a word for longer
+SIGN_OF_LIFE_S = 20.0  # in a file a line every two seconds would bury the rest
 
 
 def print_json(value: object) -> None:
@@ -55,15 +56,13 @@ def progress(
     if is_quiet:
         yield lambda stage, share: None
     elif not err.is_terminal:
-        lines = StageLines(title, pace)
-        clock = threading.Timer(PATIENCE_S, lines.remind)
-        clock.daemon = True
+        lines, over = StageLines(title, pace), threading.Event()
         if not is_forking:  # a process with threads should not fork
-            clock.start()
+            threading.Thread(target=lines.keep_reminding, args=(over,), daemon=True).start()
         try:
             yield lines
         finally:
-            clock.cancel()
+            over.set()
     else:
         from coterie.cli.bar import bar
 
@@ -134,6 +133,18 @@ class StageLines:
         if self._stage not in self._told:
             self._told.add(self._stage)
             err.print(f"{self._title}: {self._stage} ({self._pace.elapsed_s:.0f} s so far)", soft_wrap=True)
+
+    def keep_reminding(self, over: threading.Event) -> None:
+        """A first word soon; then one each time that a stage is not left for long."""
+        if over.wait(PATIENCE_S):
+            return
+        self.remind()
+        was = self._stage
+        while not over.wait(SIGN_OF_LIFE_S):
+            if self._stage == was:
+                told = f"{self._pace.share:.0%} done, {self._pace.elapsed_s:.0f} s so far"
+                err.print(f"{self._title}: still {was} ({told})", soft_wrap=True)
+            was = self._stage
 
 
 def number(value: float) -> str:

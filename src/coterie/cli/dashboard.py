@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.running import place_of, places_from
+from coterie.api.places import places_of
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.console import out
-from coterie.dashboard.watching import NetworkWatcher, open_page
 from coterie.errors import ConfigError
 from coterie.live.tokens import TOKEN_FILE, read_token
 
@@ -34,7 +33,9 @@ def dashboard_command(
     Examples:
       coterie dashboard --nodes 5
     """
-    places = [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
+    from coterie.dashboard.watching import NetworkWatcher, open_page
+
+    places = places_of(admin, host, base_port, nodes)
     watcher = NetworkWatcher(places, token or read_token(data / TOKEN_FILE), plans)
     watcher.start()
     try:

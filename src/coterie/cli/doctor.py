@@ -14,7 +14,6 @@ from coterie.cli.choices import Json
 from coterie.cli.console import out, plain, print_json, table
 from coterie.errors import ConfigError, CoterieError
 from coterie.pipeline.java import find_java
-from coterie.workloads.traces import FOLDER_VARIABLE, traces_folder
 
 PACKAGES = ("numpy", "numba", "scipy", "pyarrow", "pandas", "pyspark", "msgspec", "uvloop")
 
@@ -75,6 +74,8 @@ def _kernels() -> str:
 
 
 def _traces() -> str:
+    from coterie.workloads.traces import FOLDER_VARIABLE, traces_folder
+
     folder = traces_folder()
     named = os.environ.get(FOLDER_VARIABLE)
     if folder is None and named:

@@ -30,16 +30,17 @@ def export_command(
     ] = None,
     to: ToTargets = None,
     fleet: FleetOption = None,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for files and what was there before.")] = Path(
-        "export"
-    ),
+    out_folder: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the files, and for a copy of what was there before.")
+    ] = Path("export"),
     version: Annotated[int | None, typer.Option(help="A version of the plan; the current one if absent.")] = None,
     check: Annotated[bool, typer.Option("--check", help="Only say what is missing or not covered.")] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Give it to the running fleet.")] = False,
     rollback: Annotated[bool, typer.Option("--rollback", help="Put back what was there before.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what --apply would change.")] = False,
     lasting: Annotated[
-        bool, typer.Option("--lasting", help="Move lasting sessions too; what waits for them where they were is lost.")
+        bool,
+        typer.Option("--lasting", help="Move lasting (persistent) sessions too; messages queued for them are lost."),
     ] = False,
     over: Annotated[
         float, typer.Option("--over", min=0.0, help="Seconds to measure after --apply; 0 measures nothing.")

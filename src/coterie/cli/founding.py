@@ -15,7 +15,6 @@ from coterie.founding.folders import FoundingWish, found
 from coterie.founding.hosts import read_hosts
 from coterie.founding.templates import Ports
 from coterie.model.parameters import settings_of
-from coterie.systems import system_named
 
 OWN = Ports()
 SECRET_LETTERS_MIN = 16
@@ -27,21 +26,24 @@ def init_command(
     ] = None,
     folder: Annotated[Path, typer.Option("--out", "-o", help="Where to write; it must be empty.")] = Path("cluster"),
     add: Annotated[
-        list[str] | None, typer.Option("--add", help="Hosts more for the network in --out: they join when they start.")
+        list[str] | None, typer.Option("--add", help="Add hosts to the network in --out; they join when they start.")
     ] = None,
     number: Annotated[
-        int | None, typer.Option("--number", min=0, help="The number of the first of --add, instead of the next.")
+        int | None,
+        typer.Option("--number", min=0, help="Node number of the first host of --add; the next free one by default."),
     ] = None,
     system: Annotated[str, typer.Option("--system", "-s", help="How events spread; a plan may change it.")] = "mesh",
-    parameters: Annotated[list[str] | None, typer.Option("--set", help="key=value of the system.")] = None,
+    parameters: Annotated[
+        list[str] | None, typer.Option("--set", help="A parameter of the system, NAME=VALUE; repeatable.")
+    ] = None,
     name: Annotated[
         str, typer.Option("--name", help="Name of the network; both ends of a link must agree on it.")
     ] = "coterie",
     tls: Annotated[
-        bool, typer.Option("--tls", help="Certificates for clients and links, by an authority of its own.")
+        bool, typer.Option("--tls", help="Make certificates for clients and links, signed by a new authority.")
     ] = False,
     authority: Annotated[
-        Path | None, typer.Option("--authority", help="PEM file of your own authority instead.")
+        Path | None, typer.Option("--authority", help="PEM file of your own authority, instead of a new one.")
     ] = None,
     authority_key: Annotated[Path | None, typer.Option("--authority-key", help="The key of that authority.")] = None,
     users: Annotated[
@@ -53,8 +55,10 @@ def init_command(
     token_file: Annotated[
         Path | None, typer.Option("--token-file", help="The admin token, instead of a new one.")
     ] = None,
-    data: Annotated[str, typer.Option("--data", help="Where a node keeps its own, on its host.")] = "data",
-    only: Annotated[str, typer.Option("--only", help="One host's folder: where every host makes its own.")] = "",
+    data: Annotated[str, typer.Option("--data", help="Data folder of a node, on its host.")] = "data",
+    only: Annotated[
+        str, typer.Option("--only", help="Make the folder of this host only, for hosts that make their own.")
+    ] = "",
     mqtt_port: Annotated[int, typer.Option(min=1, max=65_535, help="For clients without TLS.")] = OWN.mqtt,
     tls_port: Annotated[int, typer.Option(min=1, max=65_535, help="For clients with --tls.")] = OWN.tls,
     link_port: Annotated[int, typer.Option(min=1, max=65_535, help="Between the nodes.")] = OWN.links,
@@ -70,6 +74,8 @@ def init_command(
       coterie init --hosts a=10.0.0.1@east,b=10.0.0.2@west --tls --users ann,bob --out net
       coterie init --add c=10.0.0.3@west --out net
     """
+    from coterie.systems import system_named
+
     if add:
         _add(add, folder, number, as_json)
         return

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.api.comparing import compare
-from coterie.api.frontier import Frontier, frontier
-from coterie.api.frontier_report import cells, shown
 from coterie.api.logs import AGAINST
 from coterie.cli import choices
 from coterie.cli.console import LOG_STAGES, out, print_json, progress, table
@@ -35,10 +32,12 @@ from coterie.cli.planning import (
     ZoneCount,
     log_of_words,
 )
-from coterie.pipeline.shapes import Choices
+
+if TYPE_CHECKING:
+    from coterie.api.frontier import Frontier
 
 HEADER = ("design", "GB/month", "across", "hops", "p99", "links", "crash", "moved")
-Everything = Annotated[bool, typer.Option("--all", help="Show the points that others beat, too.")]
+Everything = Annotated[bool, typer.Option("--all", help="Also show designs that others beat in every respect.")]
 
 
 def frontier_command(
@@ -74,6 +73,10 @@ def frontier_command(
       coterie frontier
       coterie frontier subscriptions=subs.csv publications=pubs.jsonl.gz --map subscriber=user --brokers 16
     """
+    from coterie.api.comparing import compare
+    from coterie.api.frontier import frontier
+    from coterie.pipeline.shapes import Choices
+
     readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
     log = log_of_words(inputs, out_folder, columns, mapping, time_unit, zone, readers, spark, peers)
     learn = replace(log, brokers=brokers).split(learn_share)[0]
@@ -91,6 +94,8 @@ def frontier_command(
 
 
 def _show(found: Frontier, page: Path, everything: bool) -> None:
+    from coterie.api.frontier_report import cells, shown
+
     points = list(found.points) if everything else shown(found)
     rows = [[f"{'*' if point.is_best else ' '} {point.label}", *cells(point)[1:-1]] for point in points]
     out.print(table("what can be had for what (* nothing beats it in all respects)", HEADER, rows))

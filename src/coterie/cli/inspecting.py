@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.running import place_of, places_from
+from coterie.api.places import places_of
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json
@@ -25,7 +25,7 @@ class Subject(StrEnum):
 
 
 def inspect_command(
-    subject: Annotated[Subject, typer.Argument(help="What the name is of.")],
+    subject: Annotated[Subject, typer.Argument(help="What NAME is: a client, its session, a topic or a link.")],
     name: Annotated[str, typer.Argument(help="A client identifier, a topic, or the number of a node.")],
     nodes: NodeCount = 3,
     base_port: BasePort = 1883,
@@ -47,7 +47,7 @@ def inspect_command(
     """
     if subject is Subject.LINK and not name.isdigit():
         raise ConfigError("NAME", name, "the number of a node")
-    places = [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
+    places = places_of(admin, host, base_port, nodes)
     token = token or read_token(data / TOKEN_FILE)
     network = LiveNetwork(processes_of(places, token), token)
     found, silent = inspect(network, "client" if subject is Subject.SESSION else subject.value, name)

@@ -13,11 +13,9 @@ from coterie.cli.console import err, out
 from coterie.errors import ConfigError
 from coterie.fleets.export.registry import TARGETS, expressible
 from coterie.fleets.fleet import BrokerFleet, read_fleet
-from coterie.fleets.loop import FleetLoop, journal_of, plan_here
 from coterie.fleets.observe.following import LogObserver
 from coterie.fleets.observe.journalstore import JournalStore
 from coterie.fleets.observe.places import BrokerPlace
-from coterie.fleets.sparkplanning import plan_with_spark
 
 PLANNERS = ("here", "spark")
 
@@ -30,15 +28,19 @@ def loop_command(
         list[str] | None, typer.Option("--to", metavar="TARGET", help=f"Repeatable: {', '.join(TARGETS)}.")
     ] = None,
     journal: Annotated[
-        Path | None, typer.Option(help="What `coterie observe` writes; the fleet file may say it.")
+        Path | None, typer.Option(help="The journal of `coterie observe`; the fleet file may name it.")
     ] = None,
-    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for what was there before.")] = Path("loop"),
+    out_folder: Annotated[Path, typer.Option("--out", "-o", help="Folder for copies of what was there before.")] = Path(
+        "loop"
+    ),
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two plans.")] = 900.0,
     rounds: Annotated[int, typer.Option(min=0, help="Stop after so many plans; 0: never.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Only report what would be done.")] = False,
     observe: Annotated[
         bool,
-        typer.Option("--observe", help="Read the brokers' mosquitto logs too, instead of a `coterie observe` beside."),
+        typer.Option(
+            "--observe", help="Also read the brokers' mosquitto logs, instead of running `coterie observe` beside it."
+        ),
     ] = False,
     planner: Annotated[
         str, typer.Option(help="here: in this process; spark: by the pipeline, for big journals.")
@@ -53,6 +55,9 @@ def loop_command(
     Examples:
       coterie loop --fleet fleet.toml --to mosquitto-acl --observe --dry
     """
+    from coterie.fleets.loop import FleetLoop, journal_of, plan_here
+    from coterie.fleets.sparkplanning import plan_with_spark
+
     if fleet is None:
         raise ConfigError("--fleet", None, "a fleet file; `coterie export --example-fleet` prints one")
     if not to:

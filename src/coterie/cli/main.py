@@ -84,14 +84,8 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 def load_command(name: str) -> Any:
     """The command with its options; imports its module."""
     module, _, function = COMMANDS[name].place.partition(":")
-    try:
-        with loading():
-            command = getattr(import_module(f"coterie.cli.{module}"), function)
-    except ModuleNotFoundError as error:
-        if error.name not in NOT_ON_WINDOWS:
-            raise
-        told = "Linux, macOS or WSL (docs/howto/install.md says what runs where)"
-        raise ConfigError(f"coterie {name}", sys.platform, told) from None
+    with loading():
+        command = getattr(import_module(f"coterie.cli.{module}"), function)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
     alone.command(name, help=help_of(command), context_settings=HELP_NAMES)(command)
     return typer.main.get_command(alone)
@@ -111,6 +105,8 @@ class LateGroup(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] in COMMANDS:
+            if args[1:] == ["-h"]:  # for pub and sub it is the host, as for mosquitto_pub; a host needs a name
+                args = [args[0], "--help"]
             return args[0], load_command(args[0]), args[1:]
         return super().resolve_command(ctx, args)
 
@@ -190,6 +186,12 @@ def carry_out(arguments: Sequence[str]) -> None:
         if end.code == INTERRUPTED:  # the command line's library says so without a word
             raise KeyboardInterrupt from None
         raise
+    except ModuleNotFoundError as error:
+        if error.name not in NOT_ON_WINDOWS:
+            raise
+        name = next((word for word in arguments if word in COMMANDS), "")
+        told = "Linux, macOS or WSL (docs/howto/install.md says what runs where)"
+        raise ConfigError(f"coterie {name}", sys.platform, told) from None
     except Exception as error:
         if was_interrupted(error):
             raise KeyboardInterrupt from error

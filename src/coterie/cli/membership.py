@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
+from coterie.api.places import places_of
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, table
-from coterie.cli.top import places_of
 from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import processes_of
 from coterie.plans.membership import NetworkMembers, drain, remove
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Its number or its name.")]
-Limit = Annotated[float, typer.Option("--limit", min=1.0, help="Seconds to wait for it; it goes on after that.")]
+Limit = Annotated[
+    float, typer.Option("--limit", min=1.0, help="Seconds to wait until it has left; it continues leaving after that.")
+]
 
 
 def members_command(
@@ -84,7 +86,10 @@ def remove_command(
     data: DataFolder = DATA,
     host: Host = "127.0.0.1",
     force: Annotated[
-        bool, typer.Option("--force", help="On your word alone: with no majority, or although somebody hears it.")
+        bool,
+        typer.Option(
+            "--force", help="Remove it on your word, without a majority or although another node still hears it."
+        ),
     ] = False,
     limit: Limit = 60.0,
 ) -> None:

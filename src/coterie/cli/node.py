@@ -12,17 +12,12 @@ from typing import Annotated
 import msgspec
 import typer
 
-from coterie.api.running import found_processes
 from coterie.cli.console import out
 from coterie.errors import ConfigError
 from coterie.live.config import NodeConfig, checked, load_config
-from coterie.live.joining import place_in
-from coterie.live.node import load_slice, run_node
 from coterie.live.nodelog import NodeLog
 from coterie.live.passwords import hash_password
 from coterie.live.processes import check_processes, count_of, is_by_itself, process_config
-from coterie.live.supervising import run_processes
-from coterie.systems import system_named
 
 
 def node_command(
@@ -60,6 +55,10 @@ def node_command(
         return
     if config is None:
         raise ConfigError("--config", None, "the path of a node's TOML file; --example-config prints one")
+    from coterie.live.joining import place_in
+    from coterie.live.node import load_slice, run_node
+    from coterie.systems import system_named
+
     if join:
         for one in join:
             place_in(one)
@@ -100,6 +99,10 @@ def _told(settings: NodeConfig, log: NodeLog) -> Callable[[dict[str, int]], None
 
 def _run_all(config: Path, settings: NodeConfig, join: list[str] | None) -> None:
     """As many processes as the configuration wants, behind one port."""
+    from coterie.api.running import found_processes
+    from coterie.live.supervising import run_processes
+    from coterie.systems import system_named
+
     if is_by_itself(settings):
         found_processes(settings, system_named(settings.network.system))
     words = [word for one in join or () for word in ("--join", one)]

@@ -26,12 +26,12 @@ Sources = Annotated[
     typer.Argument(help="Logs, folders of logs, or addresses (mqtt://, http://, unix://).", show_default=False),
 ]
 Kind = Annotated[str, typer.Option("--as", help=f"What they are: {', '.join(KINDS)}.")]
-Journal = Annotated[Path, typer.Option("--out", "-o", help="The journal: a folder; observing again goes on in it.")]
+Journal = Annotated[Path, typer.Option("--out", "-o", help="Folder for the journal; the next run continues in it.")]
 Named = Annotated[
     list[str] | None,
     typer.Option("--broker", "-b", metavar="NAME=PLACE", help="A broker and its log or address; repeatable."),
 ]
-Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Keep observing until Ctrl-C.")]
 Every = Annotated[float, typer.Option("--every", min=0.05, help="Seconds between two looks.", rich_help_panel=TIME)]
 Seconds = Annotated[
     float,

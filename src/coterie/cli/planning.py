@@ -44,7 +44,7 @@ Out = Annotated[
 Spark = Annotated[str, typer.Option("--spark", help="Master: local[*], spark://..., or sc://... (Spark Connect).")]
 Systems = Annotated[
     list[str] | None,
-    typer.Option("--system", "-s", help="NAME or NAME:key=value,...; repeatable. All systems by default."),
+    typer.Option("--system", "-s", help="NAME or NAME:key=value,...; repeatable. Default: all systems."),
 ]
 Map = Annotated[
     list[str] | None,
@@ -59,10 +59,20 @@ Map = Annotated[
 Mapping = Annotated[
     Path | None,
     typer.Option(
-        "--mapping", help="A TOML file with files and columns, instead; see docs/PIPELINE.md.", rich_help_panel=INPUT
+        "--mapping",
+        help="A TOML file that names files and columns, instead of --map; see docs/PIPELINE.md.",
+        rich_help_panel=INPUT,
     ),
 ]
-TimeUnit = Annotated[str, typer.Option("--time-unit", help="auto, s, ms, us, ns or iso.", rich_help_panel=INPUT)]
+TimeUnit = Annotated[
+    str,
+    typer.Option(
+        "--time-unit",
+        help="How times are written: s, ms, us or ns since 1970, iso, or a pattern such as '%d.%m.%Y %H:%M:%S'. "
+        "auto tells all but patterns apart by itself.",
+        rich_help_panel=INPUT,
+    ),
+]
 Zone = Annotated[str, typer.Option("--zone", help="Time zone for timestamps without one.", rich_help_panel=INPUT)]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.", rich_help_panel=INPUT)]
 Machines = Annotated[
@@ -77,7 +87,7 @@ BrokerCount = Annotated[
         "--brokers",
         "--nodes",
         "-b",
-        help="Brokers, where the log names none; 0 chooses by the number of clients.",
+        help="How many brokers you run, if the log names none; 0 chooses by the number of clients.",
         rich_help_panel=WINDOWS,
     ),
 ]
@@ -89,7 +99,7 @@ ZoneCount = Annotated[
     int | None,
     typer.Option(
         "--zones",
-        help="How many zones the brokers stand in, by turns, if neither the log nor --fleet says where they are. "
+        help="Spread the brokers over so many zones, if neither the log nor --fleet says where they are. "
         f"{ASSUMED_ZONES} by default; 1 with --fleet or --for.",
         show_default=False,
         rich_help_panel=WINDOWS,
@@ -115,7 +125,7 @@ For = Annotated[
 FleetFile = Annotated[
     Path | None,
     typer.Option(
-        "--fleet", help="The fleet file: it knows the hub of a star and the brokers' zones.", rich_help_panel=WINDOWS
+        "--fleet", help="The fleet file, which names the hub of a star and the brokers' zones.", rich_help_panel=WINDOWS
     ),
 ]
 PriceFile = Annotated[

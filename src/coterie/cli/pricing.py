@@ -7,14 +7,12 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.planning import bounds, design_of, price
 from coterie.cli import choices
 from coterie.cli.console import flat, out, print_json, print_wide, progress
 from coterie.model.parameters import settings_of
 from coterie.model.prices import chosen_prices
 from coterie.model.store import load_design, save_design, save_workload
 from coterie.plans.bill import Bill
-from coterie.systems import SYSTEMS
 
 MONTH = "money a month"
 SHOWN = (
@@ -80,6 +78,9 @@ def price_command(
       coterie price --workload spatial --nodes 500 --subscriptions 16 -s mesh -s magnet
       coterie price --workload multimodal --nodes 200 --topics 100 --subscriptions 5 -s scribe
     """
+    from coterie.api.planning import bounds, design_of, price
+    from coterie.systems import SYSTEMS
+
     sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
     demand = choices.chosen_workload(workload, load, sizes, extra, seed)
     delays = choices.chosen_latency(latency, demand)

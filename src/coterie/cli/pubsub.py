@@ -24,28 +24,42 @@ from coterie.mqtt.topics import check_filter, check_topic_name
 
 ANSWER_S = 30.0  # what the server has not answered for by then, it will not
 
-Host = Annotated[str, typer.Option("--host", "-h", help="The server to ask first.")]
+Host = Annotated[str, typer.Option("--host", "-h", help="The server to connect to.")]
 Port = Annotated[int, typer.Option("--port", "-p", min=1, max=65_535, help="Its MQTT port.")]
 Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="0: at most once, 1: at least once, 2: once.")]
 Identifier = Annotated[str, typer.Option("--id", "-i", help="Client identifier; the server gives one if empty.")]
-User = Annotated[str | None, typer.Option("--user", "-u", help="Name of the user, if the server asks.")]
-Password = Annotated[str | None, typer.Option("--password", envvar="COTERIE_PASSWORD", help="Better in the variable.")]
+User = Annotated[str | None, typer.Option("--user", "-u", help="User name.")]
+Password = Annotated[
+    str | None,
+    typer.Option(
+        "--password", envvar="COTERIE_PASSWORD", help="Password; better set the variable, which other users cannot see."
+    ),
+]
 Tls = Annotated[
-    bool, typer.Option("--tls", help="Over TLS; --authority if no public authority signed the server's certificate.")
+    bool, typer.Option("--tls", help="Use TLS; add --authority if no public authority signed the server's certificate.")
 ]
 Authority = Annotated[
     Path | None, typer.Option("--authority", help="PEM file of the authority that signed the server's certificate.")
 ]
-Version = Annotated[str, typer.Option("--mqtt", help="5, 3.1.1 or 3.1; only with 5 can a server send us to another.")]
-Follow = Annotated[bool, typer.Option("--follow/--stay", help="Go to the server that we are sent to, or stay.")]
-Allow = Annotated[list[str] | None, typer.Option("--allow", help="Another host that we may be sent to; repeatable.")]
+Version = Annotated[
+    str,
+    typer.Option("--mqtt", help="MQTT version: 5, 3.1.1 or 3.1. Only with 5 can a server refer clients to another."),
+]
+Follow = Annotated[
+    bool, typer.Option("--follow/--stay", help="Follow the server's reference to another server, or stay.")
+]
+Allow = Annotated[
+    list[str] | None, typer.Option("--allow", help="Another host that a reference may lead to; repeatable.")
+]
 
 
 def pub_command(
     topic: Annotated[str, typer.Argument(help="A topic name, without wildcards.")],
-    message: Annotated[str | None, typer.Argument(help="Absent: each line of standard input is a message.")] = None,
+    message: Annotated[
+        str | None, typer.Argument(help="The message; without it, each line of standard input is one.")
+    ] = None,
     file: Annotated[Path | None, typer.Option(help="Publish the content of a file.")] = None,
-    retain: Annotated[bool, typer.Option("--retain", "-r", help="Keep it for those who subscribe later.")] = False,
+    retain: Annotated[bool, typer.Option("--retain", "-r", help="Retain it for clients that subscribe later.")] = False,
     host: Host = "127.0.0.1",
     port: Port = 1883,
     qos: Qos = 1,

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from coterie.api.places import places_of
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.console import err, out, print_json
-from coterie.cli.top import places_of
 from coterie.errors import CoterieError, RunError
 from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import ask

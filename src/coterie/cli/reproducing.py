@@ -35,7 +35,8 @@ COLOURS[Verdict.MISSING] = "dim"
 
 def reproduce_command(
     paper: Annotated[
-        str | None, typer.Argument(help="tamara, magnet, dynatops, content, spidercast, coterie or survey; else all.")
+        str | None,
+        typer.Argument(help="tamara, magnet, dynatops, content, spidercast, coterie or survey; all by default."),
     ] = None,
     claim: Annotated[str | None, typer.Option(help="Only PAPER/FIGURE or PAPER/FIGURE/CLAIM.")] = None,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' sizes, or small ones in seconds.")] = False,
@@ -44,7 +45,7 @@ def reproduce_command(
     ] = None,
     out_folder: Annotated[Path, typer.Option("--out", "-o", help="Results and the report.")] = Path("out/claims"),
     spark: Annotated[
-        str | None, typer.Option("--spark", help="Spread it: spark://... or sc://...; else this machine.")
+        str | None, typer.Option("--spark", help="Run on a cluster: spark://... or sc://...; this machine by default.")
     ] = None,
     pages: Annotated[
         Path | None, typer.Option(help="Also write verdicts and figures into the papers' pages of this folder.")

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.simulating import STORM, simulate
 from coterie.cli import choices
 from coterie.cli.console import flat, number, out, print_json, print_wide, progress
 from coterie.model.parameters import settings_of
@@ -26,7 +25,9 @@ def simulate_command(
     seed: choices.Seed = 0,
     latency: choices.LatencyModel = "50",
     faults: Annotated[bool, typer.Option("--faults", help="Loss, crashes and a partition that heals.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Write what happened, one JSON object a line.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write every event to this file, one JSON object per line.")
+    ] = None,
     as_json: choices.Json = False,
 ) -> None:
     """Run a system's protocol in virtual time.
@@ -38,6 +39,8 @@ def simulate_command(
       coterie simulate --system scribe --nodes 200 --topics 100 --subscriptions 5 --seed 7
       coterie simulate --workload rss --nodes 100 --topics 50 --subscriptions 10 --faults
     """
+    from coterie.api.simulating import STORM, simulate
+
     sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
     told = settings_of(parameters or (), "--set")
     demand = choices.chosen_workload(workload, load, sizes, extra, seed)

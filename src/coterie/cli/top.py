@@ -10,7 +10,7 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from coterie.api.running import place_of, places_from
+from coterie.api.places import places_of
 from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
 from coterie.cli.console import out, print_json, short, table
 from coterie.dashboard.rates import rates
@@ -64,11 +64,6 @@ def top_command(
                 now, now_s = look(), time.monotonic()
                 live.update(_rows(before, now, now_s - moment_s), refresh=True)
                 before, moment_s = now, now_s
-
-
-def places_of(admin: list[str] | None, host: str, base_port: int, nodes: int) -> list[tuple[str, int]]:
-    """Where the admin interfaces are: as listed, or as `coterie up` lays them out."""
-    return [place_of(one) for one in admin or ()] or places_from(host, base_port, nodes)
 
 
 def _rows(before: list[Any], now: list[Any], span_s: float) -> Table:

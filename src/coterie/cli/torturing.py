@@ -40,16 +40,18 @@ def torture_command(
     seeds: Annotated[str, typer.Option("--seeds", help="How many, or FIRST:LAST.")] = "200",
     system: Annotated[list[str] | None, typer.Option("--system", "-s", help="Repeatable; all by default.")] = None,
     nodes: Annotated[int, typer.Option(help="Up to so many brokers; 1 is a broker alone.", min=1, max=16)] = 4,
-    faults: Annotated[
-        str, typer.Option(help="Kinds of trouble that may occur, with commas between; 'none' for none.")
-    ] = ", ".join(FAULTS),
-    replay: Annotated[Path | None, typer.Option(help="Run one scenario that was written down, and tell all.")] = None,
+    faults: Annotated[str, typer.Option(help="Kinds of faults, separated by commas; 'none' for none.")] = ", ".join(
+        FAULTS
+    ),
+    replay: Annotated[Path | None, typer.Option(help="Run one saved scenario and show everything.")] = None,
     spread: Annotated[str, typer.Option(help="Where seeds run: here, processes or spark.")] = "processes",
     shrinks: Annotated[bool, typer.Option("--shrink/--no-shrink", help="Make the first few that fail smaller.")] = True,
     out_folder: Annotated[
         Path, typer.Option("--out", "-o", help="Where the report, failing scenarios and what is done so far go.")
     ] = Path("out/torture"),
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew, though a run was interrupted.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Start again instead of continuing an interrupted run.")
+    ] = False,
     spark: Annotated[str, typer.Option("--spark", help="Master, with --spread spark.")] = "local[*]",
     as_json: Json = False,
 ) -> None:

@@ -9,8 +9,6 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.planning import load_plan
-from coterie.api.running import ENDING, HEALTHY_S, arranged
 from coterie.cli.console import err, out, progress
 from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.model.parameters import settings_of
@@ -18,16 +16,21 @@ from coterie.model.parameters import settings_of
 
 def up_command(
     nodes: Annotated[
-        int | None, typer.Option("--nodes", "-n", min=1, max=1000, help="How many; 3 without a plan.")
+        int | None,
+        typer.Option(
+            "--nodes", "-n", min=1, max=1000, help="How many nodes; 3 by default, or as many as the plan has."
+        ),
     ] = None,
     system: Annotated[str, typer.Option("--system", "-s", help="A system; 'coterie systems' lists them.")] = "scribe",
-    plan: Annotated[Path | None, typer.Option(help="Begin with the current plan of this folder.")] = None,
+    plan: Annotated[Path | None, typer.Option(help="Start with the current plan of this folder.")] = None,
     base_port: Annotated[int, typer.Option(help="Node i takes MQTT on this port plus i.")] = 1883,
-    data: Annotated[Path, typer.Option(help="Where the nodes keep what they must not forget.")] = Path("coterie-data"),
+    data: Annotated[Path, typer.Option(help="Data folder of the nodes: configuration, store, journal, log.")] = Path(
+        "coterie-data"
+    ),
     parameters: Annotated[
         list[str] | None, typer.Option("--set", help="A parameter of the system, NAME=VALUE; repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Random seed: where nodes stand on a ring, and what they draw.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed, for positions on a ring and other draws.")] = 0,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     respawn: Annotated[bool, typer.Option("--respawn", help="Start a node again when it dies.")] = False,
     follow: Annotated[
@@ -43,6 +46,9 @@ def up_command(
       coterie up
       coterie up --nodes 5 --system scribe --base-port 1883 --data ./net
     """
+    from coterie.api.planning import load_plan
+    from coterie.api.running import ENDING, HEALTHY_S, arranged
+
     settings = settings_of(parameters or (), "--set")
     first = None if plan is None else load_plan(plan)
     processes = arranged(first, nodes, system, settings, base_port, data, host, seed)

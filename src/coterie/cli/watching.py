@@ -5,25 +5,22 @@ from __future__ import annotations
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from coterie.api.choosing import candidates_of
 from coterie.cli.choices import Conf, Seed
 from coterie.cli.console import err, number, out
 from coterie.cli.planning import Spark, Systems
 from coterie.errors import ConfigError
 from coterie.model.parameters import settings_of
-from coterie.pipeline.features import ALPHA
-from coterie.pipeline.progress import Progress
-from coterie.pipeline.reconfiguration import BETA, Decision, DecisionRules
-from coterie.pipeline.session import open_session
-from coterie.pipeline.storage import folder_of
-from coterie.pipeline.streams import lines_of
-from coterie.pipeline.watch import Watch, WatchLock
-from coterie.systems import SYSTEMS
+from coterie.pipeline.features import ALPHA, BETA
+
+if TYPE_CHECKING:
+    from coterie.pipeline.progress import Progress
+    from coterie.pipeline.reconfiguration import Decision
+    from coterie.pipeline.watch import WatchLock
 
 TIME, RULES = "Time", "Decision"
 
@@ -38,7 +35,7 @@ Columns = Annotated[
     typer.Option("--map", metavar="NAME=COLUMN", help="For Kafka and tables: which column is time, kind, client ..."),
 ]
 Out = Annotated[
-    Path, typer.Option("--out", "-o", help="Folder for plans, state and checkpoint; keep it to go on later.")
+    Path, typer.Option("--out", "-o", help="Folder for plans, state and checkpoint; keep it to continue later.")
 ]
 Checkpoint = Annotated[
     str,
@@ -72,8 +69,8 @@ Beta = Annotated[
         rich_help_panel=RULES,
     ),
 ]
-Once = Annotated[bool, typer.Option("--once", help="Take in what is there now and stop.")]
-UntilIdle = Annotated[bool, typer.Option("--until-idle", help="Stop as soon as nothing new comes.")]
+Once = Annotated[bool, typer.Option("--once", help="Read what is there now, then stop.")]
+UntilIdle = Annotated[bool, typer.Option("--until-idle", help="Stop when nothing new comes.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="One JSON object per decision and line.")]
 
 
@@ -105,6 +102,14 @@ def watch_command(
     Examples:
       coterie watch coterie-data/journal --out plans
     """
+    from coterie.api.choosing import candidates_of
+    from coterie.pipeline.reconfiguration import DecisionRules
+    from coterie.pipeline.session import open_session
+    from coterie.pipeline.storage import folder_of
+    from coterie.pipeline.streams import lines_of
+    from coterie.pipeline.watch import Watch, WatchLock
+    from coterie.systems import SYSTEMS
+
     if once and until_idle:
         raise ConfigError("--once", "--until-idle", "one of the two")
     if window <= 0:

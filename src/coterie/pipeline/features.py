@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ALPHA = 0.3  # alpha_pub, DYNATOPS section 5.1
 FORGOTTEN = 1e-30  # a rate so low that adding one event to it gives the same bits as starting anew
+BETA = 0.1  # the share of a complete change from which a plan is worth a look, same section
 
 
 def window_index(time: Column, window_s: float, origin_s: float = 0.0) -> Column:

@@ -300,11 +300,10 @@ def _check_kept(request: Request, accounts: Mapping[str, Account]) -> None:
         if account.rows_in and not account.kept:
             reason = max(account.reasons, key=lambda name: account.reasons[name], default="they are bad")
             wanted = ", ".join(table_schema(table).names)
-            raise InputError(
-                request.name,
-                f"all {account.rows_in:,} rows of {table} were set aside ({reason}); its columns are {wanted}: "
-                "name yours with --map, for example --map subscriber=user",
-            )
+            do = f"the columns are {wanted}: name yours with --map, for example --map subscriber=user"
+            if "is not a time" in reason:
+                do = "say how your times are written, for example --time-unit '%d.%m.%Y %H:%M:%S'"
+            raise InputError(request.name, f"all {account.rows_in:,} rows of {table} were set aside: {reason}; {do}")
 
 
 def _workloads(spark: SparkSession, request: Request) -> Run:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 import zoneinfo
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from coterie.errors import ConfigError
 from coterie.pipeline.schemas import table_schema
+from coterie.pipeline.times import is_pattern
 
 FORMATS = ("auto", "csv", "jsonl", "parquet")
 TIME_UNITS = ("auto", "s", "ms", "us", "ns", "iso")
@@ -38,7 +41,7 @@ class Source:
     def __post_init__(self) -> None:
         schema = table_schema(self.table)
         _one_of("format", self.format, FORMATS)
-        _one_of("time_unit", self.time_unit, TIME_UNITS)
+        check_time_unit(self.time_unit)
         _one_of("duplicates", self.duplicates, DUPLICATES)
         _one_of("topics", self.topics, TOPIC_NAMES)
         for name in self.columns:
@@ -61,6 +64,20 @@ class Source:
 
     def column(self, canonical: str) -> str:
         return self.columns.get(canonical, canonical)
+
+
+def check_time_unit(unit: str) -> None:
+    """A unit's name, or a pattern that reads what it wrote."""
+    if unit in TIME_UNITS:
+        return
+    moment = datetime(2026, 11, 9, 18, 30)
+    try:
+        is_whole = is_pattern(unit) and datetime.strptime(moment.strftime(unit), unit).date() == moment.date()
+    except (ValueError, re.error):
+        is_whole = False
+    if not is_whole:
+        wanted = f"{', '.join(TIME_UNITS)}, or a pattern with a day such as '%d.%m.%Y %H:%M:%S'"
+        raise ConfigError("time_unit", unit, wanted)
 
 
 def _is_ascii_compatible(encoding: str) -> bool:

@@ -23,6 +23,7 @@ from coterie.accounting.price import price
 from coterie.errors import ConfigError, CoterieError
 from coterie.model import Design, Ledger
 from coterie.model.store import load_design, load_workload, save_design, save_workload
+from coterie.pipeline.features import BETA
 from coterie.pipeline.forecasts import Forecast, forecast
 from coterie.pipeline.planning import Candidate, Priced, cheapest, design_file, is_whole
 from coterie.pipeline.progress import Progress
@@ -36,7 +37,6 @@ from coterie.protocol.system import System
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-BETA = 0.1  # section 5.1
 FORECAST = "forecast.npz"
 
 

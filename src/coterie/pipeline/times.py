@@ -1,4 +1,4 @@
-"""Reads times in any common form (epoch numbers in four units, ISO-8601 with or without zone) as UTC timestamps."""
+"""Reads times in any common form (numbers since 1970, ISO 8601, a pattern such as %d.%m.%Y) as UTC timestamps."""
 
 from __future__ import annotations
 
@@ -28,10 +28,14 @@ def parse_times(values: pa.Array, unit: str, zone: str) -> pa.Array:
     if pa.types.is_date(kind):
         return _from_timestamps(values.cast(pa.timestamp("us")), zone)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        if is_pattern(unit):
+            return _from_pattern(values.cast(pa.string()), unit, zone)
         return pa.nulls(len(values), TIME) if unit == "iso" else _from_numbers(values, unit)
     if pa.types.is_null(kind):
         return pa.nulls(len(values), TIME)
     text = pc.utf8_trim_whitespace(values.cast(pa.string()))
+    if is_pattern(unit):
+        return _from_pattern(text, unit, zone)
     if unit == "iso":
         return _from_iso(text, zone)
     numeric = pc.fill_null(pc.match_substring_regex(text, NUMBER), False)
@@ -39,6 +43,25 @@ def parse_times(values: pa.Array, unit: str, zone: str) -> pa.Array:
     if unit != "auto" or pc.all(numeric, min_count=0).as_py():
         return numbers
     return pc.coalesce(numbers, _from_iso(pc.if_else(numeric, None, text), zone))
+
+
+def is_pattern(unit: str) -> bool:
+    """A form of times in the letters of strftime, instead of a unit's name."""
+    return "%" in unit
+
+
+def _from_pattern(text: pa.Array, pattern: str, zone: str) -> pa.Array:
+    if "%f" not in pattern and "%z" not in pattern:  # Arrow drops fractions of a second, and what a zone says
+        return _from_timestamps(pc.strptime(text, pattern, "us", error_is_null=True), zone)
+    return pa.array([_by_pattern(value, pattern, zone) for value in text.to_pylist()], TIME)
+
+
+def _by_pattern(value: str | None, pattern: str, zone: str) -> datetime | None:
+    try:
+        moment = None if value is None else datetime.strptime(value, pattern)
+    except ValueError:
+        return None
+    return moment.replace(tzinfo=ZoneInfo(zone)) if moment is not None and moment.tzinfo is None else moment
 
 
 def _from_numbers(values: pa.Array, unit: str) -> pa.Array:

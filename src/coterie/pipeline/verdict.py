@@ -100,9 +100,9 @@ def _runs(outcome: Outcome, found: Saving, prices: Prices) -> str:
         zones = f" in {len(facts['zones'])} zones" if len(facts["zones"]) > 1 else ""
         where = f"{facts['nodes']:,} brokers{zones}"
     return (
-        f"Now: {what} of {where}, clients where they are. Between them go {gigabytes(bill.volume.total)} a month "
-        f"({per_publication(bill, facts)} copies a publication), {amount(found.money_now.traffic, prices)} of traffic "
-        f"and {amount(found.money_now.work, prices)} of work."
+        f"Now: {what} of {where}, clients where they are. {gigabytes(bill.volume.total)} a month go between them "
+        f"({per_publication(bill, facts)} copies per publication). That costs "
+        f"{amount(found.money_now.traffic, prices)} for traffic and {amount(found.money_now.work, prices)} for work."
     )
 
 
@@ -111,8 +111,8 @@ def _saves(outcome: Outcome, found: Saving, prices: Prices) -> str:
     assert best is not None
     return (
         f"Best: {describe(found.best)}: {gigabytes(best.volume.total)} a month ({per_publication(best, outcome.facts)} "
-        f"copies a publication). Saved: {found.saved:.0%} of the bytes, {amount(found.saved_money, prices)} a month"
-        f"{_of_fixed(found, prices)}{_at_scale(outcome.facts, found, prices)}."
+        f"copies per publication). It saves {found.saved:.0%} of the bytes and {amount(found.saved_money, prices)} a "
+        f"month{_of_fixed(found, prices)}{_at_scale(outcome.facts, found, prices)}."
     )
 
 
@@ -123,7 +123,7 @@ def _at_scale(facts: Facts, found: Saving, prices: Prices) -> str:
     if not published or published >= SCALE / 2 or now is None or best is None:
         return ""
     paid = [month_of(busier(bill, SCALE / published), prices, facts) for bill in (now, best)]
-    return f"; at {SCALE:,} publications a second it would be {amount(paid[0].total - paid[1].total, prices)}"
+    return f"; at {SCALE:,} publications a second it would save {amount(paid[0].total - paid[1].total, prices)}"
 
 
 def busier(bill: Ledger, times: float) -> Ledger:
@@ -140,7 +140,7 @@ def busier(bill: Ledger, times: float) -> Ledger:
 
 
 def _of_fixed(found: Saving, prices: Prices) -> str:
-    return f" of {amount(found.money_now.total, prices)} with brokers and clients" if found.money_now.fixed else ""
+    return f", of {amount(found.money_now.total, prices)} for everything" if found.money_now.fixed else ""
 
 
 def _costs(facts: Facts, found: Saving) -> str:
@@ -148,16 +148,16 @@ def _costs(facts: Facts, found: Saving) -> str:
     assert now is not None
     assert best is not None
     told = (
-        f"Its price: {best.delay.hops.mean:.1f} hops on average instead of {now.delay.hops.mean:.1f}, "
-        f"{best.state.links:,.0f} links instead of {now.state.links:,.0f}, the hottest node at "
-        f"{best.load.hottest:.1f} times the mean instead of {now.load.hottest:.1f}"
+        f"Its price: {best.delay.hops.mean:.1f} hops on average (now {now.delay.hops.mean:.1f}), "
+        f"{best.state.links:,.0f} links (now {now.state.links:,.0f}), the busiest node at "
+        f"{best.load.hottest:.1f} times the mean (now {now.load.hottest:.1f})"
     )
     if not is_calm(best):
         told += f" (over {HOTTEST:g} times and over {EASY:,.0f} messages a second: nothing here is more even)"
     moves = best.setup.moves
     if not moves:
         return told + "; nobody moves."
-    back = "" if found.paid_back_s is None else f", which is paid back after {duration(found.paid_back_s)}"
+    back = "" if found.paid_back_s is None else f", which pays back after {duration(found.paid_back_s)}"
     return told + f"; {moves:,.0f} of {facts['clients']:,} clients move once{back}."
 
 
@@ -166,11 +166,11 @@ def _possible(facts: Facts, found: Saving) -> str:
     assert best is not None
     assert bound is not None
     if not bound.volume.copies:
-        return "With clients placed like that, nothing has to be copied between nodes at all."
+        return "With clients placed like that, nothing has to be copied between nodes."
     times = best.volume.copies / bound.volume.copies
     return (
-        f"The least possible: with clients placed like that, {gigabytes(bound.volume.copies)} a month have to be "
-        f"copied; this design copies {gigabytes(best.volume.copies)} ({times:.2f} times as much)."
+        f"The least possible: with clients placed like that, any design must copy {gigabytes(bound.volume.copies)} "
+        f"a month; this one copies {gigabytes(best.volume.copies)} ({times:.2f} times)."
         f"{_anywhere(facts, best)}"
     )
 
@@ -180,7 +180,7 @@ def _anywhere(facts: Facts, best: Ledger) -> str:
     share = least / best.dissemination.copies if best.dissemination.copies else 0.0
     if facts["is_peers"] or share < SAID_MIN:
         return ""
-    return f" No placement, however good, does with less than {share:.0%} of its copies."
+    return f" No placement of the clients needs less than {share:.0%} of its copies."
 
 
 def _drift(found: Saving, rolled: Rolled) -> list[str]:
@@ -190,36 +190,36 @@ def _drift(found: Saving, rolled: Rolled) -> list[str]:
         learned = sum(rolled.learned) / len(rolled.learned)
         eaten = max(0.0, 1 - rolled.mean / learned) if learned > 0 else 1.0
         return [
-            f"Over {len(rolled.later)} windows, each learned from the one before, it saved {min(rolled.later):.0%} to "
-            f"{max(rolled.later):.0%} ({rolled.mean:.0%} on average); {eaten:.0%} of the saving "
-            "was lost to change from window to window."
+            f"Does it last? Over {len(rolled.later)} windows, each planned from the one before, it saved "
+            f"{min(rolled.later):.0%} to {max(rolled.later):.0%} ({rolled.mean:.0%} on average). "
+            f"Interests that changed cost {eaten:.0%} of the saving."
         ]
     learned = bytes_saved(found.now.learn, found.best.learn)
     if learned <= 0:
         return []
     eaten = 1 - found.saved / learned
-    how = f"{eaten:.0%} of that is lost to change" if eaten > 0 else "it held"
-    return [f"On the window it was learned from it saves {learned:.0%}: {how}."]
+    how = f"interests that changed cost {eaten:.0%} of that" if eaten > 0 else "nothing of that was lost later"
+    return [f"Does it last? On the window it was planned from it saves {learned:.0%}; {how}."]
 
 
 def assumptions(facts: Facts, prices: Prices) -> list[str]:
     """Everything the numbers rest on that the log did not say."""
     told = []
     if facts["is_rate_assumed"] and not facts.get("has_publications"):
-        told.append("There is no log of publications: one event an hour on every topic, from nobody, is ASSUMED.")
+        told.append("There is no log of publications: one event per hour and topic is ASSUMED.")
     if facts["brokers_assumed"]:
         told.append(f"The log names no brokers: {facts['nodes']} are assumed, clients spread evenly (--brokers N).")
     if facts.get("zones_assumed"):
-        told.append(f"Brokers are assumed to stand in {len(facts['zones'])} zones in turn (--zones N).")
+        told.append(f"Brokers are assumed to be spread over {len(facts['zones'])} zones (--zones N).")
     if facts["sizes_assumed"] and not facts["is_rate_assumed"]:
-        told.append(
-            f"{facts['sizes_assumed']:.0%} of the publications come without a size: 200 bytes each are assumed."
-        )
+        told.append(f"{facts['sizes_assumed']:.0%} of the publications have no size: 200 bytes each are assumed.")
     if facts["is_held_out"]:
-        told.append("Subscriptions carry no times (--map since=COLUMN): a tenth of them, by the seed, counts as late.")
+        told.append(
+            "Subscriptions have no times (--map since=COLUMN): a random tenth of them counts as arriving later."
+        )
     told += remarks(facts)
     if prices.is_example:
-        told.append("Prices are EXAMPLES; yours: coterie prices > prices.toml, then --prices prices.toml.")
+        told.append("Prices are EXAMPLES. For yours: coterie prices > prices.toml, edit it, then --prices prices.toml.")
     return told
 
 

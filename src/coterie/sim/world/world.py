@@ -143,6 +143,7 @@ class World:
             case Utter():
                 self.people[action.who].utter(action)
             case Enlist():
+                self.record.injected["enlist"] += 1  # the network changes over to a plan with it, as by an operator
                 self.roster.enlist(action.node, action.via)
             case _:
                 self._harm(action)
