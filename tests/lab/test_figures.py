@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -55,3 +56,10 @@ def test_points_that_are_read_off_belong_to_a_plot():
 
 def test_a_paper_without_points_has_none():
     assert printed_points("nobody", "fig1") == []
+
+
+def test_a_figure_of_smaller_sizes_says_so():
+    """The axis shows the paper's sizes, and so do the names of lines."""
+    small = [replace(row, is_small=True) for row in ROWS]
+    assert "(measured smaller)" in drawn("spidercast", PLOT, small).picture(is_lettered=True)
+    assert "(measured smaller)" not in drawn("spidercast", PLOT, ROWS).picture(is_lettered=True)

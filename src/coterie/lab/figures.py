@@ -14,6 +14,7 @@ from coterie.lab.printed import printed_points
 from coterie.pipeline import charts
 from coterie.pipeline.charts import Spot
 
+SMALLER = " (measured smaller)"
 HEADER = ("who", "line", "x", "y", "error", "seeds")
 
 
@@ -25,6 +26,7 @@ class DrawnFigure:
     ours: dict[str, list[Spot]]
     theirs: dict[str, list[Spot]]
     seeds: int
+    is_small: bool = False  # some of it was measured at a smaller size than its axis or its lines say
 
     @cached_property
     def svg(self) -> str:
@@ -33,7 +35,7 @@ class DrawnFigure:
     def picture(self, is_lettered: bool = False) -> str:
         plot = self.plot
         return charts.spots(
-            plot.title,
+            f"{plot.title}{SMALLER if self.is_small else ''}",
             self.ours,
             self.theirs,
             plot.x_label or plot.x or "",
@@ -78,7 +80,8 @@ def drawn(paper: str, plot: Plot, rows: Sequence[Row]) -> DrawnFigure:
     theirs: dict[str, list[Spot]] = {}
     for point in printed_points(paper, plot.figure) if plot.figure else ():
         theirs.setdefault(point.line, []).append(Spot(point.x, point.y, point.error))
-    return DrawnFigure(plot, ours, theirs, len({row.seed for row in rows}))
+    is_small = any(row.is_small for row in rows if _is_asked(plot, row))
+    return DrawnFigure(plot, ours, theirs, len({row.seed for row in rows}), is_small)
 
 
 def _is_asked(plot: Plot, row: Row) -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 import coterie
 from coterie.errors import ConfigError
 from coterie.lab.experiment import Kind
-from coterie.lab.figures import figures_of
+from coterie.lab.figures import SMALLER, figures_of
 from coterie.lab.judging import Judgement, Verdict
 from coterie.lab.reproduce import (
     SETTLED,
@@ -199,7 +199,10 @@ def _drawn(found: Sequence[Finding], folder: Path) -> Iterator[str]:
         return
     folder.mkdir(parents=True, exist_ok=True)
     yield from ("### Figures", "", "Ours with 95 % intervals; what the paper prints as hollow marks, where its text")
-    yield from ("gives a number, with how far the reading may be off.", "")
+    yield from ("gives a number, with how far the reading may be off.",)
+    if any(figure.is_small for _, figure in drawn):
+        yield f"A title that ends in{SMALLER}: some of it was measured at a smaller size than the axis says."
+    yield ""
     for name, figure in drawn:
         write_whole(folder / f"{name}.svg", figure.picture(is_lettered=True))
         write_whole(folder / f"{name}.csv", figure.csv)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import log2
 
 from coterie.lab import spidercast_sentences as sentences
-from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, shrunk, yes
+from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, yes
 from coterie.lab.spidercast_claims import (
     SIZES,
     Measure,
@@ -192,6 +192,7 @@ FIGURE_7 = experiment(
         ),
     ],
     small=capped(2000),
+    quick_seeds=5,
     quick=only_ends(POPULARITIES),
 )
 
@@ -479,6 +480,5 @@ FIGURE_10 = experiment(
         ),
     ],
     [Plot("Figure 10: degree by size of the view", "view_share", "degree", "nodes", x_label="share of the nodes")],
-    small=shrunk(nodes=2),
     quick=only_ends(VIEWS, "view_share", (0.05, 0.25, 1)),
 )

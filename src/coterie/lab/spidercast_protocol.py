@@ -26,10 +26,10 @@ SEEN = 200  # nodes in the view of the largest network
 
 
 def fewer(point: Point) -> Point:
-    """Fewer nodes, of whom as many are seen as in the largest network; views of 5 % stay views of 5 %."""
+    """Fewer nodes, of whom as many are seen as in the largest network; views of 5 % stay as they are."""
     if point["view_share"] == FEW:
-        return {**point, "nodes": 400}
-    few = 200 if point["view_share"] == 1.0 else 300
+        return point
+    few = 200 if point["view_share"] == 1.0 else 400
     seen = SEEN / few if float(point["view_share"]) * int(point["nodes"]) == SEEN else float(point["view_share"])
     return {**point, "nodes": few, "view_share": seen}
 

@@ -19,7 +19,7 @@ READINGS = Experiment(
     quick=(),
     small=shrunk(users=3),
     full=grid(taken=("as taken", *OTHERS), rates=RATES, users=(3000,)),
-    quick_seeds=5,
+    quick_seeds=10,
     full_seeds=10,
     claims=[
         *cells_of("static", OTHERS),
@@ -111,7 +111,6 @@ SIZES = Experiment(
     title="Ten to three thousand topics, hundreds to ten thousand users",
     run=run_sizes,
     quick=(),
-    small=shrunk(users=2),
     full=[{"rates": "average", **sizes} for sizes in (USUAL, *(at for _, _, at, _, _ in SIZE_CLAIMS))],
     claims=[
         _size_claim(f"sizes/{name}", f"practically independent of the number {told}, in points", at, because, reads)
