@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.facts import PeerGone
+from coterie.broker.crossing import ROOM_BYTES
+from coterie.broker.facts import PeerChoked, PeerDrained, PeerGone
+from coterie.broker.orders import Tell, Write
 from coterie.broker.writes import LOG, MESSAGES
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.packets import MQTT_3, MQTT_5, PubAck, Publish, SubAck, Subscribe, Subscription
@@ -56,15 +58,41 @@ def test_what_nobody_elsewhere_wants_is_not_kept_and_goes_straight(pair: Group) 
     assert log_of(there) == 0
 
 
-def test_what_a_sibling_wants_is_acknowledged_when_it_is_there(pair: Group) -> None:
+def test_what_a_sibling_wants_leaves_before_it_is_acknowledged(pair: Group) -> None:
     here, there = pair.nodes
     line, one = writer(pair), reader(pair, 1)
+    here.orders.clear()
     here.say(line, Publish("t", b"1", 1, packet_id=1), Publish("t", b"2", 1, packet_id=2))
-    assert here.hear(line) == []
-    pair.pass_on()
+    assert [type(one) for one in here.orders] == [Tell, Write]
     assert [type(one) for one in here.hear(line)] == [PubAck, PubAck]
+    pair.pass_on()
     assert payloads(there, one) == [b"1", b"2"]
     assert log_of(here) == log_of(there) == 0
+
+
+def test_much_is_acknowledged_when_the_sibling_says_that_it_is_there(pair: Group) -> None:
+    here, there = pair.nodes
+    line, one = writer(pair), reader(pair, 1)
+    here.say(line, Publish("t", bytes(ROOM_BYTES - 1000), 1, packet_id=1))
+    assert [type(one) for one in here.hear(line)] == [PubAck]
+    here.say(line, Publish("t", bytes(2000), 1, packet_id=2))
+    assert here.hear(line) == []
+    pair.pass_on()
+    assert [type(one) for one in here.hear(line)] == [PubAck]
+    assert len(payloads(there, one)) == 2
+    here.say(line, Publish("t", bytes(2000), 1, packet_id=3))
+    assert [type(one) for one in here.hear(line)] == [PubAck]
+
+
+def test_while_a_sibling_does_not_read_nothing_is_acknowledged(pair: Group) -> None:
+    here, _ = pair.nodes
+    line, _ = writer(pair), reader(pair, 1)
+    here.take(PeerChoked(1))
+    here.say(line, Publish("t", b"1", 1, packet_id=1))
+    assert here.hear(line) == []
+    here.take(PeerDrained(1))
+    pair.pass_on()
+    assert [type(one) for one in here.hear(line)] == [PubAck]
 
 
 def test_what_is_not_confirmed_when_the_link_breaks_is_kept_and_found(pair: Group) -> None:
@@ -72,7 +100,7 @@ def test_what_is_not_confirmed_when_the_link_breaks_is_kept_and_found(pair: Grou
     line, one = writer(pair), reader(pair, 1)
     pair.cut = {1}
     here.is_slow = True
-    here.say(line, Publish("t", b"1", 1, packet_id=1))
+    here.say(line, Publish("t", bytes(ROOM_BYTES), 1, packet_id=1))
     here.take(PeerGone(1, "broken"))
     assert here.hear(line) == []  # it is on its way to the disk
     here.is_slow = False

@@ -15,7 +15,7 @@ from coterie.broker.admitting import Admitting
 from coterie.broker.cascades import Cascades
 from coterie.broker.counts import Counts
 from coterie.broker.credentials import Check
-from coterie.broker.crossing import Crossing
+from coterie.broker.crossing import Crossings
 from coterie.broker.departures import Departures
 from coterie.broker.detours import Detours
 from coterie.broker.facts import Opened
@@ -66,7 +66,7 @@ class Clients:
         self, sessions: Sessions, access: Access, gate: Gate, stored: StoredSessions, publishing: Publishing,
         following: Following, cascades: Cascades, moving: Moving, placing: Placing, admitting: Admitting | None,
         detours: Detours, pressure: Pressure, keeping: Keeping | None, takeover: Takeover, counts: Counts,
-        is_alone: bool, connections_max: int, siblings: Siblings | None, crossing: Crossing | None, turn: Turn,
+        is_alone: bool, connections_max: int, siblings: Siblings | None, crossing: Crossings | None, turn: Turn,
     ) -> None:  # fmt: skip
         self.lines: dict[int, ClientLine] = {}
         self.connections_max = connections_max

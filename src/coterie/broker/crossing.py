@@ -1,10 +1,12 @@
 """What crosses from one process of a machine to another: the messages of a turn as runs, one frame for each sibling.
 
 At QoS 0 a run is the bytes as they came. At QoS 1, to clients whose sessions end with their connections, nothing is
-written: the publisher's PUBACK waits until every sibling that wants the message has it. From then on it shares the fate
-of the sessions it is for, as on a node that is alone. What a sibling has not confirmed when its link breaks is written
-into the log after all, behind which PUBACK waits as ever, and found there as whatever is missed is found. Both name the
-publication before them on their topic, so order and gaps are seen to by `ordering`, whichever way a message came.
+written: it shares the fate of the sessions it is for, as on a node that is alone. It leaves for the siblings before
+PUBACK leaves for the publisher, and what was told to a process of the same machine arrives though the teller dies, once
+the system has it. It takes it at once as long as little is on the way (`ROOM_BYTES`); with more PUBACK waits until the
+sibling says that it has it. What a sibling has not confirmed when its link breaks is written into the log after all,
+behind which PUBACK waits as ever, and found there as whatever is missed is found. Both name the publication before them
+on their topic, so order and gaps are seen to by `ordering`, whichever way a message came.
 """
 
 from __future__ import annotations
@@ -29,11 +31,14 @@ from coterie.mqtt.publish import Message, PublishRun
 from coterie.mqtt.sessions import Sessions
 
 FRAME_BYTES = 1 << 20  # about so much goes into one
+ROOM_BYTES = 64 << 10  # what a socket's buffer has room for, with a good deal to spare
+ASK_BYTES = 16 << 10  # with more than so much not confirmed, a sibling is asked for its word
+ASKING = frame(CONTROL, encode_control(SiblingRuns(0, [])))
 Run = BareRun | OwedRun
 Places = tuple[int, ...]
 
 
-class Crossing:
+class Crossings:
     """See the module. `serial` is that of the last frame in which somebody was owed something."""
 
     def __init__(
@@ -49,9 +54,13 @@ class Crossing:
         self._runs: list[tuple[Places, Run]] = []  # of this turn
         self._size = 0
         self._is_owed = False  # whether one of them is an `OwedRun`
-        self._open: dict[int, deque[tuple[int, list[OwedRun]]]] = {one: deque() for one in others}
+        self._open: dict[int, deque[tuple[int, list[OwedRun], int]]] = {one: deque() for one in others}
+        self._doubtful: dict[int, deque[int]] = {one: deque() for one in others}  # serials that wait for its word
+        self._sent = dict.fromkeys(others, 0)  # bytes so far
+        self._there = dict.fromkeys(others, 0)  # and how many of them it has, as far as it said
         self._logging: deque[tuple[int, int]] = deque()  # a serial, and the batch with what was not confirmed of it on
         self._took: dict[int, int] = {}  # whom to tell
+        self._heard: dict[int, int] = {}  # the last serial of each
 
     # --- out ---
 
@@ -65,7 +74,7 @@ class Crossing:
         """Up to which serial everything is where it should be."""
         while self._logging and self._logging[0][1] <= self._turn.persisted:
             self._logging.popleft()
-        first = [one[0][0] for one in self._open.values() if one] + [one for one, _ in self._logging]
+        first = [one[0] for one in self._doubtful.values() if one] + [one for one, _ in self._logging]
         return min(first) - 1 if first else self.serial
 
     def can_reach(self, nodes: Places) -> bool:
@@ -105,6 +114,7 @@ class Crossing:
             self.flush()
         data = frame(CONTROL, encode_control(Detoured(body)))
         for node in nodes:
+            self._sent[node] += len(data)
             if not self._links.send(node, data, is_event=True):
                 self._links.shed[node] = None
 
@@ -128,27 +138,53 @@ class Crossing:
     ) -> None:
         mine = [runs[number][1] for number in which]
         owed = [run for run in mine if type(run) is OwedRun] if is_owed else []
-        if owed:
-            self._open[node].append((self.serial, owed))
+        if owed and node not in self.up:
+            self._log_all(self.serial, owed)
+            self._links.shed[node] = None
+            return
         data = made.get(which)
         if data is None:
-            said = SiblingRuns(self.serial if owed else 0, mine)
-            data = made[which] = frame(CONTROL, encode_control(said))
+            data = made[which] = frame(CONTROL, encode_control(SiblingRuns(self.serial if owed else 0, mine)))
+        self._sent[node] += len(data)
         if not self._links.send(node, data, is_event=not owed):
             self._links.shed[node] = None
-        if owed and self._links.is_behind(node):
+        if owed:
+            self._open[node].append((self.serial, owed, self._sent[node]))
+            self._ask(node)
+
+    def _ask(self, node: int) -> None:
+        """Whether what was just sent is there for sure; or wait for its word."""
+        under_way = self._sent[node] - self._there[node]
+        if self._links.is_choked(node) or under_way > ROOM_BYTES:
+            self._doubtful[node].append(self.serial)
+        elif under_way <= ASK_BYTES:
+            return
+        self._links.send(node, ASKING)
+        if self._links.is_behind(node):
             self._links.is_pressed = True
+
+    def ask_all(self) -> None:
+        """Now and then: what was confirmed need not be remembered."""
+        for node, waiting in self._open.items():
+            if waiting:
+                self._links.send(node, ASKING)
 
     # --- whether they have it ---
 
     def took(self, peer: int, said: SiblingTook) -> None:
-        waiting = self._open.get(peer)
+        if peer not in self._open:
+            return
+        waiting, doubtful = self._open[peer], self._doubtful[peer]
         while waiting and waiting[0][0] <= said.serial:
-            waiting.popleft()
+            self._there[peer] = waiting.popleft()[2]
+        while doubtful and doubtful[0] <= said.serial:
+            doubtful.popleft()
 
     def reached(self, peer: int) -> None:
         if peer in self._open:
             self.up.add(peer)
+            self._there[peer] = self._sent[peer]
+            self._heard.pop(peer, None)
 
     def lost(self, peer: int) -> int:
         """What it did not confirm goes into the log; returns when the oldest of that was published, 0 for nothing."""
@@ -156,12 +192,16 @@ class Crossing:
         waiting = self._open.get(peer)
         if not waiting:
             return 0
-        oldest = waiting[0][1][0].ids[0] & TIME_MASK
-        self._logging.append((waiting[0][0], self._turn.batch))
-        while waiting:
-            for run in waiting.popleft()[1]:
-                self._log(run)
+        oldest, first = waiting[0][1][0].ids[0] & TIME_MASK, waiting[0][0]
+        self._log_all(first, [run for _, runs, _ in waiting for run in runs])
+        waiting.clear()
+        self._doubtful[peer].clear()
         return oldest
+
+    def _log_all(self, serial: int, runs: list[OwedRun]) -> None:
+        self._logging.append((serial, self._turn.batch))
+        for run in runs:
+            self._log(run)
 
     def _log(self, run: OwedRun) -> None:
         writes, before, name = self._turn.writes, run.before, run.topic.encode()
@@ -187,7 +227,9 @@ class Crossing:
             elif type(run) is OwedRun and run.ids and len(run.ids) == len(run.payloads):
                 self._take_owed(peer, run)
         if said.serial:
-            self._took[peer] = said.serial
+            self._heard[peer] = said.serial
+        elif not said.runs and peer in self._heard:
+            self._took[peer] = self._heard[peer]
 
     def _take_bare(self, origin: int, run: BareRun) -> None:
         match = self._sessions.index.matches(run.topic)

@@ -55,7 +55,7 @@ from coterie.broker.plane import LOSE_TIMER, PLANE_TIMER
 from coterie.broker.planes import RETIRE_TIMER
 from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER
 from coterie.broker.renewing import RENEW_TIMER
-from coterie.broker.siblings import Board
+from coterie.broker.siblings import WishBoard
 from coterie.broker.straight import StraightWay
 from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER
 from coterie.broker.wards import WARD_TIMER
@@ -71,7 +71,7 @@ TICK_TIMER, MOVE_TIMER, ANSWER_TIMER = "tick", "move", "answer"
 class Broker(BrokerParts):
     """See `facts`. Only facts change anything."""
 
-    def __init__(self, setup: Setup, shelf: Shelf, board: Board | None = None) -> None:
+    def __init__(self, setup: Setup, shelf: Shelf, board: WishBoard | None = None) -> None:
         super().__init__(setup, shelf, board)
         self._shelf = shelf
         self._batch = self._persisted = 0
@@ -138,7 +138,7 @@ class Broker(BrokerParts):
             ROUND_TIMER: lambda: recovery.on_timer(ROUND_TIMER),
             AUDIT_TIMER: lambda: recovery.on_timer(AUDIT_TIMER),
             ASK_TIMER: lambda: recovery.on_timer(ASK_TIMER),
-            ALIVE_TIMER: lambda: self.housekeeping.on_alive(around.heard_count + self.counts.events_out),
+            ALIVE_TIMER: self._on_alive,
             TRIM_TIMER: self.housekeeping.on_trim,
             MEMBER_TIMER: self.membership.on_time,
             ADOPT_TIMER: self.adopting.look,
@@ -244,6 +244,8 @@ class Broker(BrokerParts):
             self.keeping.take(writes)
         orders: list[Order] = []
         then: list[Order] = []  # waits for what is written in this turn, or was before
+        if self.crossing is not None and links.dirty:  # what others are told leaves before it is acknowledged here
+            links.end_turn(orders, then, self._persisted, batch, bool(writes))
         self.clients.end_turn(orders, then, self._persisted, batch, bool(writes))
         if links.dirty or links.ending:
             links.end_turn(orders, then, self._persisted, batch, bool(writes))
@@ -377,6 +379,11 @@ class Broker(BrokerParts):
         self.stored.end_turn(is_pressing=True)
         if self.journal is not None and self.journal.has_lines:
             self.turn.orders.append(Note(self.journal.take_lines()))
+
+    def _on_alive(self) -> None:
+        if self.crossing is not None:
+            self.crossing.ask_all()
+        self.housekeeping.on_alive(self.neighbourhood.heard_count + self.counts.events_out)
 
     def _on_answer(self) -> None:
         """Another part of the retained messages that subscriptions are owed; others have their turn in between."""

@@ -6,7 +6,7 @@ from coterie.broker.admitting import Admitting
 from coterie.broker.adopting import Adopting
 from coterie.broker.cascades import Cascades
 from coterie.broker.copies import HeldCopies
-from coterie.broker.crossing import Crossing
+from coterie.broker.crossing import Crossings
 from coterie.broker.delivering import Delivering
 from coterie.broker.detours import Detours
 from coterie.broker.facts import PeerSaid
@@ -113,7 +113,7 @@ class Neighbourhood:
         admitting: Admitting | None, detours: Detours, delivering: Delivering,
         marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists,
         wards: Wards, takeover: Takeover, hosting: Hosting, membership: Membership, adopting: Adopting,
-        renewing: Renewing, siblings: Siblings | None, crossing: Crossing | None, turn: Turn,
+        renewing: Renewing, siblings: Siblings | None, crossing: Crossings | None, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes

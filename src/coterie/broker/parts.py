@@ -19,7 +19,7 @@ from coterie.broker.commands import (
 )
 from coterie.broker.copies import HeldCopies
 from coterie.broker.counts import Counts
-from coterie.broker.crossing import Crossing
+from coterie.broker.crossing import Crossings
 from coterie.broker.delivering import Delivering, RecentEvents
 from coterie.broker.detours import Detours
 from coterie.broker.draining import Draining
@@ -47,7 +47,7 @@ from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
 from coterie.broker.recovery import Recovery
 from coterie.broker.renewing import Renewing
-from coterie.broker.siblings import Board, Siblings
+from coterie.broker.siblings import Siblings, WishBoard
 from coterie.broker.stored import StoredSessions
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
@@ -60,7 +60,7 @@ from coterie.mqtt.sessions import Sessions
 class BrokerParts:
     """Public for those who look at a node (`views`)."""
 
-    def __init__(self, setup: Setup, shelf: Shelf, board: Board | None = None) -> None:
+    def __init__(self, setup: Setup, shelf: Shelf, board: WishBoard | None = None) -> None:
         self.setup, self.life = setup, 0
         node, peers = setup.node, [peer.id for peer in setup.network.peers if peer.id != setup.node]
         self.is_alone = is_alone = not peers and not setup.may_grow
@@ -131,15 +131,15 @@ class BrokerParts:
         self.identifiers = Identifiers(setup.node, 0)
         self.stored = StoredSessions(self.turn)
 
-    def _make_siblings(self, board: Board | None, recent: RecentEvents) -> None:
+    def _make_siblings(self, board: WishBoard | None, recent: RecentEvents) -> None:
         """Where processes share a machine, and copies elsewhere are not asked for: they would be on the same disk."""
         setup, turn = self.setup, self.turn
         self.siblings: Siblings | None = None
-        self.crossing: Crossing | None = None
+        self.crossing: Crossings | None = None
         if board is None or len(setup.machine) < 2 or setup.durability.copies > 1:
             return
         self.siblings = Siblings(setup.node, setup.machine, board, self.links, self.talk, self.sessions, turn)
-        self.crossing = Crossing(
+        self.crossing = Crossings(
             setup.node, self.siblings.others, self.sessions, self.delivering, self.arrivals, recent, self.marks,
             self.last, self.identifiers, self.links, self.tallied, turn,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from coterie.broker.access import Access
 from coterie.broker.carried import RETAINED_CHANNEL, Identifiers, encode_carried
 from coterie.broker.counts import Counts
-from coterie.broker.crossing import Crossing
+from coterie.broker.crossing import Crossings
 from coterie.broker.delivering import Delivering, RecentEvents
 from coterie.broker.detours import Detours
 from coterie.broker.frames import Detoured
@@ -68,7 +68,7 @@ class Publishing:
         self, sessions: Sessions, access: Access, delivering: Delivering, planes: ControlPlanes, book: InterestBook,
         words: LastWords, recent: RecentEvents, detours: Detours, links: PeerLinks, talk: Talk,
         last: LastPublished, identifiers: Identifiers, journal: Journal | None, counts: Counts, is_alone: bool,
-        siblings: Siblings | None, crossing: Crossing | None, turn: Turn,
+        siblings: Siblings | None, crossing: Crossings | None, turn: Turn,
     ) -> None:  # fmt: skip
         self._sessions, self._index, self._budget, self._access = sessions, sessions.index, sessions.budget, access
         self._delivering, self._planes, self._book, self._words = delivering, planes, book, words
@@ -152,7 +152,7 @@ class Publishing:
         return True
 
     def _take_lightly(
-        self, connection: Connection, session: Session, packet: Publish, route: Route, crossing: Crossing
+        self, connection: Connection, session: Session, packet: Publish, route: Route, crossing: Crossings
     ) -> None:  # fmt: skip
         """What no session that lasts wants, on a machine by itself: nothing is kept, as on a node that is alone."""
         now_s, match, counts = self._turn.now_s, route.match, self._counts

@@ -187,7 +187,10 @@ class OwedRun(msgspec.Struct, array_like=True, tag=1):
 
 
 class SiblingRuns(Said, frozen=True):
-    """What you want of what my clients said in this turn; answer with the serial, if there is one, when you have it."""
+    """What you want of what my clients said in this turn, with a serial where somebody is owed something of it.
+
+    Without any it is a question: what do you have?
+    """
 
     serial: int
     runs: list[BareRun | OwedRun]

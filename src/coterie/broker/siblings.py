@@ -29,7 +29,7 @@ NUMBER_BYTES = 8
 NEVER = b"\xff" * NUMBER_BYTES
 
 
-class Board(Protocol):
+class WishBoard(Protocol):
     """See the module; the driver provides it, for all processes of a machine, each with its own place on it."""
 
     def all(self) -> bytes:
@@ -52,7 +52,7 @@ class Siblings:
     """See the module. `others` are the other processes of this machine; `is_direct`: there are no other nodes."""
 
     def __init__(
-        self, node: int, machine: tuple[int, ...], board: Board, links: PeerLinks, talk: Talk, sessions: Sessions,
+        self, node: int, machine: tuple[int, ...], board: WishBoard, links: PeerLinks, talk: Talk, sessions: Sessions,
         turn: Turn,
     ) -> None:  # fmt: skip
         self.others = tuple(one for one in machine if one != node)

@@ -21,7 +21,7 @@ import coterie
 from coterie.cli.choices import Json
 from coterie.cli.console import number, out, print_json, progress, table
 from coterie.errors import ConfigError
-from coterie.sim.world.drawing import FAULTS, Swarm, draw_scenario
+from coterie.sim.world.drawing import ALONE, FAULTS, TOGETHER, Swarm, draw_scenario
 from coterie.sim.world.scenario import Scenario, read_scenario, write_scenario
 from coterie.sim.world.shrinking import shrink
 from coterie.sim.world.torture import Job, Ordeal, Score, brokers_of, run_job, run_scenario
@@ -72,7 +72,7 @@ def torture_command(
         _replay(read_scenario(replay), as_json)
         return
     chosen = () if faults == "none" else tuple(one.strip() for one in faults.split(","))
-    if machine and chosen == DEFAULT_FAULTS:
+    if machine and chosen == FAULTS:
         chosen = (*ALONE, *TOGETHER)
     limits = Swarm(nodes, chosen, is_machine=machine)
     names = tuple(system_named(name).name for name in system or sorted(SYSTEMS))

@@ -98,7 +98,8 @@ class PeerSocket(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=self._owner.choke_bytes)
+        # To a process of this machine everything is handed to the system at once, or the broker told that it was not.
+        self.transport.set_write_buffer_limits(high=0 if self._is_plain else self._owner.choke_bytes)
         _watch_host(transport.get_extra_info("socket"))
         owner = self._owner
         hello = Hello(LINK_VERSION, owner.network, owner.system, owner.node, self._sealing.public)
@@ -110,8 +111,8 @@ class PeerSocket(asyncio.Protocol):
         try:
             if not self._is_greeted:
                 data = self._greet(self._early + data)
-            if data and not (self._is_plain and self.is_open):
-                data = self._opened(data)
+            if data and not (self._is_plain and self.is_open):  # of a plain connection the proof alone is sealed
+                data = self._sealing.open_one(data) if self._is_plain else self._sealing.open(data)
             frames = self._reader.feed(data) if data else []
             if frames and not self.is_open:
                 self._take_proof(*frames.pop(0))
@@ -121,10 +122,6 @@ class PeerSocket(asyncio.Protocol):
                 self._owner.take(knock or PeerSaid(self.peer, frames))
         except RemoteProtocolError as error:
             self.abort(str(error))
-
-    def _opened(self, data: bytes) -> bytes:
-        """What was sealed; of a plain connection that is the proof alone."""
-        return self._sealing.open_one(data) if self._is_plain else self._sealing.open(data)
 
     def _greet(self, data: bytes) -> bytes:
         """Take the other's greeting once it is whole; returns what came behind it."""

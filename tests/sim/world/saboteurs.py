@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from coterie.broker.crossing import Crossing
+from coterie.broker.crossing import Crossings
 from coterie.broker.facts import Booted, Fact
 from coterie.broker.machine import Broker
 from coterie.broker.orders import Order, Persist
@@ -119,7 +119,7 @@ class QuietSiblings(Siblings):
             self._mine[topic_filter] = self._news[topic_filter] = kind
 
 
-class ForgetfulCrossing(Crossing):
+class ForgetfulCrossings(Crossings):
     """What a sibling did not confirm is forgotten with it."""
 
     def lost(self, peer: int) -> int:
@@ -131,7 +131,7 @@ class ForgetfulCrossing(Crossing):
 # What is wrong with one of the processes of a machine: the part, and what stands in its place.
 OF_MACHINE: dict[str, tuple[str, type]] = {
     "grants before it raises": ("siblings", QuietSiblings),
-    "forgets the unconfirmed": ("crossing", ForgetfulCrossing),
+    "forgets the unconfirmed": ("crossing", ForgetfulCrossings),
 }
 
 

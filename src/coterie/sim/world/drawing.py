@@ -3,6 +3,7 @@ with everything in it at once hides what only few of them together bring about."
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import msgspec
@@ -91,12 +92,25 @@ def draw_scenario(seed: int, system: str = "flooding", limits: Swarm = Swarm()) 
 def _fleeting(scenario: Scenario) -> Scenario:
     """With fewer sessions that last, in half of the seeds: what none of them wants goes other ways on one machine."""
     draw = Random(f"lasting {scenario.seed}")
+    scenario = msgspec.structs.replace(scenario, actions=tuple(_spread_out(scenario)))
     if draw.random() < 0.5:
         return scenario
     people = tuple(
         msgspec.structs.replace(one, is_lasting=one.is_lasting and draw.random() < 0.15) for one in scenario.residents
     )
     return msgspec.structs.replace(scenario, residents=people)
+
+
+def _spread_out(scenario: Scenario) -> Iterator[Action]:
+    """A machine that loses power loses it for all of its processes; they come back with it."""
+    ends_s = [one.at_s for one in scenario.actions if isinstance(one, Raise)]
+    for one in scenario.actions:
+        if isinstance(one, Fell) and one.how == "power":
+            for node in range(scenario.nodes):
+                yield Fell(one.at_s, node, "power")
+                yield Raise(min((end_s for end_s in ends_s if end_s > one.at_s), default=STORM_S), node)
+        else:
+            yield one
 
 
 def _residents(draw: Random, nodes: int, most: int, has_rights: bool, may_roam: bool) -> tuple[Resident, ...]:
