@@ -9,6 +9,7 @@ from coterie.broker.commands import Setup
 from coterie.broker.facts import Booted, Bytes, Closed, Fact, Opened, Persisted
 from coterie.broker.machine import Broker
 from coterie.broker.orders import Close, Order, Persist, Write
+from coterie.broker.siblings import WishBoard
 from coterie.model.plan import Slice
 from coterie.mqtt.encode import encode_packet
 from coterie.mqtt.packets import MQTT_5, Connect, Packet
@@ -28,9 +29,11 @@ def setup(node: int = 0, system: str = "flooding", **sections: Any) -> Setup:
 class Driven:
     """Persists at once unless `is_slow`; then batches wait in `waiting` until `persist`."""
 
-    def __init__(self, made: Setup | None = None, shelf: MemoryShelf | None = None, life: int = 1) -> None:
+    def __init__(
+        self, made: Setup | None = None, shelf: MemoryShelf | None = None, life: int = 1, board: WishBoard | None = None
+    ) -> None:
         self.shelf = shelf or MemoryShelf()
-        self.broker = Broker(made or setup(), self.shelf)
+        self.broker = Broker(made or setup(), self.shelf, board)
         self.now_s = START_S
         self.orders: list[Order] = []  # all that were carried out, in order
         self.written: dict[int, bytes] = {}

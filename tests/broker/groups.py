@@ -7,19 +7,26 @@ from coterie.broker.frames import FrameReader
 from coterie.broker.orders import Dial, Order, Tell
 from coterie.broker.settings import DurabilitySection, NetworkSection, PeerEntry
 from coterie.model.plan import Neighbour, Slice
+from coterie.sim.world.board import SimBoard
 from tests.broker.driving import Driven, setup
 
 
 class Group:
-    """Nodes that are all linked, and what they tell each other; nothing passes to and from those that are `cut` off."""
+    """Nodes that are all linked, and what they tell each other; nothing passes to and from those that are `cut` off.
 
-    def __init__(self, count: int = 2, system: str = "flooding", copies: int = 2) -> None:
+    With `is_machine` they are processes of one machine, whose board is `board`.
+    """
+
+    def __init__(self, count: int = 2, system: str = "flooding", copies: int = 2, is_machine: bool = False) -> None:
+        self.board = [0] * count
+        machine = tuple(range(count)) if is_machine else ()
         nodes = range(count)
         network = NetworkSection(peers=[PeerEntry(id=node, host="h", port=1 + node) for node in nodes])
+        durability = DurabilitySection(copies=copies)
         self.nodes = [
-            Driven(setup(node, network=network, durability=DurabilitySection(copies=copies), slice=Slice(
+            Driven(setup(node, network=network, durability=durability, machine=machine, slice=Slice(
                 version=0, system=system, node=node, neighbours=tuple(Neighbour(one) for one in nodes if one != node)
-            )))
+            )), board=SimBoard(self.board, node))
             for node in nodes
         ]  # fmt: skip
         self.cut: set[int] = set()

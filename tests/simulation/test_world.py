@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.sim.world.drawing import FAULTS, Swarm, draw_scenario
+from coterie.sim.world.drawing import ALONE, FAULTS, Swarm, draw_scenario
 from coterie.sim.world.scenario import read_scenario
 from coterie.sim.world.torture import Ordeal, brokers_of, run_scenario
 from coterie.systems import SYSTEMS, system_named
@@ -19,6 +19,7 @@ from coterie.systems import SYSTEMS, system_named
 SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, FAULTS, 40)
+MACHINE = Swarm(3, (*ALONE, "sever", "one way", "snap", "roam"), is_machine=True)
 DUE: dict[str, str] = {}  # what is still to be mended, and what is known of it
 
 
@@ -39,6 +40,12 @@ def test_nodes_together_keep_what_they_promise(system: str) -> None:
         scenario = draw_scenario(seed, system, TOGETHER)
         found = run_scenario(scenario, brokers_of(scenario, system_named), system_named)
         assert not broken(found), f"seed {seed}"
+
+
+def test_processes_of_one_machine_keep_what_they_promise() -> None:
+    for seed in range(4 * SEEDS):
+        scenario = draw_scenario(seed, "mesh", MACHINE)
+        assert not broken(run_scenario(scenario, brokers_of(scenario, system_named), system_named)), f"seed {seed}"
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)

@@ -53,6 +53,12 @@ class Identifiers:
         self._last_us = now_us if now_us > self._last_us else self._last_us + 1
         return self.first | self._last_us
 
+    def take(self, now_us: int, count: int) -> int:
+        """So many in a row; returns the first."""
+        first = self.next(now_us)
+        self._last_us += count - 1
+        return first
+
 
 class Carried(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The payload of an event: `id` is the publication's, the same on each of the `channels` it was published on."""

@@ -15,6 +15,7 @@ from coterie.broker.admitting import Admitting
 from coterie.broker.cascades import Cascades
 from coterie.broker.counts import Counts
 from coterie.broker.credentials import Check
+from coterie.broker.crossing import Crossings
 from coterie.broker.departures import Departures
 from coterie.broker.detours import Detours
 from coterie.broker.facts import Opened
@@ -27,6 +28,7 @@ from coterie.broker.placement import Placing
 from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
 from coterie.broker.quests import REFUSALS, Outcome
+from coterie.broker.siblings import Siblings
 from coterie.broker.spreading import SpreadingFilters
 from coterie.broker.stored import StoredSessions
 from coterie.broker.takeover import Takeover
@@ -64,7 +66,7 @@ class Clients:
         self, sessions: Sessions, access: Access, gate: Gate, stored: StoredSessions, publishing: Publishing,
         following: Following, cascades: Cascades, moving: Moving, placing: Placing, admitting: Admitting | None,
         detours: Detours, pressure: Pressure, keeping: Keeping | None, takeover: Takeover, counts: Counts,
-        is_alone: bool, connections_max: int, turn: Turn,
+        is_alone: bool, connections_max: int, siblings: Siblings | None, crossing: Crossings | None, turn: Turn,
     ) -> None:  # fmt: skip
         self.lines: dict[int, ClientLine] = {}
         self.connections_max = connections_max
@@ -80,7 +82,7 @@ class Clients:
         self.departures = Departures(turn)
         self.touched: list[Connection] = []  # they may have something to write
         self.ending: list[tuple[Connection, bool]] = []  # and whether it lingers
-        self._keeping, self._takeover = keeping, takeover
+        self._keeping, self._takeover, self._siblings, self._crossing = keeping, takeover, siblings, crossing
         self.kept: deque[tuple[int, int, Order]] = deque()  # what waits for copies: serial and batch of each
 
     # --- lines ---
@@ -128,6 +130,8 @@ class Clients:
         connection, publishing, watches = client.connection, self._publishing, self._gate.watches_publishes
         self._counts.bytes_in += len(data)
         facts = connection.receive(data, self._turn.now_s)
+        if self._siblings is not None:
+            self._siblings.look()
         has_more = False
         for fact in facts:
             if type(fact) is PublishRun:
@@ -257,7 +261,8 @@ class Clients:
         if ruling.until_s is not None:
             self._turn.set_timer((PROOF_TIMER, connection.line), max(0.0, ruling.until_s - self._turn.now_s))
         self._moving.returned(session.client_id)
-        if packet.clean_start and packet.client_id and not self._is_alone:
+        is_elsewhere = self._siblings is None or not self._siblings.have_nothing()
+        if packet.clean_start and packet.client_id and not self._is_alone and is_elsewhere:
             self._takeover.begun_afresh(packet.client_id, session.owner)
         follows = self._placing.accepted(packet, session.client_id)
         if is_known and not packet.clean_start:
@@ -270,6 +275,8 @@ class Clients:
             self._admitting.came(session.client_id, is_new, follows)
         if session.journal is None and session.expiry_s:
             self._stored.keep(session)
+            if self._siblings is not None:
+                self._siblings.lasts(session)
 
     def on_proof_over(self, line: int) -> None:
         """What the client showed holds no longer; it has to show something new."""
@@ -446,7 +453,9 @@ class Clients:
 
     def _safe(self) -> int:
         """Up to which serial nothing waits; a node that stops has no time."""
-        return NO_SERIAL if self._keeping is None or self.is_stopping else self._keeping.safe
+        if self._keeping is None or self.is_stopping:
+            return NO_SERIAL
+        return self._keeping.safe if self._crossing is None else self._crossing.safe
 
     def _hold(self, connection: Connection, order: Order, serial: int, batch: int) -> None:
         last_serial, last_batch, _ = self.kept[-1] if self.kept else (0, 0, order)

@@ -44,6 +44,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     options: ServerOptions = ServerOptions()
     passwords: dict[str, str] = {}  # of the password file
     token_key: str = ""  # that checks tokens
+    machine: tuple[int, ...] = ()  # the nodes that are processes of this machine, itself among them
     may_grow: bool = False  # whether other nodes may join one that has no peers
 
 

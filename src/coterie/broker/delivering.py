@@ -30,16 +30,16 @@ class RecentEvents:
     """When events at QoS 1 and 2 were delivered here, while somebody needs to know."""
 
     def __init__(self) -> None:
-        self._is_watched = False
+        self.is_watched = False
         self._when_s: dict[int, float] = {}
 
     def watch(self, is_watched: bool) -> None:
-        self._is_watched = is_watched
+        self.is_watched = is_watched
         if not is_watched:
             self._when_s.clear()
 
     def note(self, identifier: int, now_s: float) -> None:
-        if self._is_watched:
+        if self.is_watched:
             if len(self._when_s) >= RECENT_MAX:
                 del self._when_s[next(iter(self._when_s))]
             self._when_s[identifier] = now_s
@@ -92,6 +92,12 @@ class Delivering:
         if self._sessions.index.matches(carried.topic).is_wanted:
             self._take(carried)
 
+    def take_direct(self, carried: Carried) -> None:
+        """One of a run (`crossing`) that cannot be taken as a whole."""
+        match = self._sessions.index.matches(carried.topic)
+        if match.is_wanted:
+            self._take(carried)
+
     def take_copy(self, body: bytes) -> None:
         """An event that was asked for, straight from its origin."""
         carried = decode_carried(body)
@@ -132,21 +138,21 @@ class Delivering:
         for carried in self.ordering.pass_over(identifier):
             self._deliver(carried)
 
-    def _is_late(self, carried: Carried) -> bool:
+    def is_late(self, origin: int, topic: str, identifier: int) -> bool:
         """Whether a newer one at QoS 0 was delivered: it came another way, over a repaired tree or a new plan.
 
         At QoS 0 a message may be lost; it may not come out of order.
         """
-        key = (origin_of(carried.id), carried.topic)
-        if carried.id < self._latest.get(key, 0):
+        key = (origin, topic)
+        if identifier < self._latest.get(key, 0):
             return True
         if len(self._latest) >= LATEST_MAX:
             self._latest.clear()
-        self._latest[key] = carried.id
+        self._latest[key] = identifier
         return False
 
     def _deliver(self, carried: Carried) -> int:
-        if not carried.qos and self._is_late(carried):
+        if not carried.qos and self.is_late(origin_of(carried.id), carried.topic, carried.id):
             self._counts.late_dropped += 1
             return 0
         message = carried.message()

@@ -6,8 +6,10 @@ from coterie.broker.admitting import Admitting
 from coterie.broker.interest import LocalInterest
 from coterie.broker.journal import Journal
 from coterie.broker.moving import Moving
+from coterie.broker.siblings import LASTING, SHARED, Siblings, kind_of
 from coterie.broker.turn import Turn
 from coterie.mqtt.sessions import Sessions
+from coterie.mqtt.topics import split_shared
 
 
 class Following:
@@ -15,16 +17,23 @@ class Following:
 
     def __init__(
         self, sessions: Sessions, interest: LocalInterest, moving: Moving, admitting: Admitting | None,
-        journal: Journal | None, turn: Turn,
+        journal: Journal | None, siblings: Siblings | None, turn: Turn,
     ) -> None:  # fmt: skip
         self._sessions, self._interest, self._moving, self._admitting = sessions, interest, moving, admitting
-        self._journal, self._turn = journal, turn
+        self._journal, self._siblings, self._turn = journal, siblings, turn
 
     def follow(self) -> None:
         index = self._sessions.index
         if not index.changes:
             return
         changes = index.take_changes()
+        if self._siblings is not None:  # before anything of it is granted
+            for kind, session, topic_filter in changes:
+                if kind == "added":
+                    self._siblings.enter(split_shared(topic_filter)[1], kind_of(session, topic_filter))
+                elif kind == "last":
+                    self._siblings.leave(topic_filter)
+            self._siblings.tell()
         for kind, session, topic_filter in changes:
             match kind:
                 case "first":
@@ -48,8 +57,11 @@ class Following:
         index = self._sessions.index
         index.changes.clear()
         wanted = list(index.filters())
+        shared = {one.partition("/")[2] for one in index.groups.values()}
         for topic_filter in wanted:
             self._interest.want(topic_filter)
+            if self._siblings is not None:
+                self._siblings.enter(topic_filter, SHARED if topic_filter in shared else LASTING)
         self._interest.forget_saved()
         if self._admitting is not None:
             self._admitting.changed(added=wanted)

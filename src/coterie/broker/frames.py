@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from coterie.broker.said import AboutLeaves, AboutMembers, AboutRenewal, Said, Unheard
+from coterie.broker.said import AboutLeaves, AboutMembers, AboutRenewal, AboutSiblings, Said, Unheard
 from coterie.broker.writes import Since
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
@@ -411,7 +411,7 @@ Moves = SentOff | ClaimSession | Handed | Taken
 ControlMessage = (
     Moves | Entering | PlanInForce | WantedFilters | Disturbed | Digest | AskDigest | Want | LogCopies | AskRetained
     | Retained | OpenDetours | Detoured | LogGone | LogHeads | AboutCopies | Follows
-    | AboutMembers | AboutLeaves | AboutRenewal | Unheard
+    | AboutMembers | AboutLeaves | AboutRenewal | AboutSiblings | Unheard
 )  # fmt: skip
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -114,6 +114,16 @@ class PeerLinks:
         target = self._targets.get(peer)
         return 0 if target is None else target.output_bytes
 
+    def is_choked(self, peer: int) -> bool:
+        """Whether what it is told waits here."""
+        target = self._targets.get(peer)
+        return target is None or target.is_choked or not target.is_up
+
+    def is_behind(self, peer: int) -> bool:
+        """Whether it does not keep up, and half of what may wait for it does."""
+        target = self._targets.get(peer)
+        return target is not None and target.is_choked and target.output_bytes * 2 > self.settings.queue_bytes_max
+
     @property
     def is_crowded(self) -> bool:
         """Whether so much waits that whoever sends much should wait too, long before anything is shed."""

@@ -55,6 +55,7 @@ from coterie.broker.plane import LOSE_TIMER, PLANE_TIMER
 from coterie.broker.planes import RETIRE_TIMER
 from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER
 from coterie.broker.renewing import RENEW_TIMER
+from coterie.broker.siblings import WishBoard
 from coterie.broker.straight import StraightWay
 from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER
 from coterie.broker.wards import WARD_TIMER
@@ -70,14 +71,14 @@ TICK_TIMER, MOVE_TIMER, ANSWER_TIMER = "tick", "move", "answer"
 class Broker(BrokerParts):
     """See `facts`. Only facts change anything."""
 
-    def __init__(self, setup: Setup, shelf: Shelf) -> None:
-        super().__init__(setup, shelf)
+    def __init__(self, setup: Setup, shelf: Shelf, board: WishBoard | None = None) -> None:
+        super().__init__(setup, shelf, board)
         self._shelf = shelf
         self._batch = self._persisted = 0
         self._is_ticking = self._is_answering = self._is_stopped = False
         self.way = StraightWay(
             self.clients.lines, self.sessions, self.publishing, self.gate, self.identifiers, self.journal, self.tallied,
-            self.turn,
+            self.siblings, self.turn,
         )  # fmt: skip
         self._takers = self._made_takers()
         self._timers = self._made_timers()
@@ -137,7 +138,7 @@ class Broker(BrokerParts):
             ROUND_TIMER: lambda: recovery.on_timer(ROUND_TIMER),
             AUDIT_TIMER: lambda: recovery.on_timer(AUDIT_TIMER),
             ASK_TIMER: lambda: recovery.on_timer(ASK_TIMER),
-            ALIVE_TIMER: lambda: self.housekeeping.on_alive(around.heard_count + self.counts.events_out),
+            ALIVE_TIMER: self._on_alive,
             TRIM_TIMER: self.housekeeping.on_trim,
             MEMBER_TIMER: self.membership.on_time,
             ADOPT_TIMER: self.adopting.look,
@@ -155,7 +156,7 @@ class Broker(BrokerParts):
     @property
     def may_pass(self) -> bool:
         """Whether `straight` is worth asking."""
-        return self.is_alone
+        return self.is_alone or self.siblings is not None
 
     def straight(self, line: int, data: bytes, now_s: float) -> list[Order] | None:
         """A turn that is this chunk of a client and no more; None, and nothing has happened, if it is not so simple."""
@@ -193,6 +194,8 @@ class Broker(BrokerParts):
     def _look_around(self) -> None:
         """What one part has brought about that another one sees to."""
         sessions = self.sessions
+        if self.siblings is not None:
+            self.siblings.note_lasting(self.stored.is_used)
         if sessions.wills:
             self.publishing.publish_wills()
         if sessions.index.changes:
@@ -217,6 +220,7 @@ class Broker(BrokerParts):
             or self.turn.writes
             or stored.has_news
             or links.dirty
+            or (self.crossing is not None and self.crossing.has_any)
             or clients.ending
             or links.ending
             or self.sessions.closing
@@ -233,18 +237,22 @@ class Broker(BrokerParts):
             self.words.end_turn()
         if self.stored.entries or self.stored.later:
             self.stored.end_turn()
+        if self.crossing is not None and self.crossing.has_any:
+            self.crossing.flush()
         writes, batch, links = turn.writes, self._batch + 1, self.links
         if self.keeping is not None and writes and not self.keeping.is_idle:
             self.keeping.take(writes)
         orders: list[Order] = []
         then: list[Order] = []  # waits for what is written in this turn, or was before
+        if self.crossing is not None and links.dirty:  # what others are told leaves before it is acknowledged here
+            links.end_turn(orders, then, self._persisted, batch, bool(writes))
         self.clients.end_turn(orders, then, self._persisted, batch, bool(writes))
         if links.dirty or links.ending:
             links.end_turn(orders, then, self._persisted, batch, bool(writes))
         if writes or then:
             if self._batch > self._persisted:
                 self.pressure.handed_over(batch, writes)
-            self._batch = batch
+            self._batch, turn.batch = batch, batch + 1
             turn.writes = []
             orders.append(Persist(batch, writes, then))
         if turn.orders:
@@ -260,6 +268,8 @@ class Broker(BrokerParts):
     def _on_booted(self, fact: Booted) -> None:
         saved, turn = fact.saved, self.turn
         self.life = fact.life
+        if self.siblings is not None:
+            self.siblings.start()
         self.gate.set(self.setup.limits, turn.now_s)
         self.sessions.name_clients(f"{self.setup.name}-{fact.life}-")
         last = self._shelf.between(
@@ -314,6 +324,8 @@ class Broker(BrokerParts):
         self.adopting.set_members(members)
         self.draining.set_members(members)
         self.renewing.set_members()
+        if self.siblings is not None:
+            self.siblings.set_members()
 
     def _on_persisted(self, batch: int) -> bool:
         """Whether anybody may have waited for it."""
@@ -337,6 +349,8 @@ class Broker(BrokerParts):
 
     def _on_stopping(self) -> None:
         self.clients.stop()
+        if self.crossing is not None:
+            self.crossing.close()
         self.housekeeping.note_alive()
         self.stored.end_turn(is_pressing=True)
         self.planes.stop()
@@ -365,6 +379,11 @@ class Broker(BrokerParts):
         self.stored.end_turn(is_pressing=True)
         if self.journal is not None and self.journal.has_lines:
             self.turn.orders.append(Note(self.journal.take_lines()))
+
+    def _on_alive(self) -> None:
+        if self.crossing is not None:
+            self.crossing.ask_all()
+        self.housekeeping.on_alive(self.neighbourhood.heard_count + self.counts.events_out)
 
     def _on_answer(self) -> None:
         """Another part of the retained messages that subscriptions are owed; others have their turn in between."""

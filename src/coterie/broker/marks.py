@@ -70,6 +70,17 @@ class Marks:
         else:
             self.set(origin, topic, identifier)
 
+    def is_next(self, origin: int, topic: str, before: int, identifier: int) -> bool:
+        """Whether nothing is missing between what was dealt with and this one, and it is news."""
+        key = (origin, topic)
+        return before <= self._of.get(key, 0) < identifier and key not in self._ahead
+
+    def pass_lightly(self, origin: int, topic: str, identifier: int) -> None:
+        """As `set`, where `is_next`; of what no session wants that outlives this process, nothing is written."""
+        self._of[origin, topic] = identifier
+        if identifier > self.heads.get(origin, 0):
+            self.heads[origin] = identifier
+
     def set(self, origin: int, topic: str, identifier: int) -> None:
         """Everything up to here is dealt with; never goes back."""
         key = (origin, topic)

@@ -6,6 +6,7 @@ from coterie.broker.admitting import Admitting
 from coterie.broker.adopting import Adopting
 from coterie.broker.cascades import Cascades
 from coterie.broker.copies import HeldCopies
+from coterie.broker.crossing import Crossings
 from coterie.broker.delivering import Delivering
 from coterie.broker.detours import Detours
 from coterie.broker.facts import PeerSaid
@@ -74,6 +75,7 @@ from coterie.broker.planes import ControlPlanes
 from coterie.broker.recovery import Recovery
 from coterie.broker.renewing import Renewing
 from coterie.broker.said import (
+    AboutSiblings,
     HangOn,
     Hosted,
     LeafDrops,
@@ -83,9 +85,13 @@ from coterie.broker.said import (
     LeafWants,
     OfferPlan,
     PlanStands,
+    SiblingRuns,
+    SiblingTook,
+    SiblingWants,
     TakeSessions,
     Unheard,
 )
+from coterie.broker.siblings import Siblings
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -107,7 +113,7 @@ class Neighbourhood:
         admitting: Admitting | None, detours: Detours, delivering: Delivering,
         marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists,
         wards: Wards, takeover: Takeover, hosting: Hosting, membership: Membership, adopting: Adopting,
-        renewing: Renewing, turn: Turn,
+        renewing: Renewing, siblings: Siblings | None, crossing: Crossings | None, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
@@ -116,6 +122,7 @@ class Neighbourhood:
         self._admitting, self._hosting, self._turn = admitting, hosting, turn
         self._membership, self._adopting, self._renewing = membership, adopting, renewing
         self._keeping, self._copies, self._lists, self._wards, self._takeover = keeping, copies, lists, wards, takeover
+        self._siblings, self._crossing = siblings, crossing
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
 
@@ -131,7 +138,9 @@ class Neighbourhood:
 
     def _planned(self) -> set[int]:
         named = {one.node for one in self._planes.in_use.slice.neighbours}
-        return self._planes.links() or named.intersection(self._links.peers)
+        named |= set(() if self._siblings is None else self._siblings.others)
+        known = named.intersection(self._links.peers)
+        return self._planes.links() | known if self._siblings is not None else self._planes.links() or known
 
     def want_links(self) -> set[int]:
         wanted = self._planned()
@@ -157,6 +166,9 @@ class Neighbourhood:
         if self._planes.generation:
             self._talk.tell(peer, PlanInForce(self._planes.generation))
         self._interest.tell_all(peer)
+        if self._siblings is not None and self._crossing is not None:
+            self._siblings.tell_all(peer)
+            self._crossing.reached(peer)
         if self._admitting is not None:
             self._admitting.reached(peer)
         self._detours.tell_all(peer)
@@ -180,6 +192,8 @@ class Neighbourhood:
         self._hosting.lost(peer)
         if is_loss:
             self._lose(peer)
+        if self._crossing is not None and (oldest_us := self._crossing.lost(peer)):
+            self._lost_us[peer] = min(oldest_us, self._lost_us.get(peer, oldest_us))
 
     def on_dial_failed(self, peer: int, reason: str) -> None:
         if not self._links.knows(peer):
@@ -299,10 +313,23 @@ class Neighbourhood:
                 self._renewing.hear(peer, said)
             case TakeSessions():
                 self._adopting.hear(peer, said)
+            case SiblingWants() | SiblingRuns() | SiblingTook():
+                self._on_sibling(peer, said)
             case Unheard():
                 pass
             case _:
                 self._membership.hear(peer, said)
+
+    def _on_sibling(self, peer: int, said: AboutSiblings) -> None:
+        if self._siblings is None or self._crossing is None:
+            return
+        match said:
+            case SiblingWants():
+                self._siblings.hear(peer, said)
+            case SiblingRuns():
+                self._crossing.hear(peer, said)
+            case SiblingTook():
+                self._crossing.took(peer, said)
 
     def _on_copies(self, peer: int, said: AboutCopies) -> None:
         match said:

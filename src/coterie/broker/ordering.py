@@ -40,6 +40,10 @@ class Ordering:
     def __len__(self) -> int:
         return sum(len(line.events) for line in self._held.values())
 
+    def holds(self, origin: int, topic: str) -> bool:
+        """Whether something waits for its turn there."""
+        return bool(self._held) and (origin, topic) in self._held
+
     def is_had(self, topic: str, identifier: int) -> bool:
         """Whether it was dealt with, or is here and waits for its turn."""
         return self._marks.has(origin_of(identifier), topic, identifier) or self.is_held(topic, identifier)

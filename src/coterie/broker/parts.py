@@ -19,6 +19,7 @@ from coterie.broker.commands import (
 )
 from coterie.broker.copies import HeldCopies
 from coterie.broker.counts import Counts
+from coterie.broker.crossing import Crossings
 from coterie.broker.delivering import Delivering, RecentEvents
 from coterie.broker.detours import Detours
 from coterie.broker.draining import Draining
@@ -46,6 +47,7 @@ from coterie.broker.pressure import Pressure
 from coterie.broker.publishing import Publishing
 from coterie.broker.recovery import Recovery
 from coterie.broker.renewing import Renewing
+from coterie.broker.siblings import Siblings, WishBoard
 from coterie.broker.stored import StoredSessions
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
@@ -58,7 +60,7 @@ from coterie.mqtt.sessions import Sessions
 class BrokerParts:
     """Public for those who look at a node (`views`)."""
 
-    def __init__(self, setup: Setup, shelf: Shelf) -> None:
+    def __init__(self, setup: Setup, shelf: Shelf, board: WishBoard | None = None) -> None:
         self.setup, self.life = setup, 0
         node, peers = setup.node, [peer.id for peer in setup.network.peers if peer.id != setup.node]
         self.is_alone = is_alone = not peers and not setup.may_grow
@@ -80,6 +82,7 @@ class BrokerParts:
             self.sessions, self.book, self.ordering, self.words, recent, self.detours, self.asking, self.arrivals,
             counts, is_alone, turn,
         )  # fmt: skip
+        self._make_siblings(board, recent)
         self._make_planes()
         self.interest = LocalInterest(self.book, self.marks, is_alone, self.planes, self.talk, turn)
         self.recovery = Recovery(
@@ -91,24 +94,27 @@ class BrokerParts:
         )  # fmt: skip
         self.publishing = Publishing(
             self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent,
-            self.detours, self.links, self.talk, self.last, self.identifiers, self.journal, counts, is_alone, turn,
+            self.detours, self.links, self.talk, self.last, self.identifiers, self.journal, counts, is_alone,
+            self.siblings, self.crossing, turn,
         )  # fmt: skip
         self.servers = servers = {peer.id: peer.server for peer in setup.network.peers if peer.server}
         self.placing = Placing(node, servers, self.links, turn)
         self.admitting = self._made_admitting(servers)
-        self.following = Following(self.sessions, self.interest, self.moving, self.admitting, self.journal, turn)
+        self.following = Following(
+            self.sessions, self.interest, self.moving, self.admitting, self.journal, self.siblings, turn
+        )  # fmt: skip
         self.takeover = self._made_takeover(shelf)
         self.clients = Clients(
             self.sessions, self.access, self.gate, self.stored, self.publishing, self.following, self.cascades,
             self.moving, self.placing, self.admitting, self.detours, self.pressure, self.keeping, self.takeover, counts,
-            is_alone, setup.mqtt.connections_max, turn,
+            is_alone, setup.mqtt.connections_max, self.siblings, self.crossing, turn,
         )  # fmt: skip
         self._make_members()
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
             self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last,
             self.keeping, self.copies, self.lists, self.wards, self.takeover, self.hosting, self.membership,
-            self.adopting, self.renewing, turn,
+            self.adopting, self.renewing, self.siblings, self.crossing, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
             node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, self.links,
@@ -124,6 +130,19 @@ class BrokerParts:
         self.pressure = Pressure(self.sessions.budget, self.links, self.tallied, self.turn)
         self.identifiers = Identifiers(setup.node, 0)
         self.stored = StoredSessions(self.turn)
+
+    def _make_siblings(self, board: WishBoard | None, recent: RecentEvents) -> None:
+        """Where processes share a machine, and copies elsewhere are not asked for: they would be on the same disk."""
+        setup, turn = self.setup, self.turn
+        self.siblings: Siblings | None = None
+        self.crossing: Crossings | None = None
+        if board is None or len(setup.machine) < 2 or setup.durability.copies > 1:
+            return
+        self.siblings = Siblings(setup.node, setup.machine, board, self.links, self.talk, self.sessions, turn)
+        self.crossing = Crossings(
+            setup.node, self.siblings.others, self.sessions, self.delivering, self.arrivals, recent, self.marks,
+            self.last, self.identifiers, self.links, self.tallied, turn,
+        )  # fmt: skip
 
     def _make_copies(self, shelf: Shelf) -> None:
         """For others, and by others."""

@@ -148,9 +148,64 @@ class PlanStands(Said, frozen=True):
     reason: str = ""
 
 
+# --- processes of one machine ---
+
+
+class SiblingWants(Said, frozen=True):
+    """What is wanted in my process (`siblings`): what changed, or all of it; a kind of -1 is given up.
+
+    With it you know everything up to this number of mine on the board (0: more comes). `is_by_itself`: I know of no
+    node that is not a process of this machine. `has_lasting`: sessions that outlive their connections are here.
+    """
+
+    number: int
+    wants: tuple[tuple[str, int], ...]
+    is_whole: bool
+    is_by_itself: bool
+    has_lasting: bool
+
+
+class BareRun(msgspec.Struct, array_like=True, tag=0):
+    """Messages at QoS 0 as a client sent them (`mqtt.publish.PublishRun`); the first has this identifier."""
+
+    topic: str
+    frames: bytes
+    count: int
+    payload_bytes: int
+    version: int
+    first: int
+
+
+class OwedRun(msgspec.Struct, array_like=True, tag=1):
+    """Messages at QoS 1 of one client on one topic, and the publication on that topic before them."""
+
+    topic: str
+    publisher: str
+    before: int
+    ids: list[int]
+    payloads: list[bytes]
+
+
+class SiblingRuns(Said, frozen=True):
+    """What you want of what my clients said in this turn, with a serial where somebody is owed something of it.
+
+    Without any it is a question: what do you have?
+    """
+
+    serial: int
+    runs: list[BareRun | OwedRun]
+
+
+class SiblingTook(Said, frozen=True):
+    """I have everything up to that serial: if you fall now, nobody here misses it."""
+
+    serial: int
+
+
 AboutMembers = (
     ListOfMembers | KnowsMembers | PrepareMembers | PromiseMembers | ProposeMembers | AcceptMembers | RefuseMembers
     | AskJoin | AnswerJoin | TakeSessions
 )  # fmt: skip
 AboutRenewal = OfferPlan | PlanStands
 AboutLeaves = HangOn | Hosted | LeafWants | LeafServed | LeafDrops | LeafPlanned | LeafEvent
+AboutSiblings = SiblingWants | SiblingRuns | SiblingTook

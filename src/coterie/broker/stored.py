@@ -77,9 +77,11 @@ class StoredSessions:
         self.has_news = False  # some of them must be written with this turn
         self._rows: dict[str, _Rows] = {}
         self.later: list[StoreWrite] = []  # waits for company
+        self.is_used = False  # whether there is one, or was
 
     def keep(self, session: Session) -> None:
         """From now on what happens to it is written down."""
+        self.is_used = True
         session.journal = SessionReports(session.client_id, self)
         session.report()
 
@@ -230,5 +232,5 @@ class StoredSessions:
         )  # fmt: skip
         session = Session.of(state, options)
         session.epoch, session.past = row.epoch, had_of(row.past)
-        session.journal = SessionReports(client, self)
+        session.journal, self.is_used = SessionReports(client, self), True
         return session

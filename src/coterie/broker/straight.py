@@ -18,6 +18,7 @@ from coterie.broker.journal import Journal
 from coterie.broker.limits import Gate
 from coterie.broker.orders import Order, Write
 from coterie.broker.publishing import Publishing, Route
+from coterie.broker.siblings import Siblings
 from coterie.broker.turn import Turn
 from coterie.mqtt.connection import OPEN, Connection
 from coterie.mqtt.packets import MQTT_5, Publish
@@ -59,11 +60,11 @@ class StraightWay:
 
     def __init__(
         self, lines: dict[int, ClientLine], sessions: Sessions, publishing: Publishing, gate: Gate,
-        identifiers: Identifiers, journal: Journal | None, counts: Counts, turn: Turn,
+        identifiers: Identifiers, journal: Journal | None, counts: Counts, siblings: Siblings | None, turn: Turn,
     ) -> None:  # fmt: skip
         self._lines, self._index, self._budget, self._names = lines, sessions.index, sessions.budget, sessions.names
         self._publishing, self._gate, self._identifiers = publishing, gate, identifiers
-        self._journal, self._counts, self._turn = journal, counts, turn
+        self._journal, self._counts, self._siblings, self._turn = journal, counts, siblings, turn
         self.used: list[Lane] = []  # since somebody last looked
 
     def take(self, line: int, data: bytes, now_s: float) -> list[Order] | None:
@@ -79,6 +80,8 @@ class StraightWay:
             lane = self._new_lane(connection, data)
         if lane is None or not lane.is_clear or connection.stage is not OPEN:
             return None
+        if self._siblings is not None and not self._siblings.look():
+            return None  # somebody in another process may want it by now
         if lane.qos:
             return self._once(lane, connection, data, now_s)
         found: list[Order] = []

@@ -11,11 +11,12 @@ from coterie.protocol.events import CancelTimer, SetTimer, Timer
 class Turn:
     """`now_s` is set by every step. Orders leave with the step, writes when the turn ends."""
 
-    __slots__ = ("now_s", "orders", "persisted", "writes")
+    __slots__ = ("batch", "now_s", "orders", "persisted", "writes")
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.persisted = 0  # the last batch that is safe
+        self.batch = 1  # the one that this turn's writes go into
         self.orders: list[Order] = []
         self.writes: list[StoreWrite] = []
 

@@ -21,7 +21,7 @@ import coterie
 from coterie.cli.choices import Json
 from coterie.cli.console import number, out, print_json, progress, table
 from coterie.errors import ConfigError
-from coterie.sim.world.drawing import FAULTS, Swarm, draw_scenario
+from coterie.sim.world.drawing import ALONE, FAULTS, TOGETHER, Swarm, draw_scenario
 from coterie.sim.world.scenario import Scenario, read_scenario, write_scenario
 from coterie.sim.world.shrinking import shrink
 from coterie.sim.world.torture import Job, Ordeal, Score, brokers_of, run_job, run_scenario
@@ -40,6 +40,7 @@ def torture_command(
     seeds: Annotated[str, typer.Option("--seeds", help="How many, or FIRST:LAST.")] = "200",
     system: Annotated[list[str] | None, typer.Option("--system", "-s", help="Repeatable; all by default.")] = None,
     nodes: Annotated[int, typer.Option(help="Up to so many brokers; 1 is a broker alone.", min=1, max=16)] = 4,
+    machine: Annotated[bool, typer.Option("--machine", help="Brokers are processes of one machine.")] = False,
     faults: Annotated[str, typer.Option(help="Kinds of faults, separated by commas; 'none' for none.")] = ", ".join(
         FAULTS
     ),
@@ -65,11 +66,15 @@ def torture_command(
     Examples:
       coterie torture --seeds 1000 --system scribe --nodes 5
       coterie torture --seeds 20000
+      coterie torture --seeds 1000 --machine --nodes 3
     """
     if replay is not None:
         _replay(read_scenario(replay), as_json)
         return
-    limits = Swarm(nodes, () if faults == "none" else tuple(one.strip() for one in faults.split(",")))
+    chosen = () if faults == "none" else tuple(one.strip() for one in faults.split(","))
+    if machine and chosen == FAULTS:
+        chosen = (*ALONE, *TOGETHER)
+    limits = Swarm(nodes, chosen, is_machine=machine)
     names = tuple(system_named(name).name for name in system or sorted(SYSTEMS))
     jobs = [Job(names, first, count, limits) for first, count in _parts(seeds)]
     scores = JobScores(out_folder / "done.jsonl", fresh)

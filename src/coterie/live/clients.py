@@ -96,7 +96,7 @@ class ClientSocket(asyncio.Protocol):
         Not for long: a peer that is stuck must not stop everybody.
         """
         broker = self._driver.broker
-        if broker.is_alone or "links" in self._holds:
+        if broker.is_alone or "links" in self._holds or (broker.siblings is not None and not broker.links.is_crowded):
             return
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + WAIT_S

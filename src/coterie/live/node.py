@@ -38,6 +38,7 @@ from coterie.broker.writes import META
 from coterie.errors import ConfigError, CoterieError, InputError, RunError
 from coterie.live import figures
 from coterie.live.admin import AdminInterface, NotNow
+from coterie.live.board import MappedBoard
 from coterie.live.bridging import LiveBridge
 from coterie.live.clients import ClientSocket, WebSocket, client_tls
 from coterie.live.config import OFF, NodeConfig, secrets_of
@@ -51,7 +52,7 @@ from coterie.live.oldfiles import old_files
 from coterie.live.overview import Overview
 from coterie.live.pacing import Pacer
 from coterie.live.peers import PeerSockets
-from coterie.live.processes import socket_of
+from coterie.live.processes import machine_of, socket_of
 from coterie.live.reloading import reload
 from coterie.live.store import FOLD_BYTES, Store
 from coterie.live.tokens import kept_token
@@ -116,6 +117,7 @@ def setup_of(config: NodeConfig, system: System, system_named: Callable[[str], S
         store=config.store, durability=config.durability, journal=config.journal, recovery=config.recovery,
         admission=config.admission, options=config.options(),
         passwords=passwords, token_key=key, may_grow=config.network.may_grow or bool(config.network.join),
+        machine=machine_of(config),
     )  # fmt: skip
 
 
@@ -142,7 +144,8 @@ class LiveNode:
         self._lock = _locked(config.data)
         self.store = Store(config.data, config.store.sync)
         self.logins = Logins(config.access.logins, self.wall_s)
-        self.broker = Broker(setup_of(config, system, system_named or _only(system)), self.store)
+        self._board = _board_of(config)
+        self.broker = Broker(setup_of(config, system, system_named or _only(system)), self.store, self._board)
         folder = config.journal_folder / config.name
         self.journal = JournalFiles(folder, config.journal.segment_bytes_max) if config.journal.enabled else None
         self.driver = Driver(self.broker, self.store, self.logins, self.journal, base_s, log, self._fail, self._leave)
@@ -399,7 +402,15 @@ class LiveNode:
         if self._folding is not None:
             await asyncio.wait([self._folding])
         self.store.close()
+        if self._board is not None:
+            self._board.close()
         self._lock.close()
+
+
+def _board_of(config: NodeConfig) -> MappedBoard | None:
+    """What the processes of a machine share, where there are several."""
+    part = config.process
+    return None if part is None or part.count < 2 else MappedBoard(Path(part.folder), part.number, part.count)
 
 
 def _removal(query: dict[str, str]) -> Remove:

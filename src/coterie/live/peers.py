@@ -74,9 +74,13 @@ class PeerOwner(Protocol):
 
 
 class PeerSocket(asyncio.Protocol):
-    """See the module. Frames are sealed as they are written. `expected` is whom a dialler wants to find, or anybody."""
+    """See the module. Frames are sealed as they are written. `expected` is whom a dialler wants to find, or anybody.
 
-    def __init__(self, owner: PeerOwner, is_dialler: bool, expected: int = -1) -> None:
+    `is_plain`: behind the proof, which is sealed, nothing is: the two are processes of one machine, and whoever could
+    listen between them could read their keys and their memory.
+    """
+
+    def __init__(self, owner: PeerOwner, is_dialler: bool, expected: int = -1, is_plain: bool = False) -> None:
         self.peer = expected
         self.door = -1  # its number, if it is no member
         self.named = -1  # the node that its certificate is for, if it has no number yet
@@ -87,13 +91,15 @@ class PeerSocket(asyncio.Protocol):
         self._owner = owner
         self._reader = FrameReader(FRAME_BYTES_MAX + 64)
         self._sealing = Sealing(is_dialler)
+        self._is_plain = is_plain
         self._greeting = b""  # ours
         self._early = b""  # the start of theirs
         self._is_greeted = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
-        self.transport.set_write_buffer_limits(high=self._owner.choke_bytes)
+        # To a process of this machine everything is handed to the system at once, or the broker told that it was not.
+        self.transport.set_write_buffer_limits(high=0 if self._is_plain else self._owner.choke_bytes)
         _watch_host(transport.get_extra_info("socket"))
         owner = self._owner
         hello = Hello(LINK_VERSION, owner.network, owner.system, owner.node, self._sealing.public)
@@ -105,7 +111,9 @@ class PeerSocket(asyncio.Protocol):
         try:
             if not self._is_greeted:
                 data = self._greet(self._early + data)
-            frames = self._reader.feed(self._sealing.open(data)) if data else []
+            if data and not (self._is_plain and self.is_open):  # of a plain connection the proof alone is sealed
+                data = self._sealing.open_one(data) if self._is_plain else self._sealing.open(data)
+            frames = self._reader.feed(data) if data else []
             if frames and not self.is_open:
                 self._take_proof(*frames.pop(0))
             if frames:
@@ -169,9 +177,10 @@ class PeerSocket(asyncio.Protocol):
 
     def write(self, chunks: list[bytes]) -> None:
         if self.transport is not None and not self.transport.is_closing():
-            sealed = self._sealing.seal(b"".join(chunks))
-            self._owner.bytes_out += len(sealed)
-            self.transport.write(sealed)
+            data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            data = data if self._is_plain else self._sealing.seal(data)
+            self._owner.bytes_out += len(data)
+            self.transport.write(data)
 
     def pause_writing(self) -> None:
         self._owner.choked(self, True)
@@ -228,13 +237,14 @@ class PeerSockets:
         self._servers.append(server)
         if path := self._socket_of(self.node):
             Path(path).unlink(missing_ok=True)  # of a life before
-            self._servers.append(await self._loop.create_unix_server(self._new_socket, path, backlog=256))
+            new_socket = partial(self._new_socket, is_plain=True)
+            self._servers.append(await self._loop.create_unix_server(new_socket, path, backlog=256))
             Path(path).chmod(0o600)
         port: int = server.sockets[0].getsockname()[1]
         return port
 
-    def _new_socket(self, dialled: int | None = None) -> PeerSocket:
-        one = PeerSocket(self, dialled is not None, -1 if dialled is None else dialled)
+    def _new_socket(self, dialled: int | None = None, is_plain: bool = False) -> PeerSocket:
+        one = PeerSocket(self, dialled is not None, -1 if dialled is None else dialled, is_plain)
         self._strangers.add(one)
         self._loop.call_later(DIAL_TIMEOUT_S, self._check_greeted, one)
         return one
@@ -265,8 +275,8 @@ class PeerSockets:
         try:
             if not self.may_link(peer):
                 raise OSError("blocked")
-            new_socket = partial(self._new_socket, peer)
             path = self._socket_of(peer)
+            new_socket = partial(self._new_socket, peer, is_plain=bool(path))
             if path:  # the key is proven there as anywhere; whoever may open the socket may read the key
                 _, one = await asyncio.wait_for(self._loop.create_unix_connection(new_socket, path), DIAL_TIMEOUT_S)
             else:

@@ -103,6 +103,15 @@ def _entry(config: NodeConfig, process: int) -> PeerEntry:
     return PeerEntry(id=number, host=host, port=port, server=server, zone=zone, name=name)
 
 
+def machine_of(config: NodeConfig) -> tuple[int, ...]:
+    """The nodes that are processes of this machine, in their order; nothing where there is one process."""
+    part = config.process
+    if part is None:
+        return ()
+    first = config.node.id - STRIDE * part.number
+    return tuple(first + STRIDE * one for one in range(part.count))
+
+
 def socket_of(config: NodeConfig, node: int) -> str:
     """The Unix socket of this node, if it is a process of the same machine; empty if it is not, or has no room."""
     part = config.process

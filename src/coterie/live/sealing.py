@@ -95,6 +95,18 @@ class Sealing:
         del self._buffer[:pos]
         return b"".join(found)
 
+    def open_one(self, data: bytes) -> bytes:
+        """The first record, once it is whole, and what follows it as it came."""
+        self._buffer += data
+        if len(self._buffer) < 4:
+            return b""
+        end = 4 + _LENGTH.unpack_from(self._buffer)[0]
+        if len(self._buffer) < end and end <= 4 + RECORD_BYTES_MAX + TAG_BYTES:
+            return b""
+        record, rest = bytes(self._buffer[:end]), bytes(self._buffer[end:])
+        self._buffer.clear()
+        return self.open(record) + rest
+
     def _choose_key(self, body: bytes, head: bytes) -> None:
         """Stay with the key that opens the first record."""
         for cipher in self._receivers:

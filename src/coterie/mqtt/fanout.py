@@ -12,8 +12,10 @@ from coterie.mqtt.publish import Message, PublishRun, SharedPublish, message_of,
 from coterie.mqtt.session import Session
 
 
-def fan_out_run(run: PublishRun, match: Match[Session], origin: Session, dirty: list[Session], now_s: float) -> int:
-    """Pass on plain QoS 0 messages of one topic as `origin` sent them in a row.
+def fan_out_run(
+    run: PublishRun, match: Match[Session], origin: Session | None, dirty: list[Session], now_s: float
+) -> int:  # fmt: skip
+    """Pass on plain QoS 0 messages of one topic as `origin` (None: somebody elsewhere) sent them in a row.
 
     A receiver of the same version with nothing special gets the received bytes themselves, the whole run at once. The
     rest goes the general way, with messages made only if there is such a receiver. Returns the deliveries.
@@ -45,8 +47,9 @@ def fan_out_run(run: PublishRun, match: Match[Session], origin: Session, dirty: 
     return plain * run.count + delivered
 
 
-def _shared(run: PublishRun, match: Match[Session], origin: Session, now_s: float) -> list[SharedPublish]:
-    return [SharedPublish(message_of(publish, now_s, origin.client_id), match.encoded) for publish in run.publishes()]
+def _shared(run: PublishRun, match: Match[Session], origin: Session | None, now_s: float) -> list[SharedPublish]:
+    name = "" if origin is None else origin.client_id
+    return [SharedPublish(message_of(publish, now_s, name), match.encoded) for publish in run.publishes()]
 
 
 def fan_out(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from coterie.sim.world.drawing import Swarm, draw_scenario
+from coterie.sim.world.drawing import ALONE, Swarm, draw_scenario
 from coterie.sim.world.scenario import Scenario
 from coterie.sim.world.torture import run_scenario
 from coterie.systems import system_named
-from tests.sim.world.saboteurs import BUGS, KINDS, sabotaged
+from tests.sim.world.saboteurs import BUGS, KINDS, OF_MACHINE, sabotaged
 
 SEEDS_MAX = 1000
 RULES = {
@@ -18,11 +18,16 @@ RULES = {
     "forgets an owner": {"session", "access"},
     "acknowledges before copies": {"kept"},
     "forgets its keepers": {"kept"},
+    "grants before it raises": {"lost"},
+    "forgets the unconfirmed": {"lost"},
 }
+MACHINE = Swarm(3, (*ALONE, "sever", "one way", "snap", "roam"), is_machine=True)
 
 
 def _drawn(bug: str, seed: int) -> Scenario:
-    """A broker alone; with others, of which some never come back, where it is about copies."""
+    """A broker alone; processes of one machine; others, of which some never come back, where it is about copies."""
+    if bug in OF_MACHINE:
+        return draw_scenario(seed, "flooding", MACHINE)
     return draw_scenario(seed, "flooding", Swarm(3, ("gone",))) if bug in KINDS else draw_scenario(seed)
 
 
@@ -35,7 +40,7 @@ def seeds_until_found(bug: str) -> tuple[int, tuple[str, ...]]:
 
 
 if __name__ == "__main__":
-    for name in (*BUGS, *KINDS):
+    for name in (*BUGS, *KINDS, *OF_MACHINE):
         count, found = seeds_until_found(name)
         sys.stdout.write(
             f"{name:28} " + (f"found after {count} seeds: {', '.join(found)}" if found else "not found") + "\n"

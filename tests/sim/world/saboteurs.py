@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 import msgspec
 
+from coterie.broker.crossing import Crossings
 from coterie.broker.facts import Booted, Fact
 from coterie.broker.machine import Broker
 from coterie.broker.orders import Order, Persist
+from coterie.broker.siblings import Siblings
 from coterie.broker.writes import DELIVERIES, INCOMING, SESSIONS, Saved, SessionRow, Shelf
 from coterie.protocol.system import System
+from coterie.sim.world.board import SimBoard
 from coterie.sim.world.scenario import Scenario
 from coterie.sim.world.site import Machine
 from coterie.sim.world.torture import Making, setups
@@ -108,10 +111,39 @@ BUGS: dict[str, Callable[[Machine], Machine]] = {
 KINDS = {"acknowledges before copies": TrustingBroker, "forgets its keepers": LonelyBroker}
 
 
+class QuietSiblings(Siblings):
+    """They grant and tell what is wanted without raising their number before."""
+
+    def enter(self, topic_filter: str, kind: int) -> None:
+        if kind > self._mine.get(topic_filter, -1):
+            self._mine[topic_filter] = self._news[topic_filter] = kind
+
+
+class ForgetfulCrossings(Crossings):
+    """What a sibling did not confirm is forgotten with it."""
+
+    def lost(self, peer: int) -> int:
+        self.up.discard(peer)
+        self._open[peer].clear()
+        return 0
+
+
+# What is wrong with one of the processes of a machine: the part, and what stands in its place.
+OF_MACHINE: dict[str, tuple[str, type]] = {
+    "grants before it raises": ("siblings", QuietSiblings),
+    "forgets the unconfirmed": ("crossing", ForgetfulCrossings),
+}
+
+
 def sabotaged(scenario: Scenario, system_named: Callable[[str], System], bug: str) -> Making:
     made = setups(scenario, system_named)
+    numbers = [0] * scenario.nodes
 
     def make(node: int, shelf: Shelf) -> Machine:
+        if bug in OF_MACHINE:
+            broker, (name, kind) = Broker(made[node], shelf, SimBoard(numbers, node)), OF_MACHINE[bug]
+            getattr(broker, name).__class__ = kind
+            return broker
         if bug in KINDS:
             return KINDS[bug](made[node], shelf)
         return BUGS[bug](Broker(made[node], shelf))

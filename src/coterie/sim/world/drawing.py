@@ -3,6 +3,7 @@ with everything in it at once hides what only few of them together bring about."
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import msgspec
@@ -47,17 +48,21 @@ HOSTILE = ("#", "+", "dev", "a/b", "%u")
 
 
 class Swarm(msgspec.Struct, frozen=True):
-    """How large scenarios may be, and which faults may occur (empty: none)."""
+    """How large scenarios may be, and which faults may occur (empty: none). `is_machine`: nodes are processes of one
+    machine, which none of them leaves for good and nobody joins."""
 
     nodes: int = 1
     faults: tuple[str, ...] = ALONE
     messages: int = 60
     residents: int = 6
+    is_machine: bool = False
 
     def __post_init__(self) -> None:
         for one in self.faults:
             if one not in FAULTS:
                 raise ConfigError("--faults", one, ", ".join(FAULTS))
+            if self.is_machine and one in (*TURNOVER, "gone"):
+                raise ConfigError("--faults", one, "none of that among processes of one machine")
 
 
 def draw_scenario(seed: int, system: str = "flooding", limits: Swarm = Swarm()) -> Scenario:  # noqa: B008
@@ -77,9 +82,35 @@ def draw_scenario(seed: int, system: str = "flooding", limits: Swarm = Swarm()) 
         ACCOUNTS if has_rights else (), residents, tuple(sorted(actions, key=lambda one: one.at_s)), STORM_S,
         delay_s=draw.choice((0.0005, 0.002, 0.02)), disk_s=draw.choice((0.0, 0.002, 0.02)),
         linger_s=draw.choice((0.0, 0.001, 0.01)), inflight_max=draw.choice((1, 3, 20)), has_calm=seed % 10 == 0,
-        copies=min(nodes, Random(f"copies {seed}").choice((1, 2, 2, 3))),
+        copies=1 if limits.is_machine else min(nodes, Random(f"copies {seed}").choice((1, 2, 2, 3))),
+        is_machine=limits.is_machine,
     )  # fmt: skip
-    return with_turnover(with_company(drawn), limits.faults)
+    drawn = with_turnover(with_company(drawn), limits.faults)
+    return _fleeting(drawn) if limits.is_machine else drawn
+
+
+def _fleeting(scenario: Scenario) -> Scenario:
+    """With fewer sessions that last, in half of the seeds: what none of them wants goes other ways on one machine."""
+    draw = Random(f"lasting {scenario.seed}")
+    scenario = msgspec.structs.replace(scenario, actions=tuple(_spread_out(scenario)))
+    if draw.random() < 0.5:
+        return scenario
+    people = tuple(
+        msgspec.structs.replace(one, is_lasting=one.is_lasting and draw.random() < 0.15) for one in scenario.residents
+    )
+    return msgspec.structs.replace(scenario, residents=people)
+
+
+def _spread_out(scenario: Scenario) -> Iterator[Action]:
+    """A machine that loses power loses it for all of its processes; they come back with it."""
+    ends_s = [one.at_s for one in scenario.actions if isinstance(one, Raise)]
+    for one in scenario.actions:
+        if isinstance(one, Fell) and one.how == "power":
+            for node in range(scenario.nodes):
+                yield Fell(one.at_s, node, "power")
+                yield Raise(min((end_s for end_s in ends_s if end_s > one.at_s), default=STORM_S), node)
+        else:
+            yield one
 
 
 def _residents(draw: Random, nodes: int, most: int, has_rights: bool, may_roam: bool) -> tuple[Resident, ...]:

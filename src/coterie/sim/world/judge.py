@@ -64,11 +64,28 @@ class Judge:
         if self._world.node_count == 1:
             return
         for one in self._record.uttered.values():
+            if self._world.scenario.is_machine and not self._must_last(one):
+                continue
             if one.acked_us >= 0 and not one.is_refused and self.may_publish(self._world.people[one.who], one.topic):
                 self._record.checked["kept"] += 1
                 if len(one.copies) < one.copies_due:
                     text = f"message {one.number} was acknowledged at {one.acked_us / 1e6:.3f} s"
                     self._record.violate("kept", f"{text} with {len(one.copies)} of {one.copies_due} copies on disk")
+
+    def _must_last(self, one: Uttered) -> bool:
+        """Among processes of one machine, as on a node alone, only what outlives a connection is on disk: QoS 2 until
+        it is released, what is retained, and what a session wants that lasts and that nobody took rights from."""
+        if one.qos == 2 or one.retain:
+            return True
+        return any(
+            grant.qos
+            and grant.from_us < one.asked_us
+            and (grant.until_us < 0 or grant.until_us > one.acked_us)
+            and self.is_match(split_shared(grant.filter)[1], one.topic)
+            for person in self._world.people
+            if person.resident.is_lasting and not self._is_changed(person)
+            for grant in person.diary.grants
+        )
 
     # --- lost, suback ---
 
@@ -109,7 +126,8 @@ class Judge:
 
     def _counts(self, one: Uttered) -> bool:
         """What only nodes had that never came back is nobody's fault: with more in reach, more had it (`kept`)."""
-        return one.acked_us < 0 or not one.qos or not self._world.gone.issuperset(one.copies)
+        gone = self._world.gone
+        return one.acked_us < 0 or not one.qos or not gone or not gone.issuperset(one.copies)
 
     def _is_unbroken(self, person: Person, one: Uttered) -> bool:
         """Whether both ends have been connected since before it was said."""

@@ -182,6 +182,7 @@ class Scenario(msgspec.Struct, frozen=True, omit_defaults=True):
     inflight_max: int = 20
     has_calm: bool = False  # whether the long calm after the storm is waited for
     copies: int = 1  # disks that must have what is acknowledged
+    is_machine: bool = False  # the nodes are processes of one machine
     late: int = 0  # of the nodes, so many of the last are not there at first
 
 

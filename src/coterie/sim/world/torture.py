@@ -26,6 +26,7 @@ from coterie.model.workload import nobody_yet
 from coterie.mqtt.options import ServerOptions
 from coterie.plans.orders import PlanPart
 from coterie.protocol.system import System
+from coterie.sim.world.board import SimBoard
 from coterie.sim.world.calm import check_calm
 from coterie.sim.world.drawing import Swarm, draw_scenario
 from coterie.sim.world.judge import Judge
@@ -82,6 +83,7 @@ def setups(scenario: Scenario, system_named: Callable[[str], System]) -> list[Se
                 system=scenario.system, peers=peers if part.node < founders else [], renew_s=RENEW_S
             ),
             may_grow=scenario.late > 0,
+            machine=tuple(range(scenario.nodes)) if scenario.is_machine else (),
             access=_access(scenario.users),
             store=StoreSection(sync="full" if scenario.sync == "full" else "normal"),
             durability=DurabilitySection(copies=scenario.copies),
@@ -112,7 +114,8 @@ def rights_of(scenario: Scenario, system_named: Callable[[str], System]) -> Righ
 
 def brokers_of(scenario: Scenario, system_named: Callable[[str], System]) -> Making:
     made = setups(scenario, system_named)
-    return lambda node, shelf: Broker(made[node], shelf)
+    numbers = [0] * scenario.nodes
+    return lambda node, shelf: Broker(made[node], shelf, SimBoard(numbers, node) if scenario.is_machine else None)
 
 
 def plans_of(scenario: Scenario, system_named: Callable[[str], System]) -> Plans:
