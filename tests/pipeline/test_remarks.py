@@ -35,10 +35,10 @@ PLAIN = {
             {"times_set_aside": 1200, "times_set_aside_first_s": -62135596800.0, "times_set_aside_last_s": 86400.0},
             "1,200 rows have times far from all others (0001-01-01 to 1970-01-02): left out.",
         ),
-        ({"filters": 21}, "21 filters come to 140 topics."),
+        ({"filters": 21}, "21 filters match 140 topics."),
         (
             {"filters": 21, "shared_filters": 2, "filters_without_topics": 1},
-            "21 filters, 2 of them shared, come to 140 topics; 1 of them match nothing that is published.",
+            "21 filters, 2 of them shared, match 140 topics; 1 of them match nothing that is published.",
         ),
         ({"events_on_topics_nobody_wants": 0.5}, "1,800 publications an hour are on topics that nobody wants"),
         ({"publishers_per_topic": 3}, "the 3 busiest"),

@@ -34,7 +34,8 @@ class LastWords:
     def __init__(self, retained: RetainedStore, talk: Talk, turn: Turn) -> None:
         self._retained, self._talk, self._turn = retained, talk, turn
         self._stamps: dict[str, int] = {}
-        self._has_asked = False
+        self._asked = -1  # the neighbour that was asked for all there is
+        self._is_answered = False
         retained.journal = []
 
     def load(self, saved: Saved) -> None:
@@ -96,14 +97,21 @@ class LastWords:
 
     def greet(self, peer: int) -> None:
         """The first neighbour is asked for all there is; who was lost before the last life ended may have told it."""
-        if not self._has_asked:
-            self._has_asked = True
-            self._talk.tell(peer, AskRetained())
+        if self._asked == -1:
             for origin in sorted({stamp >> TIME_BITS for stamp in self._stamps.values()}):
                 self.spread(origin)
+        if self._asked in (-1, peer) and not self._is_answered:
+            self._asked = peer
+            self._talk.tell(peer, AskRetained())
+
+    def lost(self, peer: int, others: list[int]) -> None:
+        """Without an answer, another one is asked."""
+        if self._asked == peer and not self._is_answered and others:
+            self._asked = others[0]
+            self._talk.tell(others[0], AskRetained())
 
     def on_ask(self, peer: int) -> None:
-        for part in in_parts(self._rows(), PART_BYTES):
+        for part in list(in_parts(self._rows(), PART_BYTES)) or [()]:
             self._talk.tell(peer, Retained(part))
 
     def _rows(self) -> Iterator[tuple[int, bytes]]:
@@ -113,6 +121,7 @@ class LastWords:
                 yield stamp, encode_carried(stamp, message, 1)
 
     def on_retained(self, source: int, said: Retained) -> None:
+        self._is_answered |= not said.is_spread
         news = []
         for stamp, body in said.messages:
             message = decode_carried(body).message()

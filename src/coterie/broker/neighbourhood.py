@@ -187,6 +187,7 @@ class Neighbourhood:
     def on_gone(self, peer: int, reason: str) -> None:
         is_loss = self._links.on_gone(peer, reason)
         self._wards.lost(peer)
+        self._words.lost(peer, self._links.connected)
         if self._keeping is not None:
             self._keeping.lost(peer)
         self._hosting.lost(peer)

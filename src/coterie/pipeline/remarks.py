@@ -48,4 +48,4 @@ def _filters(facts: Mapping[str, Any]) -> str:
     shared = f", {facts['shared_filters']:,} of them shared," if facts["shared_filters"] else ""
     without = facts["filters_without_topics"]
     idle = f"; {without:,} of them match nothing that is published" if without else ""
-    return f"{facts['filters']:,} filters{shared} come to {facts['topics']:,} topics{idle}."
+    return f"{facts['filters']:,} filters{shared} match {facts['topics']:,} topics{idle}."

@@ -32,6 +32,10 @@ class Outages:
         if name in self._open:
             self._open.pop(name).until_us = now_us
 
+    def since_us(self, name: str) -> int:
+        """When the one of that name began that has not ended."""
+        return self._open[name].from_us if name in self._open else -1
+
     def excuse(self, node: int, peer: int, now_us: int) -> bool:
         """Whether outages between the two took so long that the one may have stopped waiting for the other, then.
 

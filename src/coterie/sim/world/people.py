@@ -291,6 +291,8 @@ class Person:
                 one.nodes = (*one.nodes, self.node)
                 one.may_double |= not event.session_present
                 one.may_double |= not self.client.is_received(packet_id) and self._was_taken_in(one.asked_us)
+        if self.last_node not in (-1, self.node) and self._world.is_alone(self.node):
+            self._was_begun_alone = True  # it has moved there, and is nowhere else
         self.last_node, self._is_forgettable = self.node, False
         if not event.session_present:
             self.diary.epoch += 1

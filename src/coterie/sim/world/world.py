@@ -16,7 +16,7 @@ from coterie.sim.world.attendance import Attendance
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
 from coterie.sim.world.links import DIAL_US, DOORS, ClientCall, Link
-from coterie.sim.world.outages import Outages
+from coterie.sim.world.outages import AFTER_US, Outages
 from coterie.sim.world.people import ClientEnd, Person
 from coterie.sim.world.record import Chronicle, Diary
 from coterie.sim.world.scenario import (
@@ -316,7 +316,10 @@ class World:
         lost = [
             one for one in reach if one not in having and (one in self.gone or self.sites[one].forgot_us >= since_us)
         ]
-        return having, min(self.scenario.copies, len(reach)) - len(lost)
+        # Who is gone since then had it too, whether or not the node that answers now could have reached it.
+        late = [one for one in self.gone if one not in reach and self.sites[one].disk.has_had(payload)]
+        late = [one for one in late if self.outages.since_us(f"node {one}") > said_us - AFTER_US]
+        return having, min(self.scenario.copies, len(reach)) - len(lost) - len(late)
 
     def is_alone(self, node: int) -> bool:
         """Whether that node may have stopped waiting for as many copies as there should be."""
