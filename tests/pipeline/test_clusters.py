@@ -194,7 +194,7 @@ def test_spark_submit(files, expected, tmp_path):
     with daemons() as started:
         started.append(running)
         assert running.wait(600) == 0, (tmp_path / "out.log").read_text()[-3000:]
-    (path,) = (tmp_path / "out").rglob(str(job.LEDGERS))
+    path = next((tmp_path / "out").rglob(str(job.LEDGERS)))
     found = {tuple(list(row.values())[:4]): row["value"] for row in pq.read_table(path).to_pylist()}
     for row in expected:
         key = (row["system"], "stay", row["window"], row["column"])

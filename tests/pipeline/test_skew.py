@@ -14,6 +14,7 @@ from coterie.pipeline import ingest as ingests
 from coterie.pipeline import job
 from coterie.pipeline.files import find_files
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.planning import is_whole
 from coterie.pipeline.reading import Split
 from coterie.pipeline.storage import read_rows
 from coterie.pipeline.windows import WindowChoices
@@ -76,7 +77,7 @@ class TestSpark:
             assert ours.later.columns() == pytest.approx(theirs.later.columns(), rel=1e-9)
         placed = [one for one in crowd.priced if one.placement == "placed"]
         assert placed
-        assert all(one.later.loss.lost == 0 for one in placed)
+        assert all(is_whole(one.later) for one in placed)
 
     def test_twenty_thousand_tiny_files_are_one_table(self, spark, tmp_path):
         folder = tmp_path / "in"
