@@ -16,6 +16,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -144,6 +146,73 @@ def test_a_cluster_that_shares_nothing_but_a_store_and_loses_a_worker(spark, tmp
         store.wait()
     for one in few.priced:
         assert bills[f"{one.system} (stay)"] == pytest.approx(one.later.columns(), rel=1e-9)
+
+
+STREAM = """
+import glob, sys
+from dataclasses import replace
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+import test_watch as tests
+from coterie.pipeline.session import open_session
+from coterie.pipeline.storage import folder_of
+endpoint, jars, folder = sys.argv[2:]
+s3a = {"endpoint": endpoint, "access.key": "a", "secret.key": "b", "path.style.access": "true", "endpoint.region": "x"}
+conf = {"spark.jars": ",".join(glob.glob(jars + "/*.jar")),
+        **{"spark.hadoop.fs.s3a." + key: value for key, value in s3a.items()}}
+spark = open_session("local[1]", profile="test", conf=conf)
+kept = replace(tests.spark_watch(Path(folder), 50_000), checkpoint=folder_of("s3a://logs/stream"))
+tests.WatchLock(spark, kept).run_until_idle()
+"""
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    command = [str(MOTO), "-H", "127.0.0.1", "-p", str(port)]
+    store = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        store.kill()
+        store.wait()
+
+
+@pytest.mark.interop
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.xdist_group("spark")
+@pytest.mark.skipif(not JARS.is_dir(), reason="no hadoop-aws here: make jars brings it (needs Maven)")
+@pytest.mark.skipif(MOTO is None, reason="no S3 server here: pip install 'moto[s3,server]'")
+def test_a_stream_keeps_its_state_in_a_store_and_goes_on_from_there(spark, tmp_path):
+    import test_watch as tests
+
+    far, near = tmp_path / "far", tmp_path / "near"
+    for folder in (far, near):
+        tests.write_journal(folder / "journal", tests.lively())
+    here = tests.WatchLock(spark, tests.spark_watch(near, 50_000))
+    here.run_until_idle()
+    with s3_server() as endpoint:
+        _put(f"{endpoint}/logs")
+        command = [sys.executable, "-c", STREAM, str(Path(__file__).parent), endpoint, str(JARS), str(far)]
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        with open(tmp_path / "err.log", "w") as log:
+            first = subprocess.Popen(command, env=environment, stderr=log, start_new_session=True)
+            end = time.monotonic() + WAIT_S
+            while not (far / "out/progress.json").exists():
+                assert first.poll() is None, (tmp_path / "err.log").read_text()[-3000:]
+                assert time.monotonic() < end, "it does not begin"
+                time.sleep(0.05)
+            os.killpg(first.pid, signal.SIGKILL)
+            first.wait()
+            again = subprocess.run(command, env=environment, stderr=log, check=False)
+        assert again.returncode == 0, (tmp_path / "err.log").read_text()[-3000:]
+    assert tests.published(far) == tests.published(near)
+    assert tests.WatchLock(None, tests.spark_watch(far, 50_000)).progress() == here.progress()
+    assert not (far / "out/checkpoint").exists()
 
 
 def _put(url: str, data: bytes = b"") -> None:
