@@ -61,7 +61,7 @@ def export_command(
         typer.echo(example_fleet(), nl=False)
         return
     if fleet is None:
-        raise ConfigError("--fleet", None, "a fleet file; `coterie export --example-fleet` prints one")
+        raise ConfigError("--fleet", None, "a fleet file", do="`coterie export --example-fleet` prints one")
     if sum([check, apply, rollback, dry_run]) > 1:
         raise ConfigError("--check, --apply, --rollback, --dry-run", "several", "one of them")
     brokers = read_fleet(fleet)

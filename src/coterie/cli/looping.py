@@ -59,7 +59,7 @@ def loop_command(
     from coterie.fleets.sparkplanning import plan_with_spark
 
     if fleet is None:
-        raise ConfigError("--fleet", None, "a fleet file; `coterie export --example-fleet` prints one")
+        raise ConfigError("--fleet", None, "a fleet file", do="`coterie export --example-fleet` prints one")
     if not to:
         raise ConfigError("--to", None, f"at least one of {', '.join(TARGETS)}")
     brokers = read_fleet(fleet)

@@ -54,7 +54,7 @@ def node_command(
         out.print(hash_password(sys.stdin.readline().rstrip("\n")), soft_wrap=True)
         return
     if config is None:
-        raise ConfigError("--config", None, "the path of a node's TOML file; --example-config prints one")
+        raise ConfigError("--config", None, "the path of a node's TOML file", do="--example-config prints one")
     from coterie.live.joining import place_in
     from coterie.live.node import load_slice, run_node
     from coterie.systems import system_named
