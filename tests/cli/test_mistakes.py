@@ -250,8 +250,8 @@ class Scripted:
 
     server, redirects = ("here", 1), 0
 
-    def __init__(self, host, port, packet, show=None, **options):
-        self._show = show
+    def __init__(self, host, port, packet, on_message=None, **options):
+        self._show = on_message
         self.published: list[bytes] = []
 
     async def __aenter__(self):
@@ -279,7 +279,7 @@ def test_sub_shows_every_message_until_there_are_enough(monkeypatch, capfdbinary
     monkeypatch.setattr("coterie.cli.pubsub.MqttClient", Scripted)
     with open(1, "wb", closefd=False) as raw, io.TextIOWrapper(raw) as text:
         monkeypatch.setattr(sys, "stdout", text)
-        pubsub.sub_command(["a"], count=count, wait=0.05)
+        pubsub.sub_command(["a"], count=count, wait=0.05, server=pubsub.ConnectionOptions())
         text.flush()
     assert capfdbinary.readouterr().out.count(b"message") == shown
 
@@ -298,7 +298,7 @@ def test_pub_takes_lines_as_they_are_written(monkeypatch):
 
         monkeypatch.setattr("coterie.cli.pubsub.MqttClient", Answering)
         sink.write(b"one\n")
-        pubsub.pub_command("a")
+        pubsub.pub_command("a", server=pubsub.ConnectionOptions())
     assert Scripted.last.published == [b"one", b"two"]
 
 

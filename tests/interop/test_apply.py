@@ -17,7 +17,7 @@ import pytest
 from coterie.accounting.price import price
 from coterie.broker import planes
 from coterie.broker.commands import LoadPlan, StartPlan, SwitchPlan
-from coterie.cli.applying import apply_command
+from coterie.cli.applying import PlannedNetworkOptions, apply_command
 from coterie.errors import ConfigError, RunError
 from coterie.live.client import MqttClient
 from coterie.live.config import load_config
@@ -57,18 +57,8 @@ def publish_plan(store: PlanStore, system_name: str, homes: list[int], nodes: in
 
 async def apply(plans: Path, network: Network, version: int | None = None, **options: Any) -> None:
     places = [f"127.0.0.1:{node.ports['admin']}" for node in network.nodes]
-    chosen = {
-        "nodes": 0,
-        "base_port": 1,
-        "token": TOKEN,
-        "data": Path(),
-        "host": "",
-        "dry_run": False,
-        "follow": False,
-        "status": False,
-        "over": 0.0,
-    }
-    await asyncio.to_thread(apply_command, plans, version, admin=places, as_json=True, **(chosen | options))
+    at = PlannedNetworkOptions(token=TOKEN, admin=places)
+    await asyncio.to_thread(apply_command, plans, version, network=at, as_json=True, **options)
 
 
 def test_apply_look_and_go_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from coterie.cli.adminclient import NetworkOptions
 from coterie.cli.reloading import reload_command
 from coterie.errors import ConfigError, RunError
 from coterie.live.config import load_config
@@ -221,7 +222,7 @@ def test_a_signal_and_a_command(tmp_path: Path, capsys: pytest.CaptureFixture[st
             await client(port, "", "c", []).start()
         path.write_text(path.read_text().replace('"never"', '"always"'))
         place = f"127.0.0.1:{processes.configs[0].admin.port}"
-        await asyncio.to_thread(reload_command, 1, 1, [place], TOKEN, Path(), "", False)
+        await asyncio.to_thread(reload_command, NetworkOptions(admin=[place], token=TOKEN))
         assert processes.health(0)["ready"]
 
     try:

@@ -16,7 +16,13 @@ from coterie.api.places import ADMIN_OFFSET, LINK_OFFSET
 from coterie.live.tokens import TOKEN_FILE, read_token
 
 pytestmark = pytest.mark.interop
-RUN = "import sys, typer; from coterie.cli.{module} import {name}; sys.argv[0] = 'coterie'; typer.run({name})"
+RUN = """
+import sys, typer
+from coterie.cli.groups import spread
+from coterie.cli.{module} import {name}
+sys.argv[0] = "coterie"
+typer.run(spread({name}))
+"""
 
 
 def command(module: str, name: str, *arguments: str) -> list[str]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
 import numpy as np
 
+from coterie.api.running import arranged
 from coterie.model import Publications, Relation, Workload
-from coterie.model.plan import slices
-from coterie.plans.rollout import _renamed
+from coterie.model.plan import Slice, named, renumbered, slices
 from coterie.systems import system_named
+from tests.plans.made import plan_of
 
 NUMBERS, TOPICS = [7, 5, 3], ["a", "b"]
 
@@ -21,7 +25,7 @@ def test_homes_are_told_by_name_and_number() -> None:
     system = system_named("homes")
     design = system.plan(demand())
     for part in slices(design):
-        told = _renamed(part, NUMBERS, TOPICS)
+        told = named(renumbered(part, NUMBERS), TOPICS)
         assert {topic: one.node for one in told.homes for topic in one.topics} == {
             name: NUMBERS[home] for name, home in zip(TOPICS, design.trees.root.tolist(), strict=True)
         }
@@ -30,6 +34,14 @@ def test_homes_are_told_by_name_and_number() -> None:
 def test_so_is_the_coordinator_of_content_trees() -> None:
     system = system_named("coterie")
     for part in slices(system.plan(demand(), system.configure({"links": "lean"}))):
-        told = _renamed(part, NUMBERS, TOPICS)
+        told = named(renumbered(part, NUMBERS), TOPICS)
         assert told.settings["coordinator"] == NUMBERS[int(part.settings["coordinator"])]
         assert told.settings["links"] == "lean"
+
+
+def test_a_network_that_begins_with_a_plan_has_its_homes(tmp_path: Path) -> None:
+    plan = plan_of("homes")
+    arranged(plan, None, "", {}, 31_200, tmp_path, "127.0.0.1", 0)
+    for node in range(plan.node_count):
+        told = msgspec.json.decode((tmp_path / f"node-{node}" / "slice.json").read_bytes(), type=Slice)
+        assert sorted(topic for one in told.homes for topic in one.topics) == plan.topics

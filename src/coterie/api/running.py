@@ -23,7 +23,7 @@ from coterie.live.config import NodeConfig, load_config
 from coterie.live.processes import SLICES, count_of, number_of
 from coterie.live.tokens import TOKEN_FILE, kept_token, read_token
 from coterie.model import Slice
-from coterie.model.plan import renumbered, slices
+from coterie.model.plan import named, renumbered, slices
 from coterie.model.workload import nobody_yet
 from coterie.plans.admin import LiveNetwork, ask, processes_of
 from coterie.plans.measured import SideBySide, measured, side_by_side
@@ -168,29 +168,12 @@ def arranged(
     parameters = chosen.configure(told)
     check_free(host, base_port, count)
     if plan is not None:
-        parts = [_in_words(part, plan.topics) for part in plan.slices()]
+        parts = [named(part, plan.topics) for part in plan.slices()]
     else:
         parts = slices(chosen.plan(nobody_yet(count), parameters, seed), version=1)
     names = plan.nodes if plan is not None else None
     configs = _arrange(chosen, told, parts, base_port, data, seed, host, names, is_planned=plan is not None)
     return NodeProcesses(configs, [port for _, port in places_of(None, host, base_port, count)], host)
-
-
-def arrange(
-    system: System, settings: Mapping[str, Any], nodes: int, base_port: int, data: Path, seed: int, host: str
-) -> list[Path]:
-    """The configurations of a network that begins without a plan for anybody."""
-    parts = slices(system.plan(nobody_yet(nodes), system.configure(settings), seed), version=1)
-    return _arrange(system, settings, parts, base_port, data, seed, host, None)
-
-
-def _in_words(part: Slice, topics: Sequence[str]) -> Slice:
-    """Live nodes know topics by name."""
-    channels = tuple(
-        msgspec.structs.replace(one, topics=tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
-        for one in part.channels
-    )
-    return msgspec.structs.replace(part, channels=channels)
 
 
 def _arrange(

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, Token
+from coterie.cli.adminclient import NetworkOptions
 from coterie.cli.console import err, number, out, print_json, table
 from coterie.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from coterie.api.running import RunningNetwork
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedNetworkOptions(NetworkOptions):
+    """The plan knows how many nodes there are."""
+
+    nodes: Annotated[
+        int,
+        typer.Option("--nodes", "-n", min=0, help="How many nodes `coterie up` started; 0: as many as the plan has."),
+    ] = 0
 
 
 def apply_command(
@@ -22,15 +33,8 @@ def apply_command(
     version: Annotated[
         int | None, typer.Option(help="Version to apply; the current one by default. An older one rolls back.")
     ] = None,
-    nodes: Annotated[
-        int,
-        typer.Option("--nodes", "-n", min=0, help="How many nodes `coterie up` started; 0: as many as the plan has."),
-    ] = 0,
-    base_port: BasePort = 1883,
-    admin: Admin = None,
-    token: Token = "",
-    data: DataFolder = DATA,
-    host: Host = "127.0.0.1",
+    *,
+    network: PlannedNetworkOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would change and what it saves.")] = False,
     follow: Annotated[bool, typer.Option("--follow", help="Apply every plan that is published from now on.")] = False,
     status: Annotated[bool, typer.Option("--status", help="Show the predicted and the measured bill.")] = False,
@@ -52,18 +56,16 @@ def apply_command(
       coterie apply out --status --over 10
     """
     from coterie.api.planning import load_plan
-    from coterie.api.running import connect
 
     if follow and (dry_run or status or version is not None):
         raise ConfigError(
             "--follow", True, "no --dry-run, --status or --version with it, because it applies what is current"
         )
     if follow:
-        net = connect(_count(plan, nodes, admin), base_port=base_port, host=host, token=token, data=data, admin=admin)
-        _follow(net, plan)
+        _follow(network.connected(_count(plan, network)), plan)
         return
     chosen = load_plan(plan, version)
-    net = connect(nodes or chosen.node_count, base_port=base_port, host=host, token=token, data=data, admin=admin)
+    net = network.connected(network.nodes or chosen.node_count)
     if status:
         _show_status(net, plan, version, over, as_json)
         return
@@ -79,11 +81,11 @@ def apply_command(
     out.print(_bill_table("what it saves", "with this plan", "measured so far", bill))
 
 
-def _count(plan: Path, nodes: int, admin: list[str] | None) -> int:
+def _count(plan: Path, network: NetworkOptions) -> int:
     from coterie.api.planning import load_plan
 
-    if nodes or admin:
-        return nodes
+    if network.nodes or network.admin:
+        return network.nodes
     try:
         return load_plan(plan).node_count
     except InputError:
@@ -125,7 +127,3 @@ def _bill_table(title: str, left: str, right: str, bill: Any) -> Any:
 
 def _cell(value: Any) -> str:
     return value if isinstance(value, str) else number(value)
-
-
-if __name__ == "__main__":
-    typer.run(apply_command)

@@ -7,23 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.cli import choices
+from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, print_wide, progress, short
-from coterie.cli.planning import (
-    WINDOWS,
-    Cell,
-    Inputs,
-    Machines,
-    Map,
-    Mapping,
-    Out,
-    PriceFile,
-    Spark,
-    Strict,
-    TimeUnit,
-    Zone,
-    log_of_words,
-)
+from coterie.cli.logoptions import WINDOWS, LogOptions, PriceFile
 
 if TYPE_CHECKING:
     from coterie.api.backtesting import PastRun
@@ -62,24 +48,13 @@ Zones = Annotated[
 
 
 def backtest_command(
-    inputs: Inputs = None,
-    out_folder: Out = Path("out"),
-    columns: Map = None,
-    mapping: Mapping = None,
-    time_unit: TimeUnit = "auto",
-    zone: Zone = "UTC",
-    strict: Strict = False,
-    machines: Machines = 1000,
-    cell: Cell = 1.0,
+    asked: LogOptions,
     brokers: BrokerCounts = None,
     windows: WindowCount = 60,
     traffic: Traffic = 1.0,
     zones: Zones = 1,
     prices: PriceFile = None,
-    seed: choices.Seed = 1,
-    spark: Spark = "local[*]",
-    conf: choices.Conf = None,
-    as_json: choices.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Run through a log window by window: what would each way of attaching clients have cost, moves included?
 
@@ -90,13 +65,11 @@ def backtest_command(
       coterie backtest subscriptions=subs.csv publications=pubs.csv --map subscriber=user -b 4 -b 8 --windows 4
     """
     from coterie.api.backtesting import backtest
-    from coterie.pipeline.shapes import Choices
 
-    readers = Choices(seed=seed, subscribers=machines, cell_degrees=cell, strict=strict)
-    log = log_of_words(inputs, out_folder, columns, mapping, time_unit, zone, readers, spark)
+    log = asked.log()
     with progress(log.name, as_json, STAGES) as report:
         found = backtest(
-            log, brokers=brokers or [0], windows=windows, traffic=traffic, zones=zones, prices=prices, seed=seed,
+            log, brokers=brokers or [0], windows=windows, traffic=traffic, zones=zones, prices=prices, seed=asked.seed,
             progress=report,
         )  # fmt: skip
         report("report", 1.0)

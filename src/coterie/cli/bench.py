@@ -55,7 +55,3 @@ def bench_command(
         return
     title = f"{publishers}:{subscribers} at QoS {qos}, {size} bytes"
     out.print(table(title, ["", ""], [[name.replace("_", " "), number(value)] for name, value in figures.items()]))
-
-
-if __name__ == "__main__":
-    typer.run(bench_command)

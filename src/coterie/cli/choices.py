@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from coterie.errors import ConfigError
+from coterie.model.parameters import settings_of
 
 if TYPE_CHECKING:
     from coterie.model import Workload
-    from coterie.model.latency import Latency
 
 WORKLOAD = "Workload"
-
-WorkloadName = Annotated[
-    str, typer.Option("--workload", "-w", help="A generator; 'coterie workloads' lists them.", rich_help_panel=WORKLOAD)
-]
-WorkloadFile = Annotated[
-    Path | None,
-    typer.Option("--from", help="A saved workload instead of a generator (.npz).", rich_help_panel=WORKLOAD),
-]
-Nodes = Annotated[int | None, typer.Option(help="Number of nodes.", rich_help_panel=WORKLOAD)]
-Topics = Annotated[int | None, typer.Option(help="Number of topics.", rich_help_panel=WORKLOAD)]
-Subscriptions = Annotated[int | None, typer.Option(help="Topics per subscriber.", rich_help_panel=WORKLOAD)]
-Subscribers = Annotated[
-    int | None, typer.Option(help="Subscribers, where they are not the nodes themselves.", rich_help_panel=WORKLOAD)
-]
-With = Annotated[
-    list[str] | None,
-    typer.Option("--with", metavar="NAME=VALUE", help="Any other workload parameter.", rich_help_panel=WORKLOAD),
-]
 
 
 def _use_conf(words: list[str] | None) -> list[str] | None:
@@ -53,53 +34,56 @@ Conf = Annotated[
         callback=_use_conf,
     ),
 ]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the system; 'coterie systems NAME' lists them."),
-]
 Seed = Annotated[int, typer.Option(help="Random seed: the same one gives the same result.", min=0)]
-LatencyModel = Annotated[
-    str,
-    typer.Option(
-        "--latency", help="'50' (ms, constant), 'planetlab' (measured matrix) or 'distance:0.1' (ms per unit)."
-    ),
-]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of tables.")]
 
 
-def chosen_workload(
-    name: str,
-    file: Path | None,
-    sizes: dict[str, int | None],
-    extra: Sequence[str] | None,
-    seed: int,
-) -> Workload:
-    """A generated or loaded workload; sizes that were not given keep the generator's defaults."""
-    from coterie.model.parameters import settings_of
-    from coterie.model.store import load_workload
-    from coterie.workloads import make_workload
+@dataclass(frozen=True, kw_only=True)
+class DemandOptions:
+    """A generated or saved workload, and how a system is to be set for it; sizes that are not given are the usual."""
 
-    if file is not None:
-        return load_workload(file)
-    settings: dict[str, object] = {key: value for key, value in sizes.items() if value is not None}
-    settings |= settings_of(extra or (), "--with")
-    return make_workload(name, settings, seed)
+    workload: Annotated[
+        str,
+        typer.Option("--workload", "-w", help="A generator; 'coterie workloads' lists them.", rich_help_panel=WORKLOAD),
+    ] = "multimodal"
+    load: Annotated[
+        Path | None,
+        typer.Option("--from", help="A saved workload instead of a generator (.npz).", rich_help_panel=WORKLOAD),
+    ] = None
+    nodes: Annotated[int | None, typer.Option(help="Number of nodes.", rich_help_panel=WORKLOAD)] = None
+    topics: Annotated[int | None, typer.Option(help="Number of topics.", rich_help_panel=WORKLOAD)] = None
+    subscriptions: Annotated[int | None, typer.Option(help="Topics per subscriber.", rich_help_panel=WORKLOAD)] = None
+    subscribers: Annotated[
+        int | None, typer.Option(help="Subscribers, where they are not the nodes themselves.", rich_help_panel=WORKLOAD)
+    ] = None
+    extra: Annotated[
+        list[str] | None,
+        typer.Option("--with", metavar="NAME=VALUE", help="Any other workload parameter.", rich_help_panel=WORKLOAD),
+    ] = None
+    parameters: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="A parameter of the system; 'coterie systems NAME' lists them."
+        ),
+    ] = None
+    seed: Seed = 0
+    latency: Annotated[
+        str,
+        typer.Option(
+            "--latency", help="'50' (ms, constant), 'planetlab' (measured matrix) or 'distance:0.1' (ms per unit)."
+        ),
+    ] = "50"
 
+    def demand(self) -> Workload:
+        from coterie.model.store import load_workload
+        from coterie.workloads import make_workload
 
-def chosen_latency(model: str, workload: Workload) -> Latency:
-    from coterie.model.latency import Latency
-    from coterie.workloads.traces import latency_ms
+        if self.load is not None:
+            return load_workload(self.load)
+        sizes = {name: getattr(self, name) for name in ("nodes", "topics", "subscriptions", "subscribers")}
+        given: dict[str, object] = {name: value for name, value in sizes.items() if value is not None}
+        return make_workload(self.workload, given | settings_of(self.extra or (), "--with"), self.seed)
 
-    kind, _, value = model.partition(":")
-    try:
-        if kind == "planetlab":
-            return Latency.matrix(latency_ms() / 2)  # the trace holds round trips
-        if kind == "distance":
-            if workload.coordinates is None:
-                raise ConfigError(
-                    "--latency", model, f"milliseconds, because workload {workload.name} has no coordinates"
-                )
-            return Latency.distance(workload.coordinates, float(value or 0.1))
-        return Latency.constant(float(kind))
-    except ValueError:
-        raise ConfigError("--latency", model, "milliseconds, 'planetlab' or 'distance:MS_PER_UNIT'") from None
+    @property
+    def settings(self) -> dict[str, object]:
+        return settings_of(self.parameters or (), "--set")

@@ -7,20 +7,13 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.places import places_of
-from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
+from coterie.cli.adminclient import NetworkOptions
 from coterie.cli.console import out
 from coterie.errors import ConfigError
-from coterie.live.tokens import TOKEN_FILE, read_token
 
 
 def dashboard_command(
-    nodes: NodeCount = 3,
-    base_port: BasePort = 1883,
-    admin: Admin = None,
-    token: Token = "",
-    data: DataFolder = DATA,
-    host: Host = "127.0.0.1",
+    network: NetworkOptions,
     plans: Annotated[Path | None, typer.Option(help="Folder of plans: shows the predicted bill beside ours.")] = None,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of the page; 0 takes a free one.")] = 8080,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 1.0,
@@ -35,8 +28,7 @@ def dashboard_command(
     """
     from coterie.dashboard.watching import NetworkWatcher, open_page
 
-    places = places_of(admin, host, base_port, nodes)
-    watcher = NetworkWatcher(places, token or read_token(data / TOKEN_FILE), plans)
+    watcher = NetworkWatcher(network.places, network.secret, plans)
     watcher.start()
     try:
         server, address = open_page(watcher, port, interval)

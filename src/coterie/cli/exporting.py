@@ -190,7 +190,3 @@ def _cell(value: Any) -> str:
     if value is None:
         return "not known"
     return value if isinstance(value, str) else number(round(value, 3))
-
-
-if __name__ == "__main__":
-    typer.run(export_command)

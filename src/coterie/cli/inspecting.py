@@ -7,13 +7,10 @@ from typing import Annotated
 
 import typer
 
-from coterie.api.places import places_of
-from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
+from coterie.cli.adminclient import NetworkOptions
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json
 from coterie.errors import ConfigError
-from coterie.live.tokens import TOKEN_FILE, read_token
-from coterie.plans.admin import LiveNetwork, processes_of
 from coterie.plans.inspecting import client_told, inspect, link_told, topic_told
 
 
@@ -27,12 +24,7 @@ class Subject(StrEnum):
 def inspect_command(
     subject: Annotated[Subject, typer.Argument(help="What NAME is: a client, its session, a topic or a link.")],
     name: Annotated[str, typer.Argument(help="A client identifier, a topic, or the number of a node.")],
-    nodes: NodeCount = 3,
-    base_port: BasePort = 1883,
-    admin: Admin = None,
-    token: Token = "",
-    data: DataFolder = DATA,
-    host: Host = "127.0.0.1",
+    network: NetworkOptions,
     as_json: Json = False,
 ) -> None:
     """Ask the whole network about a client, a topic or a link.
@@ -47,10 +39,7 @@ def inspect_command(
     """
     if subject is Subject.LINK and not name.isdigit():
         raise ConfigError("NAME", name, "the number of a node")
-    places = places_of(admin, host, base_port, nodes)
-    token = token or read_token(data / TOKEN_FILE)
-    network = LiveNetwork(processes_of(places, token), token)
-    found, silent = inspect(network, "client" if subject is Subject.SESSION else subject.value, name)
+    found, silent = inspect(network.connected().live, "client" if subject is Subject.SESSION else subject.value, name)
     if as_json:
         print_json({subject.value: name, "nodes": found, "silent": silent})
         return

@@ -101,7 +101,3 @@ def _idle() -> None:
 
 def _say(text: str) -> None:
     out.print(text, markup=False, soft_wrap=True)
-
-
-if __name__ == "__main__":
-    typer.run(loop_command)

@@ -83,11 +83,13 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 def load_command(name: str) -> Any:
     """The command with its options; imports its module."""
+    from coterie.cli.groups import spread
+
     module, _, function = COMMANDS[name].place.partition(":")
     with loading():
         command = getattr(import_module(f"coterie.cli.{module}"), function)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    alone.command(name, help=help_of(command), context_settings=HELP_NAMES)(command)
+    alone.command(name, help=help_of(command), context_settings=HELP_NAMES)(spread(command))
     return typer.main.get_command(alone)
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from coterie.api.places import places_of
-from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
+from coterie.cli.adminclient import NetworkOptions
 from coterie.cli.choices import Json
 from coterie.cli.console import out, print_json, table
-from coterie.live.tokens import TOKEN_FILE, read_token
-from coterie.plans.admin import processes_of
 from coterie.plans.membership import NetworkMembers, drain, remove
 
 Node = Annotated[str, typer.Argument(metavar="NODE", help="Its number or its name.")]
@@ -21,15 +17,7 @@ Limit = Annotated[
 ]
 
 
-def members_command(
-    nodes: NodeCount = 3,
-    base_port: BasePort = 1883,
-    admin: Admin = None,
-    token: Token = "",
-    data: DataFolder = DATA,
-    host: Host = "127.0.0.1",
-    as_json: Json = False,
-) -> None:
+def members_command(network: NetworkOptions, as_json: Json = False) -> None:
     """List the members of the network.
 
     The list in force, as the nodes that answer know it: number, name, address, whether a node is in, leaving or
@@ -39,8 +27,8 @@ def members_command(
     Examples:
       coterie members --nodes 3
     """
-    network = _network(admin, host, base_port, nodes, token, data)
-    told = NetworkMembers(processes_of(network.places, network.token), network.token).documents()
+    live = network.connected().live
+    told = NetworkMembers(live.places, live.token).documents()
     said, plans = told[0][1], {one["node"]: one["plan"] for _, one in told}
     if as_json:
         listed = [one | {"plan": plans.get(one["id"])} for one in said["members"]]
@@ -54,16 +42,7 @@ def members_command(
     out.print(table(f"members, list {said['epoch']}", ["node", "name", "links", "clients", "zone", "is", "plan"], rows))
 
 
-def drain_command(
-    node: Node,
-    nodes: NodeCount = 3,
-    base_port: BasePort = 1883,
-    admin: Admin = None,
-    token: Token = "",
-    data: DataFolder = DATA,
-    host: Host = "127.0.0.1",
-    limit: Limit = 600.0,
-) -> None:
+def drain_command(node: Node, network: NetworkOptions, limit: Limit = 600.0) -> None:
     """Make a node leave the network cleanly.
 
     Its clients are sent to other nodes (who does not follow is disconnected), its sessions and its log are handed over,
@@ -73,18 +52,13 @@ def drain_command(
       coterie drain 2
       coterie drain west --admin 10.0.0.1:2883 --admin 10.0.0.3:2883
     """
-    network = _network(admin, host, base_port, nodes, token, data)
-    drain(network, network.number_of(node), _tell, limit)
+    members = NetworkMembers(network.places, network.secret)
+    drain(members, members.number_of(node), _tell, limit)
 
 
 def remove_command(
     node: Node,
-    nodes: NodeCount = 3,
-    base_port: BasePort = 1883,
-    admin: Admin = None,
-    token: Token = "",
-    data: DataFolder = DATA,
-    host: Host = "127.0.0.1",
+    network: NetworkOptions,
     force: Annotated[
         bool,
         typer.Option(
@@ -101,14 +75,8 @@ def remove_command(
     Examples:
       coterie remove 2
     """
-    network = _network(admin, host, base_port, nodes, token, data)
-    remove(network, network.number_of(node), force, _tell, limit)
-
-
-def _network(
-    admin: list[str] | None, host: str, base_port: int, nodes: int, token: str, data: Path
-) -> NetworkMembers:  # fmt: skip
-    return NetworkMembers(places_of(admin, host, base_port, nodes), token or read_token(data / TOKEN_FILE))
+    members = NetworkMembers(network.places, network.secret)
+    remove(members, members.number_of(node), force, _tell, limit)
 
 
 def _tell(text: str) -> None:

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli import choices
+from coterie.cli.choices import DemandOptions, Json
 from coterie.cli.console import flat, out, print_json, print_wide, progress
-from coterie.model.parameters import settings_of
 from coterie.model.prices import chosen_prices
 from coterie.model.store import load_design, save_design, save_workload
 from coterie.plans.bill import Bill
@@ -55,20 +54,12 @@ def price_command(
     systems: Annotated[
         list[str] | None, typer.Option("--system", "-s", help="Repeatable; all that fit the workload by default.")
     ] = None,
-    workload: choices.WorkloadName = "multimodal",
-    load: choices.WorkloadFile = None,
-    nodes: choices.Nodes = None,
-    topics: choices.Topics = None,
-    subscriptions: choices.Subscriptions = None,
-    subscribers: choices.Subscribers = None,
-    extra: choices.With = None,
-    parameters: choices.Set = None,
-    seed: choices.Seed = 0,
-    latency: choices.LatencyModel = "50",
+    *,
+    asked: DemandOptions,
     design: Annotated[Path | None, typer.Option(help="Price this saved design instead of planning one.")] = None,
     save_to: Annotated[Path | None, typer.Option("--save", help="Folder for the workload and the designs.")] = None,
     prices: Annotated[Path | None, typer.Option(help="A price file (`coterie prices` prints an example).")] = None,
-    as_json: choices.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Plan with any systems on a generated workload.
 
@@ -80,13 +71,12 @@ def price_command(
     """
     from coterie.api.planning import bounds, design_of, price
     from coterie.systems import SYSTEMS
+    from coterie.workloads.traces import latency_of
 
-    sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
-    demand = choices.chosen_workload(workload, load, sizes, extra, seed)
-    delays = choices.chosen_latency(latency, demand)
+    demand, seed = asked.demand(), asked.seed
+    delays = latency_of(asked.latency, demand)
     paid = chosen_prices(prices)
     names = systems or [name for name, system in SYSTEMS.items() if system.fits(demand)]
-    told = settings_of(parameters or (), "--set")
     ledgers: dict[str, dict[str, float]] = {}
     if save_to is not None:
         save_to.mkdir(parents=True, exist_ok=True)
@@ -94,7 +84,7 @@ def price_command(
     with progress("pricing", as_json) as report:
         for index, name in enumerate(names if design is None else ["saved design"]):
             report(name, index / len(names))
-            made = load_design(design) if design is not None else design_of(name, demand, told, seed)
+            made = load_design(design) if design is not None else design_of(name, demand, asked.settings, seed)
             bill = price(made, demand, against=None, prices=paid, latency=delays)
             ledgers[made.system if design is not None else name] = _columns(bill)
             if save_to is not None:

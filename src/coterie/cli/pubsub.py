@@ -9,8 +9,9 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -24,33 +25,70 @@ from coterie.mqtt.topics import check_filter, check_topic_name
 
 ANSWER_S = 30.0  # what the server has not answered for by then, it will not
 
-Host = Annotated[str, typer.Option("--host", "-h", help="The server to connect to.")]
-Port = Annotated[int, typer.Option("--port", "-p", min=1, max=65_535, help="Its MQTT port.")]
-Qos = Annotated[int, typer.Option("--qos", "-q", min=0, max=2, help="0: at most once, 1: at least once, 2: once.")]
-Identifier = Annotated[str, typer.Option("--id", "-i", help="Client identifier; the server gives one if empty.")]
-User = Annotated[str | None, typer.Option("--user", "-u", help="User name.")]
-Password = Annotated[
-    str | None,
-    typer.Option(
-        "--password", envvar="COTERIE_PASSWORD", help="Password; better set the variable, which other users cannot see."
-    ),
-]
-Tls = Annotated[
-    bool, typer.Option("--tls", help="Use TLS; add --authority if no public authority signed the server's certificate.")
-]
-Authority = Annotated[
-    Path | None, typer.Option("--authority", help="PEM file of the authority that signed the server's certificate.")
-]
-Version = Annotated[
-    str,
-    typer.Option("--mqtt", help="MQTT version: 5, 3.1.1 or 3.1. Only with 5 can a server refer clients to another."),
-]
-Follow = Annotated[
-    bool, typer.Option("--follow/--stay", help="Follow the server's reference to another server, or stay.")
-]
-Allow = Annotated[
-    list[str] | None, typer.Option("--allow", help="Another host that a reference may lead to; repeatable.")
-]
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionOptions:
+    """A server, and who we are to it."""
+
+    host: Annotated[str, typer.Option("--host", "-h", help="The server to connect to.")] = "127.0.0.1"
+    port: Annotated[int, typer.Option("--port", "-p", min=1, max=65_535, help="Its MQTT port.")] = 1883
+    qos: Annotated[
+        int, typer.Option("--qos", "-q", min=0, max=2, help="0: at most once, 1: at least once, 2: once.")
+    ] = 1
+    identifier: Annotated[str, typer.Option("--id", "-i", help="Client identifier; the server gives one if empty.")] = (
+        ""
+    )
+    user: Annotated[str | None, typer.Option("--user", "-u", help="User name.")] = None
+    password: Annotated[
+        str | None,
+        typer.Option(
+            "--password",
+            envvar="COTERIE_PASSWORD",
+            help="Password; better set the variable, which other users cannot see.",
+        ),
+    ] = None
+    tls: Annotated[
+        bool,
+        typer.Option("--tls", help="Use TLS; add --authority if no public authority signed the server's certificate."),
+    ] = False
+    authority: Annotated[
+        Path | None, typer.Option("--authority", help="PEM file of the authority that signed the server's certificate.")
+    ] = None
+    mqtt: Annotated[
+        str,
+        typer.Option(
+            "--mqtt", help="MQTT version: 5, 3.1.1 or 3.1. Only with 5 can a server refer clients to another."
+        ),
+    ] = "5"
+    follow: Annotated[
+        bool, typer.Option("--follow/--stay", help="Follow the server's reference to another server, or stay.")
+    ] = True
+    allow: Annotated[
+        list[str] | None, typer.Option("--allow", help="Another host that a reference may lead to; repeatable.")
+    ] = None
+
+    def client(self, give_up_s: float, keep_s: int = 0, **heard: Any) -> MqttClient:
+        """Not connected yet; the server keeps its session for so long."""
+        versions = {"5": MQTT_5, "3.1.1": MQTT_3, "3": MQTT_3, "3.1": MQTT_31}
+        if self.mqtt not in versions:
+            raise ConfigError("--mqtt", self.mqtt, "5, 3.1.1 or 3.1")
+        packet = connect_packet(
+            self.identifier, version=versions[self.mqtt], clean=not keep_s, username=self.user, password=self.password,
+            expiry_s=keep_s,
+        )  # fmt: skip
+        return MqttClient(
+            self.host, self.port, packet, follow=self.follow, allowed_hosts=self.allow or (), give_up_s=give_up_s,
+            tls=self._tls(), **heard,
+        )  # fmt: skip
+
+    def _tls(self) -> ssl.SSLContext | None:
+        """How the server's certificate is checked; None: no TLS."""
+        if not self.tls and self.authority is None:
+            return None
+        try:
+            return ssl.create_default_context(cafile=None if self.authority is None else str(self.authority))
+        except (OSError, ssl.SSLError) as error:
+            raise InputError(str(self.authority), f"is no PEM file of an authority: {error}") from None
 
 
 def pub_command(
@@ -60,17 +98,8 @@ def pub_command(
     ] = None,
     file: Annotated[Path | None, typer.Option(help="Publish the content of a file.")] = None,
     retain: Annotated[bool, typer.Option("--retain", "-r", help="Retain it for clients that subscribe later.")] = False,
-    host: Host = "127.0.0.1",
-    port: Port = 1883,
-    qos: Qos = 1,
-    identifier: Identifier = "",
-    user: User = None,
-    password: Password = None,
-    tls: Tls = False,
-    authority: Authority = None,
-    mqtt: Version = "5",
-    follow: Follow = True,
-    allow: Allow = None,
+    *,
+    server: ConnectionOptions,
 ) -> None:
     """Publish messages.
 
@@ -81,15 +110,13 @@ def pub_command(
     """
     _checked(check_topic_name, "topic", topic)
     given = _given(message, file)
-    packet = connect_packet(identifier, version=_version(mqtt), username=user, password=password)
-    context = _tls(tls, authority)
-    client = MqttClient(host, port, packet, follow=follow, allowed_hosts=allow or (), give_up_s=10, tls=context)
+    client = server.client(give_up_s=10)
 
     async def main() -> None:
         async with client:
             async for payload in _lines() if given is None else _once(given):
                 try:
-                    reason = await asyncio.wait_for(client.publish(topic, payload, qos, retain), ANSWER_S)
+                    reason = await asyncio.wait_for(client.publish(topic, payload, server.qos, retain), ANSWER_S)
                 except TimeoutError:
                     place = "{}:{}".format(*client.server)
                     raise RunError(f"{place} did not answer for a message on {topic} in {ANSWER_S:g} s") from None
@@ -98,16 +125,6 @@ def pub_command(
             await client.drain()
 
     asyncio.run(main())
-
-
-def _tls(is_wanted: bool, authority: Path | None) -> ssl.SSLContext | None:
-    """How the server's certificate is checked; None: no TLS."""
-    if not is_wanted and authority is None:
-        return None
-    try:
-        return ssl.create_default_context(cafile=None if authority is None else str(authority))
-    except (OSError, ssl.SSLError) as error:
-        raise InputError(str(authority), f"is no PEM file of an authority: {error}") from None
 
 
 def _given(message: str | None, file: Path | None) -> bytes | None:
@@ -157,17 +174,8 @@ def sub_command(
     keep: Annotated[
         int, typer.Option(min=0, max=0xFFFFFFFF, help="Seconds the server keeps the session while we are away.")
     ] = 0,
-    host: Host = "127.0.0.1",
-    port: Port = 1883,
-    qos: Qos = 1,
-    identifier: Identifier = "",
-    user: User = None,
-    password: Password = None,
-    tls: Tls = False,
-    authority: Authority = None,
-    mqtt: Version = "5",
-    follow: Follow = True,
-    allow: Allow = None,
+    *,
+    server: ConnectionOptions,
 ) -> None:
     """Subscribe and print the messages.
 
@@ -178,10 +186,6 @@ def sub_command(
     """
     for one in filters:
         _checked(check_filter, "filter", one)
-    version = _version(mqtt)
-    packet = connect_packet(
-        identifier, version=version, clean=not keep, username=user, password=password, expiry_s=keep
-    )  # fmt: skip
     finished = asyncio.Event()
     left = [count]
 
@@ -194,14 +198,11 @@ def sub_command(
         if left[0] == 0:
             finished.set()
 
-    client = MqttClient(
-        host, port, packet, show, follow=follow, allowed_hosts=allow or (), give_up_s=60, on_trouble=_Teller(),
-        tls=_tls(tls, authority),
-    )  # fmt: skip
+    client = server.client(give_up_s=60, keep_s=keep, on_message=show, on_trouble=_Teller())
 
     async def main() -> None:
         async with client:
-            reasons = await client.subscribe(*filters, qos=qos)
+            reasons = await client.subscribe(*filters, qos=server.qos)
             for topic_filter, reason in zip(filters, reasons, strict=True):
                 if reason >= 0x80:
                     raise RunError(f"the server refused the subscription to {topic_filter}: {reason_name(reason)}")
@@ -236,10 +237,3 @@ def _json(message: Publish) -> bytes:
         "retain": message.retain,
     }
     return msgspec.json.encode(document) + b"\n"
-
-
-def _version(text: str) -> int:
-    versions = {"5": MQTT_5, "3.1.1": MQTT_3, "3": MQTT_3, "3.1": MQTT_31}
-    if text not in versions:
-        raise ConfigError("--mqtt", text, "5, 3.1.1 or 3.1")
-    return versions[text]

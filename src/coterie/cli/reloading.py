@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from coterie.api.places import places_of
-from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
+from coterie.cli.adminclient import NetworkOptions
+from coterie.cli.choices import Json
 from coterie.cli.console import err, out, print_json
 from coterie.errors import CoterieError, RunError
-from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import ask
 
 
-def reload_command(
-    nodes: NodeCount = 3,
-    base_port: BasePort = 1883,
-    admin: Admin = None,
-    token: Token = "",
-    data: DataFolder = DATA,
-    host: Host = "127.0.0.1",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
-) -> None:
+def reload_command(network: NetworkOptions, as_json: Json = False) -> None:
     """Make nodes read their configuration again.
 
     Users, permissions, limits, certificates, keys and the log level are taken at once, as with SIGHUP. Clients that may
@@ -31,12 +18,11 @@ def reload_command(
     Examples:
       coterie reload --nodes 3 --base-port 1883
     """
-    token = token or read_token(data / TOKEN_FILE)
     found: dict[str, dict[str, list[str]] | str] = {}
-    for place in places_of(admin, host, base_port, nodes):
+    for place in network.places:
         name = f"{place[0]}:{place[1]}"
         try:
-            answer = ask(*place, "/reload", token, "POST")
+            answer = ask(*place, "/reload", network.secret, "POST")
             found[name] = "no node answers" if answer is None else answer
         except CoterieError as error:
             found[name] = str(error)

@@ -7,28 +7,19 @@ from typing import Annotated
 
 import typer
 
-from coterie.cli import choices
+from coterie.cli.choices import DemandOptions, Json
 from coterie.cli.console import flat, number, out, print_json, print_wide, progress
-from coterie.model.parameters import settings_of
 
 
 def simulate_command(
     system: Annotated[str, typer.Option("--system", "-s", help="A system; 'coterie systems' lists them.")] = "scribe",
-    workload: choices.WorkloadName = "multimodal",
-    load: choices.WorkloadFile = None,
-    nodes: choices.Nodes = None,
-    topics: choices.Topics = None,
-    subscriptions: choices.Subscriptions = None,
-    subscribers: choices.Subscribers = None,
-    extra: choices.With = None,
-    parameters: choices.Set = None,
-    seed: choices.Seed = 0,
-    latency: choices.LatencyModel = "50",
+    *,
+    asked: DemandOptions,
     faults: Annotated[bool, typer.Option("--faults", help="Loss, crashes and a partition that heals.")] = False,
     trace: Annotated[
         Path | None, typer.Option(help="Write every event to this file, one JSON object per line.")
     ] = None,
-    as_json: choices.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Run a system's protocol in virtual time.
 
@@ -40,19 +31,17 @@ def simulate_command(
       coterie simulate --workload rss --nodes 100 --topics 50 --subscriptions 10 --faults
     """
     from coterie.api.simulating import STORM, simulate
+    from coterie.workloads.traces import latency_of
 
-    sizes = {"nodes": nodes, "topics": topics, "subscriptions": subscriptions, "subscribers": subscribers}
-    told = settings_of(parameters or (), "--set")
-    demand = choices.chosen_workload(workload, load, sizes, extra, seed)
-    delays = choices.chosen_latency(latency, demand)
+    demand, seed = asked.demand(), asked.seed
     with progress(f"simulating {system}", as_json) as report:
         found = simulate(
             system,
             demand,
-            settings=told,
+            settings=asked.settings,
             faults=STORM if faults else None,
             seed=seed,
-            latency=delays,
+            latency=latency_of(asked.latency, demand),
             trace=trace,
             progress=report,
         )

@@ -10,11 +10,9 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
-from coterie.api.places import places_of
-from coterie.cli.adminclient import DATA, Admin, BasePort, DataFolder, Host, NodeCount, Token
+from coterie.cli.adminclient import NetworkOptions
 from coterie.cli.console import out, print_json, short, table
 from coterie.dashboard.rates import rates
-from coterie.live.tokens import TOKEN_FILE, read_token
 from coterie.plans.admin import ask, nobody_at
 
 HEADER = [
@@ -24,12 +22,7 @@ HEADER = [
 
 
 def top_command(
-    nodes: NodeCount = 3,
-    base_port: BasePort = 1883,
-    admin: Admin = None,
-    token: Token = "",
-    data: DataFolder = DATA,
-    host: Host = "127.0.0.1",
+    network: NetworkOptions,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one table (over one interval) and stop.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print every node's totals once.")] = False,
@@ -41,8 +34,7 @@ def top_command(
     Examples:
       coterie top --nodes 5 --base-port 1883
     """
-    places = places_of(admin, host, base_port, nodes)
-    token = token or read_token(data / TOKEN_FILE)
+    places, token = network.places, network.secret
     with ThreadPoolExecutor(min(32, len(places))) as pool:
 
         def look() -> list[dict[str, float] | None]:

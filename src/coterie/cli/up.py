@@ -72,7 +72,3 @@ def up_command(
         out.print("stopping")
     finally:
         processes.stop()
-
-
-if __name__ == "__main__":
-    typer.run(up_command)

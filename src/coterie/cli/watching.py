@@ -12,7 +12,7 @@ import typer
 
 from coterie.cli.choices import Conf, Seed
 from coterie.cli.console import err, number, out
-from coterie.cli.planning import Spark, Systems
+from coterie.cli.logoptions import Spark, Systems
 from coterie.errors import ConfigError
 from coterie.model.parameters import settings_of
 from coterie.pipeline.features import ALPHA, BETA

@@ -68,6 +68,18 @@ def renumbered(part: Slice, numbers: Sequence[int]) -> Slice:
     )  # fmt: skip
 
 
+def named(part: Slice, names: Sequence[str]) -> Slice:
+    """A slice whose design counts topics, in the words of a network, which knows them by name."""
+    channels, homes = (
+        tuple(
+            msgspec.structs.replace(one, topics=tuple(names[topic] for topic in one.topics if isinstance(topic, int)))
+            for one in told
+        )
+        for told in (part.channels, part.homes)
+    )
+    return msgspec.structs.replace(part, channels=channels, homes=homes)
+
+
 def slices(design: Design, nodes: Sequence[int] | None = None, version: int = 0) -> list[Slice]:
     """The slices of these nodes (of all, by default): whom they know, and the channels of several topics they join."""
     overlay = design.overlay

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from coterie.errors import ConfigError, CoterieError, RunError
-from coterie.model.plan import HomePart, Slice, renumbered
+from coterie.model.plan import Slice, named, renumbered
 from coterie.plans.admin import LiveNetwork, ask
 from coterie.plans.orders import PlanPart
 from coterie.plans.plan import Plan
@@ -47,7 +47,7 @@ def fit(plan: Plan, network: LiveNetwork) -> Rollout:
     """The plan counts nodes, topics and clients; the network knows them by name."""
     healths = network.healths()
     numbers = _node_numbers(plan, healths)
-    cut = [_renamed(part, numbers, plan.topics) for part in plan.slices()]
+    cut = [named(renumbered(part, numbers), plan.topics) for part in plan.slices()]
     order = {one["node"]: place for place, one in enumerate(healths)}
     clients = {name: numbers[node] for name, node in plan.placement.items()}
     return Rollout(plan, sorted(cut, key=lambda one: order[one.node]), clients)
@@ -63,18 +63,6 @@ def _node_numbers(plan: Plan, healths: list[dict[str, Any]]) -> list[int]:
     if strangers := sorted(set(plan.nodes) - set(number_of)):
         raise ConfigError("plan", strangers[0], f"nodes of this network: {', '.join(sorted(number_of))}")
     return [number_of[name] for name in plan.nodes]
-
-
-def _renamed(part: Slice, numbers: list[int], topics: list[str]) -> Slice:
-    part = renumbered(part, numbers)
-    channels = tuple(
-        msgspec.structs.replace(one, topics=tuple(topics[topic] for topic in one.topics if isinstance(topic, int)))
-        for one in part.channels
-    )
-    homes = tuple(
-        HomePart(one.node, tuple(topics[topic] for topic in one.topics if isinstance(topic, int))) for one in part.homes
-    )
-    return msgspec.structs.replace(part, channels=channels, homes=homes)
 
 
 def changes(network: LiveNetwork, rollout: Rollout) -> dict[str, Any]:

@@ -14,8 +14,9 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 import coterie
-from coterie.errors import InputError
-from coterie.model import Relation
+from coterie.errors import ConfigError, InputError
+from coterie.model import Relation, Workload
+from coterie.model.latency import Latency
 
 FOLDER_VARIABLE = "COTERIE_TRACES"
 
@@ -103,3 +104,20 @@ def latency_ms(part: str = "median_ms") -> NDArray[np.float64]:
     matrix = np.where(np.isnan(matrix), np.nanmedian(matrix), matrix)
     np.fill_diagonal(matrix, 0.0)
     return matrix
+
+
+def latency_of(words: str, workload: Workload) -> Latency:
+    """MILLISECONDS from any node to any other, "planetlab" as measured there, or "distance:MS_PER_UNIT"."""
+    kind, _, value = words.partition(":")
+    try:
+        if kind == "planetlab":
+            return Latency.matrix(latency_ms() / 2)  # the trace holds round trips
+        if kind == "distance":
+            if workload.coordinates is None:
+                raise ConfigError(
+                    "--latency", words, f"milliseconds, because workload {workload.name} has no coordinates"
+                )
+            return Latency.distance(workload.coordinates, float(value or 0.1))
+        return Latency.constant(float(kind))
+    except ValueError:
+        raise ConfigError("--latency", words, "milliseconds, 'planetlab' or 'distance:MS_PER_UNIT'") from None
