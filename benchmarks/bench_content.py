@@ -18,7 +18,7 @@ from coterie.substrate.filters import Filter, Interval, OneOf
 from coterie.substrate.steiner import Terrain
 from coterie.systems.content.demand import documents_of_workload
 from coterie.systems.content.parameters import ContentParameters
-from coterie.systems.content.plan import learn
+from coterie.systems.content.stages import learn
 from coterie.systems.content.strategy import single
 from coterie.workloads import make_workload
 

@@ -25,7 +25,7 @@ from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.oscar import OscarShape, oscar_ring
 from coterie.substrate.trees import path_union
 from coterie.systems.magnet.parameters import MagnetParameters
-from coterie.systems.magnet.plan import CONTROL_SEED, control_ring, join_order, spread_evenly
+from coterie.systems.magnet.stages import CONTROL_SEED, control_ring, join_order, spread_evenly
 from coterie.workloads import make_workload
 
 SAMPLED_TOPICS = 300

@@ -15,7 +15,7 @@ import numpy as np
 from coterie.accounting.price import price
 from coterie.model import Relation, Workload
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
-from coterie.systems.magnet.plan import join_order
+from coterie.systems.magnet.stages import join_order
 from coterie.systems.magnet.system import INTEREST_RING, SYSTEM, UNIFORM
 from coterie.workloads import make_workload
 

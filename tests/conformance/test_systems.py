@@ -21,7 +21,7 @@ from coterie.model.plan import slices
 from coterie.protocol.events import EventMessage
 from coterie.protocol.system import System
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import SPAN_S, STORM_S, simulate, subscribe_all
 from coterie.systems import SYSTEMS
 from coterie.trace import TraceEvent
@@ -130,7 +130,7 @@ def test_recovers_from_loss_crashes_and_a_partition(system: System, seed: int) -
     """After the storm an event on every topic reaches everybody (else RunError); what was lost has a reason."""
     workload = instance_for(system, nodes=24, topics=5, seed=seed)
     design = system.plan(workload, seed=seed)
-    outcome = simulate(system, system.parameters(), design, workload, seed, faults=FaultPlan(crash_share=0.15))
+    outcome = simulate(system, system.parameters(), design, workload, seed, faults=FaultMix(crash_share=0.15))
     assert outcome.probes > 0
     assert all(missing.reason for missing in outcome.missing)
     missing = sum_of_missing(outcome.missing, workload, design.placement.node_of)
@@ -149,7 +149,7 @@ def test_same_seed_same_trace(system: System) -> None:
         lines: list[TraceEvent] = []
         workload = instance_for(system, nodes=12, topics=4, seed=9)
         design = system.plan(workload, seed=9)
-        simulate(system, system.parameters(), design, workload, 9, faults=FaultPlan(), tracer=lines.append)
+        simulate(system, system.parameters(), design, workload, 9, faults=FaultMix(), tracer=lines.append)
         return lines
 
     first = trace()
@@ -159,7 +159,7 @@ def test_same_seed_same_trace(system: System) -> None:
 
 TRACE_DIGEST = """
 import hashlib, sys
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import SPAN_S, STORM_S, simulate, subscribe_all
 from tests.conformance.deviations import CHECKED, DEVIATIONS, instance_for
 digest = hashlib.sha256()
@@ -167,7 +167,7 @@ for system in CHECKED:
     if (system.name, "trace") in DEVIATIONS:
         continue
     workload = instance_for(system, nodes=12, topics=4, seed=9)
-    simulate(system, system.parameters(), system.plan(workload, seed=9), workload, 9, faults=FaultPlan(),
+    simulate(system, system.parameters(), system.plan(workload, seed=9), workload, 9, faults=FaultMix(),
              tracer=lambda line: digest.update(repr(line).encode()))
 print(digest.hexdigest())
 """

@@ -19,7 +19,7 @@ from coterie.lab import registry as claims
 from coterie.lab.experiment import Row
 from coterie.lab.judging import Verdict, judge
 from coterie.model.latency import Latency
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import simulate
 from coterie.systems import SYSTEMS
 from coterie.workloads import WORKLOADS, WorkloadKind
@@ -79,7 +79,7 @@ def test_its_bulk_form_and_its_protocol_agree(seed):
     simulated = simulate(system, system.parameters(), design, workload, seed, latency, through_wire=True)
     assert simulated.missing == []
     assert differing(simulated.ledger, price(design, workload, latency)) == {}
-    assert simulate(system, system.parameters(), design, workload, seed, faults=FaultPlan()).probes > 0
+    assert simulate(system, system.parameters(), design, workload, seed, faults=FaultMix()).probes > 0
 
 
 def test_a_target(tmp_path, capsys, monkeypatch):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coterie.cli.top import places_of
+from coterie.api.places import places_of
 from coterie.dashboard.watching import NetworkWatcher
 from coterie.errors import ConfigError, RunError
 from coterie.live.tokens import TOKEN_FILE, read_token

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
@@ -14,9 +15,10 @@ import pytest
 from coterie.errors import ConfigError, InputError
 from coterie.model.relation import Relation
 from coterie.pipeline import deriving, shapes
+from coterie.workloads.traces import traces_folder
 
-TRACES = shapes.traces_folder()
-needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason=f"no traces in {TRACES}; set COTERIE_TRACES")
+TRACES = traces_folder() or Path()
+needs_traces = pytest.mark.skipif(traces_folder() is None, reason="no folder of traces; set COTERIE_TRACES")
 
 
 def table(out, name):
@@ -27,8 +29,7 @@ def distinct(column) -> int:
     return len(column.unique())
 
 
-def test_the_folder_of_traces_can_be_set(tmp_path):
-    assert shapes.traces_folder({"COTERIE_TRACES": str(tmp_path)}) == tmp_path
+def test_a_trace_that_is_not_there_is_told(tmp_path):
     with pytest.raises(InputError, match="set COTERIE_TRACES"):
         shapes.find_trace("debian", tmp_path)
     with pytest.raises(ConfigError, match="wiki-month"):

@@ -13,7 +13,7 @@ from coterie.model.plan import slices
 from coterie.protocol.events import Event, Timer
 from coterie.protocol.wire import SystemMessage
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import Crash, FaultPlan, Heal, Partition, Restart, Slow, Weather
+from coterie.sim.faults import Crash, FaultMix, Heal, Partition, Restart, Slow, Weather
 from coterie.systems.flooding import SYSTEM, Alive, Flood, FloodingNode
 from coterie.trace import TraceEvent, Traffic
 from tests.conftest import small_workload
@@ -187,7 +187,7 @@ def test_the_trace_tells_the_story() -> None:
 
 
 def test_fault_schedules_are_over_in_time_and_repeatable() -> None:
-    plan = FaultPlan(crash_share=0.5)
+    plan = FaultMix(crash_share=0.5)
     first = plan.schedule(20, 100.0, 200.0, Random(3))
     assert first == plan.schedule(20, 100.0, 200.0, Random(3))
     assert all(100.0 <= fault.time_s <= 200.0 for fault in first)
@@ -195,4 +195,4 @@ def test_fault_schedules_are_over_in_time_and_repeatable() -> None:
     assert sorted(crashed) == sorted(fault.node for fault in first if isinstance(fault, Restart))
     assert len(crashed) == 10
     with pytest.raises(ConfigError, match="loss"):
-        FaultPlan(loss=1.5)
+        FaultMix(loss=1.5)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from coterie.protocol.system import System
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import simulate
 from coterie.systems import SYSTEMS
 from tests.conformance.deviations import DEVIATIONS, instance_for
@@ -23,7 +23,7 @@ SEEDS = range(1000, 1000 + int(os.environ.get("COTERIE_SEEDS", "5")))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_storm(system: System, seed: int) -> None:
     draw = np.random.default_rng(seed)
-    storm = FaultPlan(
+    storm = FaultMix(
         crash_share=float(draw.uniform(0, 0.4)),
         partition_share=float(draw.uniform(0, 0.5)),
         loss=float(draw.uniform(0, 0.3)),

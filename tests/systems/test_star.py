@@ -13,7 +13,7 @@ from coterie.model import Publications, Relation, Workload
 from coterie.model.latency import Latency
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import Crash, FaultPlan, Restart
+from coterie.sim.faults import Crash, FaultMix, Restart
 from coterie.sim.run import SPAN_S, simulate
 from coterie.systems.star import SYSTEM, StarParameters, hub_of
 from coterie.trace import TraceEvent, Traffic
@@ -67,7 +67,7 @@ def test_the_smallest_stars(nodes: int, crossing: str, hub: int) -> None:
 def test_recovers_from_storms(parameters: StarParameters, seed: int) -> None:
     workload = small_workload(20, 5, seed, subscribers=40)
     design = SYSTEM.plan(workload, parameters, seed)
-    outcome = simulate(SYSTEM, parameters, design, workload, seed, faults=FaultPlan(crash_share=0.15))
+    outcome = simulate(SYSTEM, parameters, design, workload, seed, faults=FaultMix(crash_share=0.15))
     assert outcome.probes > 0
     assert all(missing.reason for missing in outcome.missing)
 

@@ -22,7 +22,7 @@ from coterie.plans.plan import Plan
 from coterie.plans.pricing import adopted, named
 from coterie.protocol.system import Parameters, System
 from coterie.sim.book import Missing
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import SPAN_S
 from coterie.sim.run import simulate as run_simulation
 from coterie.systems import system_named
@@ -93,7 +93,7 @@ def simulate(
     log: Log | Workload,
     *,
     settings: Mapping[str, object] | None = None,
-    faults: str | FaultPlan | None = None,
+    faults: str | FaultMix | None = None,
     seed: int = 0,
     latency: Latency | None = None,
     trace: str | Path | None = None,
@@ -104,7 +104,7 @@ def simulate(
     `faults="storm"` brings loss, crashes and a partition that heals; afterwards every topic is probed.
     """
     if isinstance(faults, str) and faults != STORM:
-        raise ConfigError("faults", faults, f"{STORM!r}, a FaultPlan or None")
+        raise ConfigError("faults", faults, f"{STORM!r}, a FaultMix or None")
     demand = named(
         log_of(log) if isinstance(log, Workload) else log, what.node_count if isinstance(what, Plan) else None
     )
@@ -112,7 +112,7 @@ def simulate(
     workload = demand.workload.with_whole_events(seed, SPAN_S)
     told("plan", 0.0)
     system, parameters, design = _designed(what, demand, workload, settings or {}, seed)
-    storm = FaultPlan() if faults == STORM else faults if isinstance(faults, FaultPlan) else None
+    storm = FaultMix() if faults == STORM else faults if isinstance(faults, FaultMix) else None
     with _TraceFile(None if trace is None else Path(trace)) as tracer:
         found = run_simulation(system, parameters, design, workload, seed, latency, storm, tracer, progress=told)
     return SimulatedRun(

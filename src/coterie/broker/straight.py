@@ -24,12 +24,10 @@ from coterie.mqtt.connection import OPEN, Connection
 from coterie.mqtt.packets import MQTT_5, Publish
 from coterie.mqtt.properties import NO_PROPERTIES
 from coterie.mqtt.publish import Message, PublishRun, scan_publishes
-from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
 
 LANES_MAX = 64  # of a connection
-SUCCESS = Reason.SUCCESS
 
 
 class Lane:

@@ -69,7 +69,6 @@ IDENTIFIERS_APART, IDENTIFIER_RANGES = (
     31,
 )  # each node that takes sessions from copies goes on in a range of its own
 TAKE_TIMER, FORGET_TIMER = "take", "forget"
-_pack = msgspec.msgpack.Encoder().encode
 _state = msgspec.msgpack.Decoder(SessionState).decode
 
 

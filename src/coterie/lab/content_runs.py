@@ -20,7 +20,7 @@ from coterie.systems.content.demand import Demand, documents_of_workload
 from coterie.systems.content.grouping import merge_by_cost, merge_by_overlap
 from coterie.systems.content.merges import Merges
 from coterie.systems.content.parameters import ContentParameters
-from coterie.systems.content.plan import learn, split_sample
+from coterie.systems.content.stages import learn, split_sample
 from coterie.systems.content.strategy import single
 from coterie.systems.content.trees import compute_tree, every_document, one_group
 from coterie.workloads import make_workload

@@ -5,7 +5,7 @@ And what each of its own ideas is worth. All claims here are ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from coterie.lab.coterie_ablation import OVER_TIME, run_fleet, run_over_time
 from coterie.lab.coterie_runs import run_row
@@ -13,7 +13,6 @@ from coterie.lab.experiment import OURS, Claim, Experiment, Point, Row, Sense, p
 
 PAPER = "coterie"
 Setting = float | int | str | bool
-Measure = Callable[[Sequence[Row]], Sequence[float]]
 
 # --- the matrix ---
 

@@ -17,7 +17,7 @@ from coterie.substrate.rings import ClockwiseRing
 from coterie.substrate.trees import path_union
 from coterie.systems.magnet.orderings import likeness_ordering
 from coterie.systems.magnet.parameters import MagnetParameters
-from coterie.systems.magnet.plan import control_ring, greedy_paths, ordered_overlay, skewed_part
+from coterie.systems.magnet.stages import control_ring, greedy_paths, ordered_overlay, skewed_part
 from coterie.systems.magnet.system import INTEREST_RING, SYSTEM, UNIFORM
 
 Tree = dict[int, int]  # child -> parent

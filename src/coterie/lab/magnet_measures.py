@@ -23,7 +23,7 @@ from coterie.substrate.rings import Circle, ClockwiseRing, Paths, Words
 from coterie.substrate.trees import bottom_up_trees, path_union
 from coterie.systems.magnet.orderings import ORDERINGS
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
-from coterie.systems.magnet.plan import clockwise_ring, control_ring, greedy_paths, ordered_overlay, skewed_part
+from coterie.systems.magnet.stages import clockwise_ring, control_ring, greedy_paths, ordered_overlay, skewed_part
 from coterie.systems.magnet.system import INTEREST_RING, SYSTEM, UNIFORM
 from coterie.trace import Traffic
 from coterie.workloads import make_workload

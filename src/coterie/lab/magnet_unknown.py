@@ -12,7 +12,7 @@ from coterie.model import Relation, Workload
 from coterie.model.relation import Index
 from coterie.protocol.system import Stages
 from coterie.systems.magnet.parameters import MagnetParameters
-from coterie.systems.magnet.plan import greedy_paths, ordered_overlay
+from coterie.systems.magnet.stages import greedy_paths, ordered_overlay
 from coterie.systems.magnet.system import SYSTEM, UNIFORM
 
 PAPER = "magnet"

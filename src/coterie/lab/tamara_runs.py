@@ -24,7 +24,7 @@ from coterie.systems.tamara.costs import (
 from coterie.systems.tamara.exact import optimal_cost
 from coterie.systems.tamara.kmeans import join_by_cost, join_by_majority, kmeans_clusters
 from coterie.systems.tamara.parameters import TamaraParameters
-from coterie.systems.tamara.planner import ClusterPlan, cover_with, lower_bound, plain_cost, plan_clusters
+from coterie.systems.tamara.planner import PlannedClusters, cover_with, lower_bound, plain_cost, plan_clusters
 from coterie.workloads import debian, recorded
 from coterie.workloads import tamara as users
 from coterie.workloads.popularity import even_bounds
@@ -82,7 +82,7 @@ def _deltas(name: str, history: History) -> dict[str, float]:
     }
 
 
-def _plan_deltas(name: str, plan: ClusterPlan, history: History) -> dict[str, float]:
+def _plan_deltas(name: str, plan: PlannedClusters, history: History) -> dict[str, float]:
     return {
         f"{name}_mc": percent(plan.maintenance, history.plain_maintenance[-1]),
         f"{name}_dc": percent(plan.dissemination, history.plain_dissemination[-1]),

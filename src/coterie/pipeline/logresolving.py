@@ -40,7 +40,6 @@ CATEGORY = {
     "again": "unsubscriptions",
     "refused": "refused",
 }
-SIGHTING = ("node", "order", "t_us", "kind", "client", "topic", "clean")
 
 
 class Remembered(Protocol):

@@ -19,6 +19,7 @@ import msgspec
 import coterie
 from coterie.pipeline.planning import OWN, PLACED, Candidate, Priced, Ways, design_file
 from coterie.pipeline.storage import Folder, remove_all, write_whole
+from coterie.writing import replacing
 
 BILL = "bill.json"
 VERSION = 1  # raise it when designs or bills change for the same workloads
@@ -91,12 +92,11 @@ def _copy(source: Folder, target: Folder, candidate: Candidate) -> None:
         return
     if isinstance(source, Path) and isinstance(target, Path):
         target.mkdir(parents=True, exist_ok=True)
-        unfinished = target / f".{os.getpid()}-{name}"
-        try:
-            os.link(source / name, unfinished)
-        except OSError:  # another disk, or one that has no links
-            shutil.copyfile(source / name, unfinished)
-        unfinished.replace(target / name)
+        with replacing(target / name) as unfinished:
+            try:
+                os.link(source / name, unfinished)
+            except OSError:  # another disk, or one that has no links
+                shutil.copyfile(source / name, unfinished)
         return
     write_whole(target / name, (source / name).read_bytes())
 

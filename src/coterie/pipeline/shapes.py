@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-import coterie
 from coterie.errors import ConfigError, InputError
 from coterie.model.relation import Relation
 from coterie.pipeline.deriving import from_positions
@@ -62,14 +60,6 @@ class InputShape:
     read: Callable[[SparkSession, Path, Path, Choices], Accounts]
 
 
-def traces_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the real traces are: COTERIE_TRACES, or ../shared/data seen from the repository."""
-    env = os.environ if environ is None else environ
-    if env.get("COTERIE_TRACES"):
-        return Path(env["COTERIE_TRACES"])
-    return Path(coterie.__file__).resolve().parents[2].parent / "shared" / "data"
-
-
 def shape_of(path: Path) -> InputShape | None:
     """The shape of a file or folder, by name and then by header; None if it is an ordinary file."""
     if path.is_dir():
@@ -88,12 +78,13 @@ def find_trace(name: str, folder: Path | None = None) -> Path:
     shape = next((shape for shape in SHAPES if shape.name == name), None)
     if shape is None:
         raise ConfigError("trace", name, f"one of {', '.join(shape.name for shape in SHAPES)}")
+    from coterie.workloads.traces import FOLDER_VARIABLE, traces_folder  # they come with all generators
+
     home = traces_folder() if folder is None else folder
-    found = sorted(home.glob(f"{shape.prefix}*"))
+    found = [] if home is None else sorted(home.glob(f"{shape.prefix}*"))
     if not found:
-        raise InputError(
-            str(home), f"no file of trace {name} here: set COTERIE_TRACES to the folder that has {shape.prefix}*"
-        )
+        told = f"no file of trace {name} here: set {FOLDER_VARIABLE} to the folder that has {shape.prefix}*"
+        raise InputError(str(home or name), told)
     return found[0]
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from coterie.errors import ConfigError, RunError
+from coterie.errors import ConfigError
 from coterie.locking import lock
 from coterie.pipeline.polling import polled
 from coterie.pipeline.storage import Folder, Remote, files_below, open_bytes, remove_all, write_whole
@@ -236,10 +236,3 @@ def _tracker(spark: SparkSession) -> Any:
         return spark.sparkContext.statusTracker()
     except Exception:  # a Connect session has no context and says so with an error of its own
         return None
-
-
-def fact(done: Mapping[str, FinishedStep], step: str, name: str) -> Any:
-    """A fact that a finished step recorded; RunError if it did not."""
-    if step not in done or name not in done[step].facts:
-        raise RunError(f"step {step} recorded no {name}")
-    return done[step].facts[name]

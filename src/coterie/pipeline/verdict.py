@@ -40,7 +40,6 @@ class Saving:
     saved_money: float  # a month
     paid_back_s: float | None  # None: nothing to pay, or never
     money_now: Money
-    money_then: Money
 
     @property
     def keeps(self) -> bool:
@@ -67,7 +66,6 @@ def verdict(outcome: Outcome, prices: Prices, best: Priced | None = None) -> Sav
         paid[0].total - paid[1].total,
         once / gain if once and gain > 0 else None,
         paid[0],
-        paid[1],
     )
 
 

@@ -70,7 +70,7 @@ Fault = Crash | Stop | Restart | Partition | Heal | Weather | Slow
 
 
 @dataclass(frozen=True)
-class FaultPlan:
+class FaultMix:
     """How bad it gets; `schedule` turns it into faults between two moments, all of them over at the second."""
 
     crash_share: float = 0.05  # of the nodes, each back after a while

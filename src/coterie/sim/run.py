@@ -22,7 +22,7 @@ from coterie.model.workload import events_in
 from coterie.protocol.system import Parameters, System
 from coterie.sim.book import EventSize, Missing
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.trace import Tracer, Traffic
 
 QUIET_S = 5.0
@@ -55,7 +55,7 @@ def simulate(
     workload: Workload,
     seed: int,
     latency: Latency | None = None,
-    faults: FaultPlan | None = None,
+    faults: FaultMix | None = None,
     tracer: Tracer | None = None,
     through_wire: bool = False,
     wire: Wire = COTERIE,
@@ -111,7 +111,7 @@ class _Run:
         ledger = simulation.book.take_tally().ledger(self._structure(upkeep), self.wire, SPAN_S)
         return _outcome(simulation, ledger, unpublished)
 
-    def weather(self, faults: FaultPlan, progress: Progress) -> RunResult:
+    def weather(self, faults: FaultMix, progress: Progress) -> RunResult:
         """Faults while publishing, then calm; then one event on every wanted topic must reach everybody."""
         simulation, start_s = self.simulation, self.simulation.now_s
         length_s = STORM_S

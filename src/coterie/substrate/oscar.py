@@ -22,8 +22,6 @@ from coterie.substrate.identifiers import MASK, splitmix64
 from coterie.substrate.rings import Circle, ClockwiseRing, Words
 from coterie.substrate.router import Contact, Peer
 
-_GOLDEN = 0x9E3779B97F4A7C15
-
 
 @dataclass(frozen=True)
 class OscarShape:

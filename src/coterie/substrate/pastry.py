@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
 from coterie.kernels.rings.pastry import pastry_paths, pastry_tables, table_rows
-from coterie.model import Overlay, Relation
+from coterie.model import Overlay
 from coterie.model.relation import Index
 from coterie.substrate.identifiers import BITS, MASK, clockwise, is_closer
 from coterie.substrate.rings import Circle, Paths, Words
@@ -56,12 +56,8 @@ class PastryRing:
     @cached_property
     def overlay(self) -> Overlay:
         """Everything a node keeps: leaves and table entries."""
-        count = self.circle.node_count
         node, row, digit = np.nonzero(self.table >= 0)
-        near = self.circle.near(self.leaves // 2)
-        rows = np.concatenate([node, near.rows])
-        links = Relation.from_pairs(rows, np.concatenate([self.table[node, row, digit], near.columns]), count, count)
-        return Overlay(links, self.positions)
+        return self.circle.overlay(node, self.table[node, row, digit], self.leaves // 2)
 
     def owners(self, keys: Words) -> Index:
         return self.circle.nearest(keys)

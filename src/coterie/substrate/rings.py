@@ -98,6 +98,12 @@ class Circle:
         others = self.order[(self.rank[:, None] + steps[None, :]) % self.node_count].ravel()
         return Relation.from_pairs(nodes, others, self.node_count, self.node_count)
 
+    def overlay(self, nodes: NDArray[np.integer], others: Index, near: int) -> Overlay:
+        """These links, and so many neighbours on each side."""
+        beside = self.near(near)
+        rows, columns = np.concatenate([nodes, beside.rows]), np.concatenate([others, beside.columns])
+        return Overlay(Relation.from_pairs(rows, columns, self.node_count, self.node_count), self.positions)
+
 
 def _around(positions: Words, keys: Words) -> Words:
     distance: Words = np.minimum(positions - keys, keys - positions)
@@ -124,11 +130,8 @@ class ClockwiseRing:
     @cached_property
     def overlay(self) -> Overlay:
         """Everything a node keeps: links and near neighbours."""
-        count = self.circle.node_count
-        near = self.circle.near(self.near)
-        rows = np.concatenate([np.repeat(np.arange(count), np.diff(self.indptr)), near.rows])
-        links = Relation.from_pairs(rows, np.concatenate([self.links, near.columns]), count, count)
-        return Overlay(links, self.positions)
+        rows = np.repeat(np.arange(self.circle.node_count), np.diff(self.indptr))
+        return self.circle.overlay(rows, self.links, self.near)
 
     def links_of(self, node: int) -> Index:
         return self.links[self.indptr[node] : self.indptr[node + 1]]

@@ -19,13 +19,13 @@ from coterie.model.plan import slices
 from coterie.model.store import load_design, save_design
 from coterie.protocol.events import Received, Send
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import Crash, FaultPlan, Restart
+from coterie.sim.faults import Crash, FaultMix, Restart
 from coterie.sim.run import simulate, subscribe_all
 from coterie.systems.content import SYSTEM, ContentNode, ContentParameters
 from coterie.systems.content.coordinator import link_costs
 from coterie.systems.content.messages import Amend, BrokerHere, Entry, Install, Ready, UseVersion
-from coterie.systems.content.plan import learn
 from coterie.systems.content.routing import Outlook
+from coterie.systems.content.stages import learn
 from coterie.trace import Traffic
 from coterie.workloads import make_workload
 from tests.bills import differing
@@ -63,7 +63,7 @@ def test_recovers_from_loss_crashes_and_a_partition(unit: str) -> None:
     workload = content_topics(1)
     parameters = ContentParameters(unit=unit)
     design = SYSTEM.plan(workload, parameters, 1)
-    outcome = simulate(SYSTEM, parameters, design, workload, 1, faults=FaultPlan(), through_wire=True)
+    outcome = simulate(SYSTEM, parameters, design, workload, 1, faults=FaultMix(), through_wire=True)
     assert outcome.probes == len(np.unique(workload.interests.columns))
 
 

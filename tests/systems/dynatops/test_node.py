@@ -12,7 +12,7 @@ from coterie.model import Ledger, Publications, Relation, Workload
 from coterie.model.ledger import Control
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import simulate
 from coterie.systems.dynatops import SYSTEM
 from coterie.systems.dynatops.messages import TREE_HOPS_MAX, EdgeAlive
@@ -61,7 +61,7 @@ def test_simulated_bill_is_the_priced_bill(seed: int, positions: str) -> None:
 def test_storm_is_survived(seed: int) -> None:
     workload = crowd(nodes=25, users=80, topics=15, seed=seed)
     design = SYSTEM.plan(workload, DynatopsParameters(cluster_size=5), seed)
-    outcome = simulate(SYSTEM, DynatopsParameters(), design, workload, seed, faults=FaultPlan(crash_share=0.2))
+    outcome = simulate(SYSTEM, DynatopsParameters(), design, workload, seed, faults=FaultMix(crash_share=0.2))
     assert outcome.probes > 0
 
 

@@ -15,7 +15,7 @@ from coterie.model.latency import Latency
 from coterie.model.plan import slices
 from coterie.protocol.system import Parameters, System
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import Crash, FaultPlan
+from coterie.sim.faults import Crash, FaultMix
 from coterie.sim.run import simulate
 from coterie.systems.magnet.system import INTEREST_RING, SYSTEM, UNIFORM
 from coterie.trace import Traffic
@@ -112,5 +112,5 @@ def test_trees_heal_after_a_tenth_has_crashed(system: System, seed: int) -> None
 def test_recovers_from_a_storm(system: System, seed: int) -> None:
     workload = small_workload(24, 5, seed, None if seed % 2 else 48)
     design = system.plan(workload, seed=seed)
-    outcome = simulate(system, system.parameters(), design, workload, seed, faults=FaultPlan(crash_share=0.15))
+    outcome = simulate(system, system.parameters(), design, workload, seed, faults=FaultMix(crash_share=0.15))
     assert outcome.probes > 0

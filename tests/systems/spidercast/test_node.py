@@ -15,7 +15,7 @@ from coterie.model import Overlay, Relation
 from coterie.model.latency import Latency
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import simulate
 from coterie.systems.spidercast import SYSTEM, coverage, measures
 from coterie.systems.spidercast.entry import next_hop
@@ -54,7 +54,7 @@ def test_every_overlay_runs_as_it_is_priced(links: str) -> None:
 def test_recovers_from_a_storm(seed: int) -> None:
     workload = small_workload(24, 5, seed)
     design = SYSTEM.plan(workload, seed=seed)
-    outcome = simulate(SYSTEM, SYSTEM.parameters(), design, workload, seed, faults=FaultPlan(crash_share=0.2))
+    outcome = simulate(SYSTEM, SYSTEM.parameters(), design, workload, seed, faults=FaultMix(crash_share=0.2))
     assert outcome.probes > 0
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.kernels.clusters import benefit
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import simulate, subscribe_all
 from coterie.systems.tamara import decisions
 from coterie.systems.tamara.adaptive import SYSTEM, TamaraNode
@@ -119,7 +119,7 @@ def test_nothing_is_lost_while_clusters_form_and_interests_change() -> None:
 def test_clusters_survive_a_storm(seed: int) -> None:
     workload = tasteful_workload(seed, 30, 8)
     design = SYSTEM.plan(workload, seed=seed)
-    outcome = simulate(SYSTEM, SYSTEM.parameters(), design, workload, seed, faults=FaultPlan(crash_share=0.15))
+    outcome = simulate(SYSTEM, SYSTEM.parameters(), design, workload, seed, faults=FaultMix(crash_share=0.15))
     assert outcome.probes > 0
 
 

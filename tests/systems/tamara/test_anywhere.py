@@ -17,7 +17,7 @@ from coterie.model.store import load_design, save_design
 from coterie.protocol.events import Event
 from coterie.protocol.system import System, attach_as_given
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import simulate, subscribe_all
 from coterie.systems import SYSTEMS, system_named
 from coterie.systems.scribe import ScribeParameters
@@ -114,7 +114,7 @@ def test_anything_can_be_published_by_anybody(system: System, subscribers: int |
 def test_recovers_with_the_layer_below(system: System, seed: int) -> None:
     workload = tasteful_workload(seed, 24, 6)
     design = system.plan(workload, seed=seed)
-    outcome = simulate(system, system.parameters(), design, workload, seed, faults=FaultPlan(crash_share=0.15))
+    outcome = simulate(system, system.parameters(), design, workload, seed, faults=FaultMix(crash_share=0.15))
     assert outcome.probes > 0
     assert all(missing.reason for missing in outcome.missing)
 

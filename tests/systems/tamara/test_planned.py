@@ -12,7 +12,7 @@ from coterie.model import Publications, Relation, Workload
 from coterie.model.latency import Latency
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
-from coterie.sim.faults import FaultPlan
+from coterie.sim.faults import FaultMix
 from coterie.sim.run import SPAN_S, simulate
 from coterie.systems import scribe
 from coterie.systems.tamara.planned import SYSTEM
@@ -68,7 +68,7 @@ def test_recovers_from_loss_crashes_and_a_partition(seed: int) -> None:
     workload = tasteful_workload(seed, 30, 8)
     design = SYSTEM.plan(workload, seed=seed)
     assert clusters_of(design.channels).row_count > 0
-    outcome = simulate(SYSTEM, SYSTEM.parameters(), design, workload, seed, faults=FaultPlan(crash_share=0.15))
+    outcome = simulate(SYSTEM, SYSTEM.parameters(), design, workload, seed, faults=FaultMix(crash_share=0.15))
     assert outcome.probes > 0
     assert all(missing.reason for missing in outcome.missing)
 

@@ -12,8 +12,8 @@ from coterie.systems.tamara.bulk import TopicClusters
 from coterie.systems.tamara.exact import optimal_cost
 from coterie.systems.tamara.kmeans import join_by_cost, join_by_majority, kmeans_clusters
 from coterie.systems.tamara.planner import (
-    ClusterPlan,
     ClusterSearch,
+    PlannedClusters,
     cover_with,
     lower_bound,
     plain_cost,
@@ -32,7 +32,7 @@ def tasteful(seed: int, users: int, topics: int) -> tuple[Relation, np.ndarray]:
     return Relation.from_pairs(rows, columns, users, topics), draw.uniform(0.005, 0.4, topics)
 
 
-def recomputed(plan: ClusterPlan, rate: np.ndarray) -> float:
+def recomputed(plan: PlannedClusters, rate: np.ndarray) -> float:
     size = np.bincount(plan.direct.columns, minlength=len(rate))
     members = np.bincount(plan.memberships.columns, minlength=plan.topics.row_count)
     cost = float(size.sum() + members.sum() + plan.topics.pair_count)
@@ -41,7 +41,7 @@ def recomputed(plan: ClusterPlan, rate: np.ndarray) -> float:
     return cost
 
 
-def assert_covers(plan: ClusterPlan, interests: Relation) -> None:
+def assert_covers(plan: PlannedClusters, interests: Relation) -> None:
     for user in range(interests.row_count):
         received = set(plan.direct.row(user).tolist())
         for cluster in plan.memberships.row(user).tolist():

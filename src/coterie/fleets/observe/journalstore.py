@@ -20,6 +20,7 @@ from coterie.fleets.observe.mosquitto import LogMemory
 from coterie.locking import lock
 from coterie.pipeline.histories import SessionRecord
 from coterie.pipeline.logfiles import Reached
+from coterie.writing import sync, write_whole
 
 HIDDEN = ".observe"
 SEGMENT_BYTES_MAX = 16 << 20
@@ -114,7 +115,8 @@ class JournalStore:
             if data:
                 segment, size = self._segment(node)
                 file = self.aside / f"{len(self.state.unplaced)}.part"
-                _write(file, data)
+                file.write_bytes(data)
+                sync(file)
                 self.state.unplaced.append(Unplaced(node, segment, size, str(file.relative_to(self._hidden))))
                 self._open[node] = (segment, size + len(data))
                 self.line_count += len(lines[node])
@@ -140,8 +142,7 @@ class JournalStore:
         return 1 + max([*numbers, self._open.get(node, (0, 0))[0]], default=0)
 
     def _save_and_place(self) -> None:
-        _write(self._hidden / "state.new", msgspec.json.encode(self.state))
-        os.replace(self._hidden / "state.new", self._hidden / "state.json")
+        write_whole(self._hidden / "state.json", msgspec.json.encode(self.state))
         self._place()
 
     def _place(self) -> None:
@@ -178,13 +179,6 @@ def checked_name(node: str) -> str:
     if not node or node.startswith(".") or "/" in node or "\0" in node or len(node.encode()) > 200:
         raise ConfigError("--broker", node, "a short name without slashes that does not begin with a dot")
     return node
-
-
-def _write(path: Path, data: bytes) -> None:
-    with open(path, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def encode_line(fields: dict[str, Any]) -> bytes:

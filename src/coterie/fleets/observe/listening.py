@@ -77,9 +77,6 @@ class LogTap:
         self._log.finish()
 
 
-Tap = MqttTap | LogTap
-
-
 async def listen(
     store: JournalStore,
     kind: type[MqttTap] | type[LogTap],

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import grown
+from coterie.kernels.rings.chord import grown, noted
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -123,8 +123,7 @@ def _greedy(
             if not is_new[cluster]:
                 is_new[cluster] = True
                 gain[cluster] = -prices.maintain - prices.disseminate * rates[cluster]
-                seen = grown(seen, count, 1)
-                seen[count] = cluster
+                seen = noted(seen, count, cluster)
                 count += 1
             gain[cluster] += prices.maintain + prices.disseminate * demand.rate[topic]
     picked = np.empty(count, np.int32)

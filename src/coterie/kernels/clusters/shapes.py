@@ -16,7 +16,7 @@ from coterie.kernels.clusters.covers import (
     TopicRows,
 )
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import grown
+from coterie.kernels.rings.chord import grown, noted
 
 Marks = NDArray[np.int8]
 
@@ -75,8 +75,7 @@ def _count_wishes(demand: ClusterDemand, who: Ints, mark: Marks, cover: Shorts, 
             if cover[pair] > 0 and not is_sole:
                 continue
             if direct[topic] == 0 and sole[topic] == 0:
-                touched = grown(touched, count, 1)
-                touched[count] = topic
+                touched = noted(touched, count, topic)
                 count += 1
             if is_sole:
                 sole[topic] += 1
@@ -227,8 +226,7 @@ def _topics_for(
             if cover[pair] == 0:
                 topic = demand.topic[pair]
                 if direct[topic] == 0:
-                    touched = grown(touched, count, 1)
-                    touched[count] = topic
+                    touched = noted(touched, count, topic)
                     count += 1
                 direct[topic] += 1
     kept = 0
@@ -257,8 +255,7 @@ def _users_for(
             if cover[pair] == 0:
                 user = demand.user[pair]
                 if gain[user] == 0:
-                    touched = grown(touched, count, 1)
-                    touched[count] = user
+                    touched = noted(touched, count, user)
                     count += 1
                 gain[user] += prices.maintain + prices.disseminate * demand.rate[topic]
     price = prices.maintain + prices.disseminate * rate

@@ -40,6 +40,14 @@ def grown(array: Index, used: int, wanted: int) -> Index:
 
 
 @kernel
+def noted(array: Index, used: int, value: int) -> Index:
+    """The array, or a longer copy, with this value behind the `used` ones."""
+    array = grown(array, used, 1)
+    array[used] = value
+    return array
+
+
+@kernel
 def chord_fingers(ascending: Words, order: Index, successors: int) -> tuple[Offset, Index]:
     """Every node's links by clockwise distance: its fingers and its first `successors` successors.
 
@@ -108,13 +116,11 @@ def clockwise_paths(
     used = 0
     for i in range(len(starts)):
         node = starts[i]
-        hops = grown(hops, used, 1)
-        hops[used] = node
+        hops = noted(hops, used, node)
         used += 1
         while node != owners[i]:
             node = clockwise_hop(positions, indptr, links, node, keys[i])
-            hops = grown(hops, used, 1)
-            hops[used] = node
+            hops = noted(hops, used, node)
             used += 1
         ends[i + 1] = used
     return ends, hops[:used].copy()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import Index, Offset, Words, grown
+from coterie.kernels.rings.chord import Index, Offset, Words, noted
 
 Table = Index  # three axes
 
@@ -202,13 +202,11 @@ def pastry_paths(
     used = 0
     for i in range(len(starts)):
         node = starts[i]
-        hops = grown(hops, used, 1)
-        hops[used] = node
+        hops = noted(hops, used, node)
         used += 1
         while node != owners[i]:
             node = pastry_hop(positions, ascending, order, rank, table, bits, half, node, keys[i], owners[i])
-            hops = grown(hops, used, 1)
-            hops[used] = node
+            hops = noted(hops, used, node)
             used += 1
         ends[i + 1] = used
     return ends, hops[:used].copy()

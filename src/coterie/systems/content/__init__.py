@@ -15,7 +15,7 @@ from coterie.substrate.steiner import NODES_MAX
 from coterie.systems.content.messages import MESSAGES
 from coterie.systems.content.node import ContentNode
 from coterie.systems.content.parameters import ContentParameters
-from coterie.systems.content.plan import given_network, group_subscriptions, route_documents
+from coterie.systems.content.stages import given_network, group_subscriptions, route_documents
 
 TOPICS_MAX = 200_000  # plain topics: beyond, placing each with the group most like it takes minutes
 

@@ -15,7 +15,7 @@ from coterie.systems.content.demand import Demand
 from coterie.systems.content.filtering import FilteredTree, Matcher, filter_of, topic_of
 from coterie.systems.content.messages import Entry, TreePlace
 from coterie.systems.content.parameters import ContentParameters
-from coterie.systems.content.plan import learn
+from coterie.systems.content.stages import learn
 from coterie.systems.content.strategy import Strategy, cheapest_group
 
 Sampled = tuple[int, Topic, Document, int]  # publisher's broker, topic, attributes, bytes

@@ -17,7 +17,7 @@ from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
 from coterie.model.graph import BrokerGraph
 from coterie.protocol.system import Parameters, System
 from coterie.systems import content, homes, mesh, star
-from coterie.systems.content.plan import given_network, group_subscriptions, network_of, route_documents
+from coterie.systems.content.stages import given_network, group_subscriptions, network_of, route_documents
 from coterie.systems.coterie.parameters import LEAN, LINKS, SPARSE, CoterieParameters
 from coterie.systems.spidercast.greedy import greedy_merge, lean, uncut
 from coterie.systems.spidercast.system import with_contacts

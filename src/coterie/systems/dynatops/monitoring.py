@@ -32,7 +32,6 @@ class RoundDecision:
     """What a round of the reconfiguration process came to. `slot_of` is the old configuration if nothing pays."""
 
     slot_of: Index
-    is_tested: bool  # the reconfigurability test let the computation happen
     cost_before: float  # C over the free period
     cost_after: float
     price: float  # Cst
@@ -47,13 +46,12 @@ def decide(slots: Slots, per_period: Instance, slot_of: Index, beta: float, meth
     """Algorithm 2, steps 2 and 3. Rates of `per_period` are events in one free period."""
     brokers, topics = per_period.wants.shape
     before = slotcost.total_cost(slotcost.stand(per_period, slot_of))
-    stay = RoundDecision(slot_of, False, before, before, 0.0, 0)
+    best = RoundDecision(slot_of, before, before, 0.0, 0)
     if before <= beta * float(reconfiguration_cost(brokers, topics, brokers)):
-        return stay
-    best = RoundDecision(slot_of, True, before, before, 0.0, 0)
+        return best
     for candidate, cost, price, moved in _candidates(slots, per_period, slot_of, method):
         if before - cost - price > best.cost_before - best.cost_after - best.price:
-            best = RoundDecision(candidate, True, before, cost, price, moved)
+            best = RoundDecision(candidate, before, cost, price, moved)
     return best
 
 

@@ -40,16 +40,6 @@ class SwitchStep(IntEnum):
     FORGET = 8  # drop the new one
 
 
-FORWARD = (
-    SwitchStep.INIT,
-    SwitchStep.OVERLAY,
-    SwitchStep.PUBSUB,
-    SwitchStep.REPAIR,
-    SwitchStep.FINISH,
-    SwitchStep.RETIRE,
-)
-
-
 class Order(SystemMessage, frozen=True):
     """The coordinator asks for a step. Of two orders the one with the higher ballot is the later one.
 

@@ -15,7 +15,7 @@ from coterie.kernels.rings.likeness import Likes, likeness_order
 from coterie.model import Placement, Relation, Workload
 from coterie.model.relation import Index
 from coterie.systems.magnet.parameters import MagnetParameters
-from coterie.systems.magnet.plan import Ordering, join_order, topic_weights
+from coterie.systems.magnet.stages import Ordering, join_order, topic_weights
 
 LINKAGE_NODES_MAX = 6000  # all pairs of nodes
 SWEEPS, LEAF_SIZE = 20, 4

@@ -10,7 +10,7 @@ from coterie.substrate.chord import ChordRouter
 from coterie.substrate.identifiers import MASK, clockwise, node_position
 from coterie.substrate.oscar import OscarRouter, OscarShape
 from coterie.substrate.router import Contact, Peer, RingRouter
-from coterie.systems.magnet.plan import CONTROL_SEED
+from coterie.systems.magnet.stages import CONTROL_SEED
 
 LOST_MAX = 256  # peers lost most recently
 

@@ -8,7 +8,7 @@ from coterie.systems.magnet.interest import InterestNode
 from coterie.systems.magnet.node import MagnetNode
 from coterie.systems.magnet.orderings import likeness_ordering, likes_of
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
-from coterie.systems.magnet.plan import (
+from coterie.systems.magnet.stages import (
     greedy_paths,
     interested_paths,
     join_order,

@@ -10,7 +10,7 @@ from scipy.cluster.vq import kmeans2
 
 from coterie.kernels.clusters.covers import LinearCosts
 from coterie.model import Relation
-from coterie.systems.tamara.planner import UNIT_PRICES, ClusterPlan, ClusterSearch, cover_with
+from coterie.systems.tamara.planner import UNIT_PRICES, ClusterSearch, PlannedClusters, cover_with
 
 _CELLS_MAX = 50_000_000
 _STARTS = 12
@@ -38,7 +38,7 @@ def kmeans_clusters(interests: Relation, cluster_count: int, seed: int) -> Relat
 
 def join_by_majority(
     clusters: Relation, interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES
-) -> ClusterPlan:
+) -> PlannedClusters:
     """Users join a cluster if they want more than half of its topics, whatever its events cost."""
     search = ClusterSearch(interests, rate, prices)
     search.topics = clusters
@@ -56,6 +56,6 @@ def join_by_majority(
 
 def join_by_cost(
     clusters: Relation, interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES
-) -> ClusterPlan:
+) -> PlannedClusters:
     """Users join what lowers the overall cost."""
     return cover_with(clusters, interests, rate, prices)

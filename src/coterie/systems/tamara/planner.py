@@ -27,7 +27,7 @@ _WORTHWHILE = 1e-4  # of the cost: a turn that saves less is the last one
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterPlan:
+class PlannedClusters:
     """Clusters, who is on them, and what that costs per interval in the paper's model."""
 
     topics: Relation  # cluster -> topics
@@ -114,7 +114,7 @@ class ClusterSearch:
             count,
         )
 
-    def result(self) -> ClusterPlan:
+    def result(self) -> PlannedClusters:
         prices, rate = self.prices, self.demand.rate
         direct = self.cover == 0
         members = np.bincount(self.memberships.columns, minlength=self.topics.row_count)
@@ -126,7 +126,7 @@ class ClusterSearch:
         taken = Relation.from_pairs(
             interests.rows[direct], interests.columns[direct], interests.row_count, interests.column_count
         )
-        return ClusterPlan(self.topics, self.memberships, taken, maintenance, dissemination)
+        return PlannedClusters(self.topics, self.memberships, taken, maintenance, dissemination)
 
     def turn(self, share: float) -> float:
         """Grow, adjust, cover; the cost afterwards."""
@@ -151,7 +151,7 @@ def plan_clusters(
     prices: LinearCosts = UNIT_PRICES,
     starts: Sequence[Relation] = (),
     seed: int = 0,
-) -> ClusterPlan:
+) -> PlannedClusters:
     """The cheapest plan found: from nothing by several schedules, and from each of the clusterings in `starts`.
 
     On a large instance a sample of the users decides which schedule to run on everybody.
@@ -176,7 +176,7 @@ def plan_clusters(
 
 def _run(
     interests: Relation, rate: NDArray[np.float64], prices: LinearCosts, first_share: float, start: Relation | None
-) -> ClusterPlan:
+) -> PlannedClusters:
     search = ClusterSearch(interests, rate, prices)
     if start is not None:
         search.use(start)
@@ -188,7 +188,7 @@ def _run(
 
 def cover_with(
     topics: Relation, interests: Relation, rate: NDArray[np.float64], prices: LinearCosts = UNIT_PRICES
-) -> ClusterPlan:
+) -> PlannedClusters:
     """The given clusters under these interests: every user chooses its cover."""
     search = ClusterSearch(interests, rate, prices)
     search.use(topics)

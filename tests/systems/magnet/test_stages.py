@@ -17,7 +17,7 @@ from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.oscar import OscarShape, oscar_ring
 from coterie.systems.magnet.orderings import ORDERINGS, hilbert_order
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
-from coterie.systems.magnet.plan import control_ring, join_order, skewed_part, spread_evenly, two_rings
+from coterie.systems.magnet.stages import control_ring, join_order, skewed_part, spread_evenly, two_rings
 from coterie.systems.magnet.system import INTEREST_RING, SYSTEM, UNIFORM
 from coterie.workloads import make_workload
 from tests.conftest import small_workload
