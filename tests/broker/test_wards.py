@@ -6,7 +6,7 @@ import pytest
 
 from coterie.broker.copies import STRETCH_ROWS, HeldCopies
 from coterie.broker.facts import PeerGone
-from coterie.broker.frames import AskKept, HeldFor, HoldFor, KeepAll, KeepLog, encode_control
+from coterie.broker.frames import AskKept, AskSession, HeldFor, HoldFor, KeepAll, KeepLog, encode_control
 from coterie.broker.wards import AWAY_S
 from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, INCOMING, LOG, SESSIONS
 from coterie.errors import RemoteProtocolError
@@ -144,3 +144,14 @@ def test_identifiers_are_not_believed_before_the_messages_are_there() -> None:
     without_log = held.session(copy, "s")
     assert without_log is not None
     assert without_log.incoming == ()
+
+
+def test_a_session_that_one_disk_has_is_not_given_before_another_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = loaded()
+    keeper, other = without(group, 0)
+    broker, said = group.nodes[keeper].broker, list[str]()
+    monkeypatch.setattr(broker.talk, "tell", lambda peer, what: said.append(type(what).__name__) or True)
+    broker.takeover.hear(other, AskSession("s", 0))
+    assert said == ["HoldFor"]
+    broker.wards.back(0)
+    assert said[1:] == ["GivenSession"]
