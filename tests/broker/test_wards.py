@@ -150,7 +150,7 @@ def test_a_session_that_one_disk_has_is_not_given_before_another_has_it(monkeypa
     group = loaded()
     keeper, other = without(group, 0)
     broker, said = group.nodes[keeper].broker, list[str]()
-    monkeypatch.setattr(broker.talk, "tell", lambda peer, what: said.append(type(what).__name__) or True)
+    monkeypatch.setattr(broker.talk, "tell", lambda peer, what: said.append(type(what).__name__))
     broker.takeover.hear(other, AskSession("s", 0))
     assert said == ["HoldFor"]
     broker.wards.back(0)
