@@ -62,6 +62,9 @@ def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
     assert {"subscriber is missing", "topic is missing"} < set(account["reasons"])
     with pytest.raises(InputError, match="all 3 rows were set aside"):
         ct.read_log(bad)
+    with pytest.raises(InputError, match=rf"subscriptions, row {len(subscriptions) + 1}: subscriber is missing"):
+        ct.read_log([*subscriptions, *bad], publications, strict=True)
+    assert ct.read_log(subscriptions, publications, strict=True).accounts["subscriptions"]["quarantined"] == 0
 
 
 def test_wrong_columns_are_told_with_those_that_are_there() -> None:

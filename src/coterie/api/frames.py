@@ -74,9 +74,12 @@ class SetAside:
 
 
 def canonical(
-    frame: Any, table: str, columns: Mapping[str, str], *, time_unit: str, zone: str, is_plain: bool
+    frame: Any, table: str, columns: Mapping[str, str], *, time_unit: str, zone: str, is_plain: bool, strict: bool
 ) -> tuple[pa.Table, SetAside]:
-    """The rows of a table of this kind, checked as rows of a file are, and what was set aside."""
+    """The rows of a table of this kind, checked as rows of a file are, and what was set aside.
+
+    `strict` raises InputError for the first row that cannot be used.
+    """
     schema, given = table_schema(table), to_arrow(frame)
     names = "plain" if is_plain else "mqtt"
     source = Source((table,), table, columns, time_unit=time_unit, zone=zone, topics=names)
@@ -94,6 +97,10 @@ def canonical(
                 do=f'say columns={{"{one.name}": ...}}',
             )
     rows, faults = canonicalise(raw, len(given), source, round((time.time() + CLOCK_SKEW_S) * 1e6))
+    if strict and faults.null_count < len(given):
+        first = pc.index(pc.is_valid(faults), True).as_py()
+        reason, mark, value = faults[first].as_py().partition(VALUE_MARK)
+        raise InputError(f"{table}, row {first + 1}", f"{reason}: {value!r}" if mark else reason)
     account, shown = SetAside(len(given)), ""
     for fault in faults.drop_null().to_pylist():
         reason, mark, value = fault.partition(VALUE_MARK)

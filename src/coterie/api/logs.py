@@ -190,7 +190,7 @@ def read_log(
         file = next(table for table in given if table not in frames)
         raise ConfigError(file, given[file], "all tables as files, or all of them in memory")
     if frames:
-        found = _of_frames(frames, columns or {}, name or "log", time_unit, zone, topics == "plain")
+        found = _of_frames(frames, columns or {}, name or "log", time_unit, zone, topics == "plain", strict)
         return replace(found, brokers=brokers, zones=zones, is_peers=peers)
     words = [f"{key}={value}" for key, value in (columns or {}).items()]
     request = request_of(
@@ -220,8 +220,9 @@ def _inputs(given: Mapping[str, Any]) -> list[str]:
 
 
 def _of_frames(
-    frames: Mapping[str, Any], columns: Mapping[str, str], name: str, time_unit: str, zone: str, is_plain: bool
-) -> Log:
+    frames: Mapping[str, Any], columns: Mapping[str, str], name: str, time_unit: str, zone: str, is_plain: bool,
+    strict: bool,
+) -> Log:  # fmt: skip
     from coterie.api.frames import canonical
     from coterie.pipeline.schemas import table_schema
 
@@ -233,7 +234,9 @@ def _of_frames(
         raise ConfigError("columns", strange[0], f"one of {', '.join(sorted(known))}")
     for table, frame in frames.items():
         mine = {key: value for key, value in columns.items() if key in table_schema(table).names}
-        tables[table], account = canonical(frame, table, mine, time_unit=time_unit, zone=zone, is_plain=is_plain)
+        tables[table], account = canonical(
+            frame, table, mine, time_unit=time_unit, zone=zone, is_plain=is_plain, strict=strict
+        )
         accounts[table] = account.as_facts()
     return Log(name, tables=tables, accounts=accounts, is_plain=is_plain)
 
