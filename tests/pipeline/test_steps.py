@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from coterie.errors import ConfigError, RunError
-from coterie.pipeline.steps import MANIFEST, Step, fact, read_manifest, run_steps
+from coterie.errors import ConfigError
+from coterie.pipeline.steps import MANIFEST, Step, read_manifest, run_steps
 
 
 class Recorder:
@@ -39,9 +39,7 @@ def test_steps_run_once_and_are_kept_while_nothing_changes(tmp_path):
     assert recorder.ran == ["a", "b"]
     assert done["b"].kept
     assert (done["b"].path / "data.txt").read_text() == "xx"
-    assert fact(done, "b", "length") == 2
-    with pytest.raises(RunError, match="recorded no width"):
-        fact(done, "b", "width")
+    assert done["b"].facts["length"] == 2
 
 
 def test_a_changed_parameter_runs_the_step_and_what_depends_on_it(tmp_path):
