@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coterie.lab import tamara_sentences as sentences
-from coterie.lab.experiment import Claim, Experiment, Plot, Sense, per_seed, shrunk
+from coterie.lab.experiment import Claim, Experiment, Plot, Sense, per_seed, shrunk, yes
 from coterie.lab.tamara_beyond import AUDIT, COST_FUNCTIONS, OPTIMUM, PLANNER, READINGS, SIZES
-from coterie.lab.tamara_claims import PAPER, RATES, grid, holds, shape, value
+from coterie.lab.tamara_claims import PAPER, RATES, grid, holds, value
 from coterie.lab.tamara_readings import SHIFTED
 from coterie.lab.tamara_runs import (
     run_arrivals,
@@ -162,7 +162,7 @@ FIGURE5 = Experiment(
     full=grid(rates=RATES, users=(3000,), days=(60,), share=SHARES),
     claims=[
         *(
-            shape(
+            yes(
                 f"fig5/merge-{rates}",
                 "Figure 5",
                 f"{rates}: the curves of Tamara and Tamara+ practically merge (within 2 % at the end)",
@@ -171,7 +171,7 @@ FIGURE5 = Experiment(
             for rates in RATES
         ),
         *(
-            shape(
+            yes(
                 f"fig5/cheaper-{rates}",
                 "Figure 5",
                 f"{rates}: Tamara+ is far below Scribe at the end (more than 40 %)",
@@ -209,13 +209,13 @@ FIGURE6 = Experiment(
     small=shrunk(users=3),
     full=grid(rates=("average",), users=(3000,), days=(60, 14, 1), share=SHARES),
     claims=[
-        shape(
+        yes(
             "fig6/two-weeks",
             "Figure 6(a)",
             "two weeks: Tamara+ beats Scribe soon after the start (within a fifth of the operations)",
             holds("above_until", lambda value: value <= 0.2, days=14, share=1.0),
         ),
-        shape(
+        yes(
             "fig6/one-day",
             "Figure 6(b)",
             "one day: efforts at the beginning, paid off before the end",
@@ -238,7 +238,7 @@ FIGURE7 = Experiment(
     small=shrunk(users=3),
     full=grid(rates=("average",), users=(3000,), uniform=(True,), share=SHARES),
     claims=[
-        shape(
+        yes(
             "fig7a/cheaper",
             "Figure 7(a)",
             "even when no natural clusters exist, Tamara still performs better (by more than 10 %)",
@@ -258,7 +258,7 @@ FIGURE7B = Experiment(
     small=shrunk(users=3),
     full=grid(rates=("average",), users=(3000,), shift_to=("uniform", "clustered"), share=SHARES),
     claims=[
-        shape(
+        yes(
             "fig7b/useful",
             "Figure 7(b)",
             "clustering is still useful: cheaper than Scribe and than static clusters at the end",
@@ -294,7 +294,7 @@ FIGURE8 = Experiment(
     small=shrunk(users=3),
     claims=[
         *(
-            shape(
+            yes(
                 f"fig8/bump-{rates}",
                 "Figure 8",
                 f"{rates}: the cost rises at first (at least 1 %) and falls again (at least 1 %) as clusters follow",
@@ -313,7 +313,7 @@ FIGURE8 = Experiment(
             for rates in RATES
         ),
         *(
-            shape(
+            yes(
                 f"fig8/superior-{rates}",
                 "Figure 8",
                 f"{rates}: Tamara ends below static clusters and Scribe",
@@ -371,19 +371,19 @@ FIGURE9 = Experiment(
             value("times_cheaper", hours=2),
             sense=Sense.AT_LEAST,
         ),
-        shape(
+        yes(
             "fig9/four-times",
             "Figure 9",
             "with all thousand users more than 4 times cheaper than Scribe, even at M = 24 h",
             holds("times_cheaper", lambda value: value > 4, hours=24),
         ),
-        shape(
+        yes(
             "fig9/250-users",
             "Figure 9",
             "cost effective, all control messages included, as soon as 250 users have joined, even at M = 24 h",
             holds("times_cheaper_quarter", lambda value: value > 1, hours=24),
         ),
-        shape(
+        yes(
             "fig9/sparser",
             "Figure 9",
             "the sparser the maintenance, the smaller the savings",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie.lab.experiment import OURS, Claim, Experiment, Row, Sense, per_seed, shrunk
-from coterie.lab.tamara_claims import PAPER, RATES, Setting, grid, holds, shape, value
+from coterie.lab.experiment import OURS, Claim, Experiment, Row, Sense, per_seed, shrunk, yes
+from coterie.lab.tamara_claims import PAPER, RATES, Setting, grid, holds, value
 from coterie.lab.tamara_readings import cells_of
 from coterie.lab.tamara_runs import run_audit, run_cost_functions, run_optimum, run_planner, run_readings, run_sizes
 
@@ -127,7 +127,7 @@ AUDIT = Experiment(
     small=shrunk(users=5),
     full=grid(rates=RATES, users=(3000,), survey=(0, 384)),
     claims=[
-        shape(
+        yes(
             "safe/exact",
             "Section 3",
             "no update raises the overall cost when surveys ask everybody",
@@ -159,7 +159,7 @@ PLANNER = Experiment(
     ],
     claims=[
         *(
-            shape(
+            yes(
                 f"planner/{workload}-{rates}",
                 OURS,
                 f"{workload}, {rates}: planned on nine tenths, cheaper at the end than Tamara adapting all the way",
@@ -169,7 +169,7 @@ PLANNER = Experiment(
             for rates in RATES
         ),
         *(
-            shape(
+            yes(
                 f"planner/{workload}",
                 OURS,
                 f"{workload} trace: the same",

@@ -1,10 +1,10 @@
-"""How Tamara's claims are written down: grids of points, values and shapes per seed."""
+"""How Tamara's claims are written down: grids of points, values per seed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coterie.lab.experiment import Claim, Point, Row, per_seed, yes
+from coterie.lab.experiment import Point, Row, per_seed
 
 PAPER = "Milo, Zur, Verbin: Boosting Topic-Based Publish-Subscribe Systems with Dynamic Clustering, SIGMOD 2007"
 Setting = dict[str, float | int | str | bool]
@@ -19,17 +19,6 @@ def holds(
     name: str, test: Callable[[float], bool], **where: float | int | str | bool
 ) -> Callable[[Sequence[Row]], Sequence[float]]:
     return lambda rows: [float(test(value)) for value in per_seed(rows, name, **where)]
-
-
-def shape(
-    id: str,
-    where: str,
-    statement: str,
-    measure: Callable[[Sequence[Row]], Sequence[float]],
-    because: str = "",
-    reads: str = "",
-) -> Claim:
-    return yes(id, where, statement, measure, because, reads)
 
 
 def grid(**axes: Sequence[float | int | str | bool]) -> list[Point]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from coterie.lab.experiment import Claim, Row, per_seed
-from coterie.lab.tamara_claims import RATES, Setting, shape
+from coterie.lab.experiment import Claim, Row, per_seed, yes
+from coterie.lab.tamara_claims import RATES, Setting
 
 SLIGHTLY = 10.0  # points of OC
 STABLE = 5.0  # per cent
@@ -38,7 +38,7 @@ def _sometimes_inferior(*found: float) -> bool:
 
 TABLE_2 = [
     *(
-        shape(
+        yes(
             f"table2/beats-kmeans-{rates}",
             "Section 5.2",
             f"{rates}: K-means, which knows everything, achieves a less good OC than Tamara",
@@ -50,7 +50,7 @@ TABLE_2 = [
         )
         for rates in RATES
     ),
-    shape(
+    yes(
         "table2/trade",
         "Section 5.2",
         "clustering raises dissemination and greatly reduces maintenance (by more than half), in every model",
@@ -62,7 +62,7 @@ TABLE_2 = [
     ),
 ]
 TABLE_3 = [
-    shape(
+    yes(
         "table3/sometimes-inferior",
         "Section 5.2",
         "Tamara is sometimes slightly inferior to K-means: in some model, nowhere by more than ten points, not in all",
@@ -70,7 +70,7 @@ TABLE_3 = [
     )
 ]
 FIGURE_5 = [
-    shape(
+    yes(
         "fig5/rarer-events",
         "Figure 5",
         "the gain increases as events become rarer: frequent, average, infrequent",
@@ -81,7 +81,7 @@ FIGURE_5 = [
     )
 ]
 FIGURE_6 = [
-    shape(
+    yes(
         "fig6/grows",
         "Section 5.2",
         "the faster users subscribe, the more forming and keeping up clusters costs: 60, 14 and 1 days",
@@ -92,7 +92,7 @@ FIGURE_6 = [
     )
 ]
 FIGURE_7B = [
-    shape(
+    yes(
         "fig7b/less-significant",
         "Figure 7(b)",
         "the old clustering and the new one differ less than where interests shift to other clusters",
@@ -114,13 +114,13 @@ def _stable(first: float, middle: float, last: float) -> bool:
 
 def _of_model(rates: str) -> list[Claim]:
     return [
-        shape(
+        yes(
             f"fig8/scribe-stable-{rates}",
             "Figure 8",
             f"{rates}: Scribe's cost is stable throughout (within {STABLE:g} %)",
             _compared(_stable, *(("scribe", _at(rates=rates, share=share)) for share in (0.1, 0.5, 1.0))),
         ),
-        shape(
+        yes(
             f"fig8/overhead-{rates}",
             "Figure 8",
             f"{rates}: the overhead of keeping clusters up is negligible (below {NEGLIGIBLE:g} % of OC at the end)",
@@ -130,7 +130,7 @@ def _of_model(rates: str) -> list[Claim]:
             ),
             because="rare events leave so small a cost that the same few messages are 4 % of it",
         ),
-        shape(
+        yes(
             f"fig8/overhead-{rates}-of-scribe",
             "Figure 8",
             f"{rates}: the same on the figure's scale, below {NEGLIGIBLE:g} % of what Scribe costs",

@@ -68,6 +68,13 @@ class Strays(NamedTuple):
     first_s: float = 0.0
     last_s: float = 0.0
 
+    def facts(self) -> dict[str, float | None]:
+        return {
+            "times_set_aside": self.rows,
+            "times_set_aside_first_s": self.first_s if self.rows else None,
+            "times_set_aside_last_s": self.last_s if self.rows else None,
+        }
+
 
 NO_STRAYS = Strays()
 

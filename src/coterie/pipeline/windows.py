@@ -204,9 +204,7 @@ def _facts(
         "is_rate_assumed": published.is_rate_assumed,
         "sizes_assumed": published.sizes_assumed,
         "events_on_topics_nobody_wants": published.unwanted_rate,
-        "times_set_aside": strays.rows,
-        "times_set_aside_first_s": strays.first_s if strays.rows else None,
-        "times_set_aside_last_s": strays.last_s if strays.rows else None,
+        **strays.facts(),
     }
 
 

@@ -133,14 +133,19 @@ def enter_cluster(s: ClusterState, user: int, cluster: int) -> None:
 
 
 @kernel
+def uncover(s: ClusterState, user: int, topic: int) -> None:
+    """One cluster fewer brings the topic to the user, who subscribes directly if that was the last and it is wanted."""
+    s.cover[user, topic] -= 1
+    if s.cover[user, topic] == 0 and s.interest[user, topic] == 1:
+        join(s, user, topic)
+
+
+@kernel
 def exit_cluster(s: ClusterState, user: int, cluster: int) -> None:
     """Leave and subscribe directly to whatever is wanted and not covered any more."""
     leave(s, user, len(s.rate) + cluster)
     for i in range(s.topic_count[cluster]):
-        topic = s.topics[cluster, i]
-        s.cover[user, topic] -= 1
-        if s.cover[user, topic] == 0 and s.interest[user, topic] == 1:
-            join(s, user, topic)
+        uncover(s, user, s.topics[cluster, i])
 
 
 @kernel
@@ -168,10 +173,7 @@ def take_topic(s: ClusterState, cluster: int, topic: int) -> None:
     s.cluster_rate[cluster] -= s.rate[topic]
     channel = len(s.rate) + cluster
     for i in range(s.size[channel]):
-        user = s.listing[channel, i]
-        s.cover[user, topic] -= 1
-        if s.cover[user, topic] == 0 and s.interest[user, topic] == 1:
-            join(s, user, topic)
+        uncover(s, s.listing[channel, i], topic)
 
 
 @kernel

@@ -132,9 +132,7 @@ def _about(roster: Roster, spoken: Spoken, ground: Ground) -> Facts:
         "is_rate_assumed": spoken.is_rate_assumed,
         "sizes_assumed": spoken.sizes_assumed,
         "events_on_topics_nobody_wants": spoken.unwanted_rate,
-        "times_set_aside": strays.rows,
-        "times_set_aside_first_s": strays.first_s if strays.rows else None,
-        "times_set_aside_last_s": strays.last_s if strays.rows else None,
+        **strays.facts(),
         **dict(zip(("start_s", "cut_s", "end_s"), bounds, strict=True)),
     }
 
