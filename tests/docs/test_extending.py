@@ -96,7 +96,7 @@ def test_a_target(tmp_path, capsys, monkeypatch):
         said_by(command, capsys, monkeypatch)
     lines = Path("export/nginx-map/clients.map").read_text().splitlines()
     assert len(lines) == len(crowd.wishes)
-    assert all(re.fullmatch(r'".+" 10\.0\.0\.[123]:1883;', line) for line in lines)
+    assert all(re.fullmatch(r'".+" 127\.0\.0\.1:188[345];', line) for line in lines)
 
 
 def test_a_workload(capsys, monkeypatch):
