@@ -225,6 +225,8 @@ class Keeping:
         one.acked = said.serial
         one.waits_s = None if said.serial >= self.serial else self._turn.now_s
         self._fill_on(peer, one, said)
+        if self.is_short:  # one more may be good now: from here on it is waited for
+            self._judge_count()
         self._update()
         self._announce()
 

@@ -18,6 +18,7 @@ from coterie.sim.world.site import Site
 
 AGAIN_US = 2_000_000
 LAST_WORDS_US = 500_000
+KNOWN_US = 2_000_000  # until everybody has heard of a newcomer and handed it what it is to keep
 TRIES_MAX = 60
 
 
@@ -46,6 +47,7 @@ class Attendance:
         self.removed: set[int] = set()
         self._world = world
         self._asking: dict[int, int] = {}  # newcomer -> tries
+        self._came_us: dict[int, int] = {}  # newcomer -> when it became a member
 
     @property
     def present(self) -> list[int]:
@@ -55,6 +57,10 @@ class Attendance:
     def is_served(self, node: int) -> bool:
         """Whether clients should be there."""
         return node not in self.unborn | self.left | self.leaving
+
+    def is_new(self, node: int, when_us: int) -> bool:
+        """Whether others need not have known it then as one that can keep something for them."""
+        return when_us < self._came_us.get(node, -KNOWN_US) + KNOWN_US
 
     def near(self, node: int) -> int:
         """Where a client goes that wants to that node: a load balancer does the same."""
@@ -89,6 +95,7 @@ class Attendance:
             return
         unpack_members(said.members)
         self.unborn.discard(door)
+        self._came_us[door] = world.now_us
         site = world.sites[door]
         site.disk.make_safe(site.disk.hand_over([(META, MEMBERS, said.members)]))
         site.start()

@@ -330,7 +330,9 @@ class World:
 
     def _in_reach(self, node: int, when_us: int) -> list[int]:
         """Nodes, itself first, that it must have waited for then."""
-        others = (one for one in self.roster.present if one != node and one not in self.roster.leaving)
+        roster = self.roster
+        others = (one for one in roster.present if one != node and one not in roster.leaving)
+        others = (one for one in others if not roster.is_new(one, when_us))
         return [node, *(peer for peer in others if not self.outages.excuse(node, peer, when_us))]
 
     def write(self, node: int, line: int, data: bytes) -> None:
