@@ -144,7 +144,10 @@ class Membership:
         del self._changes[number]
         self.outcomes[number] = f"refused: {objection}" if objection else "done"
         if change.door >= 0:
-            self._answer(change.door, AnswerJoin(b"" if objection else pack_members(self.members), objection))
+            data = b"" if objection else pack_members(self.members)
+            if data:  # the answer leaves behind this write: who is told that it is a member must not be forgotten
+                self._turn.write(META, MEMBERS, data)
+            self._answer(change.door, AnswerJoin(data, objection))
 
     def _try(self) -> None:
         """The next ballot, if somebody wants something."""
@@ -284,4 +287,4 @@ class Membership:
             self._answer(fact.door, KnowsMembers(self.members.epoch))  # it dials again, and is known then
 
     def _answer(self, door: int, said: AboutMembers) -> None:
-        self._turn.orders.append(AnswerDoor(door, frame(CONTROL, encode_control(said))))
+        self._links.ending.append(AnswerDoor(door, frame(CONTROL, encode_control(said))))

@@ -12,6 +12,7 @@ from coterie.broker.members import MemberEntry, pack_members, unpack_members
 from coterie.broker.membership import MEMBERS
 from coterie.broker.said import AnswerJoin, AskJoin
 from coterie.broker.writes import META
+from coterie.sim.world.outages import Outages
 from coterie.sim.world.record import Chronicle
 from coterie.sim.world.scenario import Scenario
 from coterie.sim.world.site import Site
@@ -30,6 +31,7 @@ class Grounds(Protocol):
     scenario: Scenario
     sites: list[Site]
     gone: set[int]
+    outages: Outages
 
     def at(self, time_us: int, action: Callable[[], None]) -> None: ...
     def command(self, node: int, command: Command) -> None: ...
@@ -59,8 +61,11 @@ class Attendance:
         return node not in self.unborn | self.left | self.leaving
 
     def is_new(self, node: int, when_us: int) -> bool:
-        """Whether others need not have known it then as one that can keep something for them."""
-        return when_us < self._came_us.get(node, -KNOWN_US) + KNOWN_US
+        """Whether others need not have known it then as one that can keep something for them: it may have fallen
+        before they did."""
+        down_us = self._world.outages.since_us(f"node {node}")
+        seen_us = when_us if down_us < 0 else min(when_us, down_us)
+        return seen_us < self._came_us.get(node, -KNOWN_US) + KNOWN_US
 
     def near(self, node: int) -> int:
         """Where a client goes that wants to that node: a load balancer does the same."""
