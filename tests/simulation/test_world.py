@@ -22,9 +22,9 @@ TOGETHER = Swarm(4, FAULTS, 40)
 MACHINE = Swarm(3, (*ALONE, "sever", "one way", "snap", "roam"), is_machine=True)
 DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
     "magnet-uniform-410197-bounds": "80 deliveries are still on a disk in the end; whose is not known yet",
-    "flooding-506028-lost": "a node leaves while it is cut off; what another took meanwhile misses its session",
-    "mesh+zones-506934-lost": "a node leaves after two others fell; the session it handed over misses a message",
-    "flooding-508578-lost": "a session whose node is gone comes from a copy and misses what a third node took",
+    "flooding-506028-lost": "cause not known; with cuts in one direction and a node that leaves",
+    "mesh+zones-506934-lost": "cause not known; with a full disk, a node gone for good and one that leaves",
+    "flooding-508578-lost": "cause not known; with cuts in one direction and a node gone for good",
 }
 
 
