@@ -7,7 +7,7 @@ from itertools import permutations
 from coterie.broker.carried import TIME_BITS, Carried
 from coterie.broker.interest import InterestBook
 from coterie.broker.marks import AHEAD_MAX, Marks
-from coterie.broker.ordering import GIVE_UP_S, Ordering
+from coterie.broker.ordering import ASK_AGAIN_S, GIVE_UP_S, Ordering
 from coterie.broker.turn import Turn
 from coterie.broker.writes import MARKS, Saved, Since
 
@@ -57,6 +57,20 @@ def test_what_is_nowhere_any_more_and_who_does_not_answer_hold_up_nobody_for_eve
     turn.now_s += GIVE_UP_S
     assert [one.id & 0xFF for one in ordering.on_time()] == [50]
     assert ordering.gave_up_count == 1
+
+
+def test_who_could_not_ask_yet_does_not_give_up_on_an_answer() -> None:
+    ordering, turn = made()
+    ordering.take(CHAIN[0])
+    ordering.take(CHAIN[2])
+    for _ in range(int(2 * GIVE_UP_S / ASK_AGAIN_S)):  # the node's own disk is slow: its question has not left
+        turn.now_s += ASK_AGAIN_S
+        assert ordering.on_time(is_heard=False) == []
+        assert ordering.take_asking() == {3: [ORIGIN | 30]}
+    turn.now_s += GIVE_UP_S - ASK_AGAIN_S
+    assert ordering.on_time() == []
+    turn.now_s += ASK_AGAIN_S
+    assert [one.id & 0xFF for one in ordering.on_time()] == [40]
 
 
 def test_what_was_given_up_is_still_owed_and_comes_late_rather_than_never() -> None:

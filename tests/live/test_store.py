@@ -210,3 +210,22 @@ def test_a_store_of_an_earlier_format_comes_along(tmp_path: Path, version: int) 
     assert msgspec.msgpack.decode(found[META]["alive_us"]) == 123
     store.close()
     assert held(Store(tmp_path)) == found
+
+
+def test_what_goes_while_it_is_on_its_way_to_sqlite_is_gone_afterwards(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.append([(MESSAGES, 1, b"body"), (MESSAGES, 2, b"other")])
+    assert store.begin_fold()
+    store.append([(MESSAGES, 1, None)])  # SQLite will have it in a moment
+    store.fold()
+    store.end_fold()
+    assert store.rows(MESSAGES) == [(2, b"other")]
+    store.close()
+    assert Store(tmp_path).rows(MESSAGES) == [(2, b"other")]
+
+
+def test_batches_are_there_until_sqlite_has_them(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.append([(MESSAGES, 1, b"body")])
+    assert store.begin_fold()  # and killed before SQLite has any of it
+    assert Store(tmp_path).rows(MESSAGES) == [(1, b"body")]
