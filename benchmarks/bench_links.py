@@ -20,12 +20,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench_broker import wait_open
-from bench_network import free_base
-from coterie.api.running import arrange
+from brokers import free_base, wait_open
+from coterie.api.running import arranged
 from coterie.live.load import Shape, cpu_s, run_load
 from coterie.live.sealing import Sealing
-from coterie.systems import system_named
 
 RUN = """
 import sys
@@ -43,13 +41,14 @@ node_command(Path(sys.argv[1]))
 def two_nodes(how: str) -> Iterator[tuple[list[int], list[int]]]:
     base = free_base(2)
     with tempfile.TemporaryDirectory() as folder:
-        configs = arrange(system_named("flooding"), {}, 2, base, Path(folder), 0, "127.0.0.1")
+        arranged(None, 2, "flooding", {}, base, Path(folder), "127.0.0.1", 0)
+        configs = [Path(folder) / f"node-{node}" / "node.toml" for node in range(2)]
         nodes = [
             subprocess.Popen([sys.executable, "-c", RUN, str(path), how], stdout=subprocess.DEVNULL) for path in configs
         ]
         try:
-            for port in (base, base + 1):
-                wait_open(port)
+            for port, node in enumerate(nodes, base):
+                wait_open(port, node)
             time.sleep(2.0)  # until they have met
             yield [base, base + 1], [node.pid for node in nodes]
         finally:

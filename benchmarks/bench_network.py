@@ -31,7 +31,8 @@ import pyarrow.parquet as pq
 
 import nats_mesh
 from brokers import free_base
-from coterie.api.running import ADMIN_OFFSET, NodeProcesses, arrange
+from coterie.api.places import ADMIN_OFFSET
+from coterie.api.running import arranged
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.tokens import TOKEN_FILE
 from coterie.model import Publications, Relation, Workload
@@ -205,8 +206,7 @@ def measure(text: str, nodes: int, placement: str, seed: int, settle_s: float) -
     base = free_base(nodes)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / TOKEN_FILE).write_text(TOKEN)
-        configs = arrange(system, settings, nodes, base, Path(folder), seed, "127.0.0.1")
-        fleet = NodeProcesses(configs, [base + ADMIN_OFFSET + node for node in range(nodes)], "127.0.0.1")
+        fleet = arranged(None, nodes, name, settings, base, Path(folder), "127.0.0.1", seed)
         try:
             fleet.start()
             fleet.wait_healthy(180.0)

@@ -22,11 +22,8 @@ import unittest
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench_broker import free_port
-from bench_network import free_base
-from brokers import shared_port
-from coterie.api.running import ADMIN_OFFSET, NodeProcesses, arrange
-from coterie.systems import system_named
+from brokers import free_base, free_port, shared_port
+from coterie.api.running import arranged
 
 FILES = {"MQTT 3.1.1": "client_test", "MQTT 5": "client_test5"}
 TOPICS = ("TopicA", "TopicA/B", "Topic/C", "TopicA/C", "/TopicA")
@@ -74,10 +71,9 @@ def network(nodes: int, system: str) -> Iterator[int]:
     """Nodes with the suite's limits; the port that stands before all of them."""
     base = free_base(nodes)
     with tempfile.TemporaryDirectory() as folder:
-        configs = arrange(system_named(system), {}, nodes, base, Path(folder), 0, "127.0.0.1")
-        for path in configs:
+        processes = arranged(None, nodes, system, {}, base, Path(folder), "127.0.0.1", 0)
+        for path in Path(folder).glob("node-*/node.toml"):
             path.write_text(path.read_text().replace("[mqtt]\n", '[mqtt]\nprofile = "conformance"\n') + PROFILE)
-        processes = NodeProcesses(configs, [base + ADMIN_OFFSET + node for node in range(nodes)], "127.0.0.1")
         listener = socket.create_server(("127.0.0.1", free_port()))
         try:
             processes.start()

@@ -27,16 +27,16 @@ from random import Random
 import pyarrow as pa
 
 import coterie
-from bench_network import free_base
+from brokers import free_base
 from coterie.api.logs import Log
-from coterie.api.running import ADMIN_OFFSET, NodeProcesses, arrange
+from coterie.api.places import ADMIN_OFFSET
+from coterie.api.running import NodeProcesses, arranged
 from coterie.errors import RunError
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.tokens import TOKEN_FILE
 from coterie.model.parameters import settings_of
 from coterie.mqtt.packets import Publish
 from coterie.plans.admin import ask
-from coterie.systems import system_named
 
 TOKEN = "the token of the storm"
 TOPICS = [f"t/{number}" for number in range(10)]
@@ -289,13 +289,12 @@ def main() -> None:
     arguments.add_argument("--apply", nargs="*", default=[], metavar="SYSTEM", help="change over to plans of these")
     arguments.add_argument("--qos", type=int, default=1, choices=(1, 2))
     chosen = arguments.parse_args()
-    system, settings = system_named(chosen.system), settings_of(chosen.set, "--set")
+    settings = settings_of(chosen.set, "--set")
     base = free_base(chosen.nodes)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / TOKEN_FILE).write_text(TOKEN)
-        configs = arrange(system, settings, chosen.nodes, base, Path(folder), chosen.seed, "127.0.0.1")
-        admin = [base + ADMIN_OFFSET + node for node in range(chosen.nodes)]
-        fleet = NodeProcesses(configs, admin, "127.0.0.1")
+        at = base, Path(folder), "127.0.0.1"
+        fleet = arranged(None, chosen.nodes, chosen.system, settings, *at, chosen.seed)
         try:
             fleet.start()
             fleet.wait_healthy(120.0)

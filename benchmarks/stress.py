@@ -21,13 +21,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 
-from bench_network import free_base
-from coterie.api.running import ADMIN_OFFSET, LINK_OFFSET, NodeProcesses, arrange
+from brokers import free_base
+from coterie.api.places import LINK_OFFSET
+from coterie.api.running import NodeProcesses, arranged
 from coterie.broker.frames import CONTROL, HELLO, LINK_VERSION, MESSAGE, PROOF, Hello, encode_hello, frame
 from coterie.live.client import MqttClient, connect_packet
 from coterie.mqtt import packets as p
 from coterie.mqtt.encode import encode_packet
-from coterie.systems import system_named
 
 CONNECT = encode_packet(p.Connect("c"), p.MQTT_5)
 MQTT = [
@@ -240,11 +240,9 @@ def main() -> None:
     chosen = arguments.parse_args()
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    system = system_named("flooding")
     base = free_base(2)
     with tempfile.TemporaryDirectory() as folder:
-        configs = arrange(system, {}, 2, base, Path(folder), 0, "127.0.0.1")
-        fleet = NodeProcesses(configs, [base + ADMIN_OFFSET, base + ADMIN_OFFSET + 1], "127.0.0.1")
+        fleet = arranged(None, 2, "flooding", {}, base, Path(folder), "127.0.0.1", 0)
         try:
             fleet.start()
             fleet.wait_healthy(60.0)
