@@ -109,6 +109,7 @@ BECAUSE = {
     "uniform": "on all documents the groups found on the sample cost more than one tree",
 }
 FORCED_BECAUSE = {"mult-opt": COPIES, "single-opt": FORCED, "mult-single": FORCED}
+OWN_TREE = "documents of one keyword have the same readers, whom a tree of their own fits, the better the more paths"
 ONE, THREE = 1, 3  # keywords of a document
 
 
@@ -121,7 +122,9 @@ def _relative_spt(network: str, keywords: int) -> Measure:
 
 def _cost_claims(network: str, keywords: int) -> list[Claim]:
     """One keyword a document is nearest to the text's "around 5 documents" a keyword; three is another reading."""
-    because = {**BECAUSE, **FORCED_BECAUSE} if network == STUB else BECAUSE
+    because = {**BECAUSE, **FORCED_BECAUSE} if network == STUB else dict(BECAUSE)
+    if keywords == ONE:
+        because["uniform"] = OWN_TREE
     claims = []
     for name, statement, expected, tolerance, top, bottom, locality, reads in COST_CLAIMS:
         at: dict[str, float | int | str | bool] = {
