@@ -54,6 +54,7 @@ def test_planted_results_get_the_verdict_they_deserve(sense, measured, verdict):
         ((1.0, 1.0, 0.0), Verdict.PARTLY),
         ((1.0, 0.0), Verdict.NOT),
         ((0.0,), Verdict.NOT),
+        ((1.0, 0.5, 0.5), Verdict.NOT),  # half a sentence is not a seed
         ((), Verdict.MISSING),
     ],
 )
@@ -61,7 +62,7 @@ def test_yes_or_no_holds_for_every_seed_or_it_is_not_reproduced(measured, verdic
     found = judge(yes("fig/shape", "Figure 1", "", lambda given: per_seed(given, "y")), rows(*measured))
     assert found.verdict is verdict
     assert found.paper == "yes"
-    assert found.ours == (f"{sum(measured):.0f} of {len(measured)} seeds" if measured else "")
+    assert found.ours == (f"{measured.count(1.0)} of {len(measured)} seeds" if measured else "")
 
 
 def test_an_exact_claim_that_fails_for_one_seed_has_failed():

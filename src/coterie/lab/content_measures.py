@@ -113,13 +113,13 @@ def worst(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
     return measure
 
 
-def share_of_ones(value: str, **where: float | int | str | bool) -> Measure:
-    """How many of a seed's rows have the value 1."""
+def always_one(value: str, **where: float | int | str | bool) -> Measure:
+    """1 for every seed whose rows all have the value 1."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
         chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
         seeds = sorted({row.seed for row in chosen})
-        return [float(np.mean([row.values[value] == 1.0 for row in chosen if row.seed == seed])) for seed in seeds]
+        return [float(all(row.values[value] == 1.0 for row in chosen if row.seed == seed)) for seed in seeds]
 
     return measure
 

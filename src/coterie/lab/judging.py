@@ -53,7 +53,7 @@ class Judgement:
         if not self.measured:
             return ""
         if self.claim.sense is Sense.HOLDS:
-            return f"{sum(self.measured):.0f} of {len(self.measured)} seeds"
+            return f"{_held(self.measured)} of {len(self.measured)} seeds"
         if len(self.measured) == 1:
             return f"{self.mean:.4g}, one seed"
         if not self.interval:
@@ -88,9 +88,14 @@ def confidence(measured: Sequence[float]) -> float:
     return student * float(np.std(measured, ddof=1)) / math.sqrt(len(measured))
 
 
+def _held(measured: Sequence[float]) -> int:
+    """Seeds for which a sentence holds; for less than all of it counts as not."""
+    return sum(value == 1.0 for value in measured)
+
+
 def _holding(measured: Sequence[float]) -> Verdict:
     """Reproduced if it holds for every seed, partly if for more than half."""
-    share = sum(value == 1.0 for value in measured) / len(measured)
+    share = _held(measured) / len(measured)
     if share == 1.0:
         return Verdict.REPRODUCED
     return Verdict.PARTLY if share > 0.5 else Verdict.NOT

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from coterie.kernels.interests.shared import shared
 from coterie.kernels.jit import kernel
+from coterie.kernels.links import bits
 
 GREEDY, RANDOM, SIMILAR, ANY = 0, 1, 2, 3  # how the next neighbour is chosen
 TIES_RANDOM, TIES_FIRST = 0, 1
@@ -36,6 +37,7 @@ class Nodes(NamedTuple):
     topic_indptr: Int64  # topic -> nodes
     subscriber: Int32
     is_up: Bytes
+    members: bits.Sets  # topic -> who of those that are up wants it, where bits are shorter than lists; else nothing
     view_share: float  # 1: everybody knows everybody
     view_seed: int
 
@@ -73,6 +75,9 @@ class Desk(NamedTuple):
     gain: Int32
     touched: Int32
     stamp: Int64
+    planes: bits.Planes  # gains, where topics have `members`
+    carry: Words
+    kept: Words
 
 
 @kernel
@@ -235,6 +240,50 @@ def pick_best(task: TaskArrays, desk: Desk, count: int, draw: Words) -> int:
 
 
 @kernel
+def look_up(nodes: Nodes, task: TaskArrays, desk: Desk, node: int, draw: Words) -> int:
+    """What `count_gains` and `pick_best` find, by bits."""
+    kept, used = desk.kept, 0
+    first, last = nodes.interest_indptr[node], nodes.interest_indptr[node + 1]
+    for at in range(first, last):
+        if task.choice == SIMILAR or task.cover[at] < task.wanted[node]:
+            used = bits.count_in(desk.planes, used, nodes.members[nodes.interest[at]], desk.carry)
+    bits.keep_counted(desk.planes, used, kept)
+    bits.put_out(kept, node)
+    for at in range(task.start[node], task.start[node] + task.degree[node]):
+        bits.put_out(kept, task.peer[at])
+    for at in range(node * QUARANTINE, (node + 1) * QUARANTINE):
+        if task.quarantine[at] >= 0:
+            bits.put_out(kept, task.quarantine[at])
+    if nodes.view_share < 1.0:
+        for other in range(len(nodes.is_up)):
+            if kept[other >> 6] >> np.uint64(other & 63) & np.uint64(1) and not is_known(nodes, node, other):
+                bits.put_out(kept, other)
+    if task.choice != RANDOM:
+        bits.keep_highest(desk.planes, used, kept)
+    count = bits.size_of(kept)
+    if count == 0:
+        return -1
+    nth = 0
+    if task.choice == RANDOM or (count > 1 and task.ties == TIES_RANDOM):
+        nth = int(random_share(draw) * count)
+    elif task.ties == TIES_FIRST:
+        return bits.nth_of(kept, 0)
+    # Candidates stand in the order in which the topics' lists name them.
+    for at in range(first, last):
+        if task.choice == SIMILAR or task.cover[at] < task.wanted[node]:
+            members = nodes.members[nodes.interest[at]]
+            for word in range(len(kept)):
+                desk.carry[word] = kept[word] & members[word]
+            count = bits.size_of(desk.carry)
+            if nth < count:
+                return bits.nth_of(desk.carry, nth)
+            nth -= count
+            for word in range(len(kept)):
+                kept[word] &= ~members[word]
+    return -1
+
+
+@kernel
 def next_node(nodes: Nodes, task: TaskArrays, desk: Desk, node: int, draw: Words) -> int:
     """NEXTCOVERAGENODE of Figure 5, after the node a REDIRECT named. -1 if nobody helps."""
     stamp = exclude(task, desk, node)
@@ -243,6 +292,8 @@ def next_node(nodes: Nodes, task: TaskArrays, desk: Desk, node: int, draw: Words
         task.redirect[node] = -1
         if nodes.is_up[named] and desk.mark[named] != stamp:
             return int(named)
+    if task.choice != ANY and len(nodes.members):
+        return look_up(nodes, task, desk, node, draw)
     if task.choice != ANY:
         return pick_best(task, desk, count_gains(nodes, task, desk, node, stamp), draw)
     for _ in range(64):
@@ -372,6 +423,9 @@ def leave(nodes: Nodes, task: TaskArrays, node: int) -> None:
         remove_neighbour(nodes, task, node, peer)
     nodes.is_up[node] = 0
     task.is_awake[node] = 0
+    if len(nodes.members):
+        for at in range(nodes.interest_indptr[node], nodes.interest_indptr[node + 1]):
+            bits.put_out(nodes.members[nodes.interest[at]], node)
 
 
 @kernel
@@ -379,3 +433,6 @@ def join(task: TaskArrays, nodes: Nodes, node: int) -> None:
     nodes.is_up[node] = 1
     task.is_awake[node] = 1
     task.target[node] = 0
+    if len(nodes.members):
+        for at in range(nodes.interest_indptr[node], nodes.interest_indptr[node + 1]):
+            bits.put_in(nodes.members[nodes.interest[at]], node)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from coterie.kernels.interests.shared import meet
 from coterie.kernels.jit import kernel
+from coterie.kernels.links.bits import bit_count
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
@@ -73,14 +74,6 @@ def component_counts(member_indptr: Int64, member: Int32, link_indptr: Int64, li
                         tail += 1
             largest[topic] = max(largest[topic], tail)
     return counts
-
-
-@kernel
-def bit_count(word: np.uint64) -> int:
-    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
-    word = (word & np.uint64(0x3333333333333333)) + ((word >> np.uint64(2)) & np.uint64(0x3333333333333333))
-    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
-    return int((word * np.uint64(0x0101010101010101)) >> np.uint64(56))
 
 
 @kernel

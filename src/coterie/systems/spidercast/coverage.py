@@ -67,6 +67,7 @@ def begin(interests: Relation, parameters: SpiderCastParameters, seed: int, is_u
         by_topic.indptr,
         by_topic.columns,
         np.full(count, is_up, np.uint8),
+        _members(by_topic) if is_up else np.zeros_like(_members(by_topic)),
         parameters.view_share,
         int(draw.integers(2**31)),
     )
@@ -81,10 +82,28 @@ def begin(interests: Relation, parameters: SpiderCastParameters, seed: int, is_u
         )
         if room
     ]
+    words = nodes.members.shape[1]
     desk = kernels.Desk(
-        np.zeros(count, np.int64), np.zeros(count, np.int32), np.zeros(count, np.int32), np.zeros(1, np.int64)
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int32),
+        np.zeros(count, np.int32),
+        np.zeros(1, np.int64),
+        np.zeros((int(interests.lengths.max(initial=0)).bit_length(), words), np.uint64),
+        np.zeros(words, np.uint64),
+        np.zeros(words, np.uint64),
     )
     return Bulk(nodes, tuple(tasks), desk, draw.integers(2**63, size=1, dtype=np.uint64))
+
+
+def _members(by_topic: Relation) -> NDArray[np.uint64]:
+    """Topics' members as bits, where that is no longer than the lists are: on average a member in every word."""
+    words = -(-by_topic.column_count // 64)
+    if by_topic.row_count * words > by_topic.pair_count:
+        return np.zeros((0, words), np.uint64)
+    members = np.zeros((by_topic.row_count, words), np.uint64)
+    bits = np.uint64(1) << (by_topic.columns & 63).astype(np.uint64)
+    np.bitwise_or.at(members, (by_topic.rows, by_topic.columns >> 6), bits)
+    return members
 
 
 def _task(
