@@ -124,7 +124,9 @@ class GeoHierarchy:
         side = float(np.max(high - low)) or 1.0
         cell = np.minimum(((plane - low) / side * (1 << levels)).astype(np.int64), (1 << levels) - 1)
         self._squares = [cell >> level for level in range(levels + 1)]
-        self._leaders = [self._leaders_of(plane, low, side, level) for level in range(levels + 1)]
+        self._keys: list[list[int]] = [(it[:, 0] << 32 | it[:, 1]).tolist() for it in self._squares]
+        leaders = [self._leaders_of(plane, low, side, level) for level in range(levels + 1)]
+        self._leaders: list[list[int]] = [each.tolist() for each in leaders]
 
     def _leaders_of(self, plane: Floats, low: Floats, side: float, level: int) -> NDArray[np.int64]:
         """Broker -> leader of its square at this level; at level 0 every broker leads itself."""
@@ -133,7 +135,7 @@ class GeoHierarchy:
         width = side / (1 << (self._levels - level))
         centre = low + (self._squares[level] + 0.5) * width
         away = ((plane - centre) ** 2).sum(axis=1)
-        key = self._squares[level][:, 0] << 32 | self._squares[level][:, 1]
+        key = np.array(self._keys[level])
         leader = np.empty(len(plane), np.int64)
         for square in np.unique(key):
             inside = np.flatnonzero(key == square)
@@ -153,10 +155,10 @@ class GeoHierarchy:
 
     def _path(self, root: int, member: int) -> list[int]:
         top = 0
-        while top < self._levels and not np.array_equal(self._squares[top][root], self._squares[top][member]):
+        while top < self._levels and self._keys[top][root] != self._keys[top][member]:
             top += 1
-        climb = [int(self._leaders[level][root]) for level in range(top + 1)]
-        descent = [int(self._leaders[level][member]) for level in range(top, -1, -1)]
+        climb = [self._leaders[level][root] for level in range(top + 1)]
+        descent = [self._leaders[level][member] for level in range(top, -1, -1)]
         path = [climb[0]]
         for broker in [*climb[1:], *descent]:
             if broker in path:  # a leader of several levels: no detour over itself

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from coterie.lab.dynatops_rivals import (
     random_members,
     shuffled,
 )
-from coterie.lab.dynatops_runs import HOUR_S, POISSON, FollowedSystem, averaged, hours, networks
+from coterie.lab.dynatops_runs import HOUR_S, POISSON, FollowedSystem, averaged, hours, located, networks
 from coterie.lab.experiment import Point
 from coterie.model import Relation, Timeline
 from coterie.systems.dynatops.monitoring import reconfiguration_cost
@@ -125,21 +126,20 @@ TRIES = {"distance": 1, "distance, next-worst too": 12}  # brokers whose swaps a
 
 def run_located(point: Point, seed: int) -> Values:
     """DYNATOPS on people who move, under one reading of L_b and of the delay that brokers are placed by."""
-    settings = {key: point[key] for key in ("subscribers", "rows", "columns", "duration_s") if key in point}
-    timeline = make_timeline(str(point["workload"]), settings, seed)
+    timeline = located(point, seed)
     assert timeline.start.coordinates is not None
     plane = timeline.start.coordinates
     network = _located_network(timeline, point, seed)
-    located = _follower(timeline, point, "location")
+    at_home = _follower(timeline, point, "location")
     far = _distances(plane)
-    bayeux, geo = _located_bayeux(timeline.start.node_count, seed, plane), GeoHierarchy(plane)
+    bayeux, geo = _located_rivals(timeline, seed)
     found: dict[str, list[Performance]] = {name: [] for name in (*bayeux, "geops")}
     end_h = float(np.ceil((timeline.time_s[-1] if timeline.change_count else 0.0) / HOUR_S / 24) * 24)
     samples, updates = int(point.get("samples", 3)), int(point.get("updates_per_sample", 20))
     handovers = 0
     for index, hour in enumerate(hours(end_h, end_h / (samples * updates)), 1):
         network.advance(hour * HOUR_S)
-        handovers += located.advance(hour * HOUR_S).handovers
+        handovers += at_home.advance(hour * HOUR_S).handovers
         if index % updates == 0:
             period_h = end_h / samples
             if point["delay"] == "hops":
@@ -147,7 +147,7 @@ def run_located(point: Point, seed: int) -> Values:
             else:
                 reconfigure_by_distance(network, period_h, far, TRIES[str(point["delay"])])
             network.measure(plane)
-            _measure_located(located, bayeux, geo, found, plane)
+            _measure_located(at_home, bayeux, geo, found, plane)
     values = network.values("dynatops") | {"loc_handovers": float(handovers)}
     for name, performances in found.items():
         values |= averaged(name, performances)
@@ -177,14 +177,18 @@ def _located_network(timeline: Timeline, point: Point, seed: int) -> FollowedSys
     return network
 
 
-def _located_bayeux(count: int, seed: int, plane: Floats) -> dict[str, Bayeux | TapestryBayeux]:
+@lru_cache(maxsize=2)
+def _located_rivals(timeline: Timeline, seed: int) -> tuple[dict[str, Bayeux | TapestryBayeux], GeoHierarchy]:
+    """They depend on nothing but where the brokers are, which all readings of the same people share."""
+    count, plane = timeline.start.node_count, timeline.start.coordinates
+    assert plane is not None
     return {
         "bayeux_loc": Bayeux(count, 4, seed),
         "tapestry_loc": TapestryBayeux(count, 4, seed),
         "tapestry_loc_pns": TapestryBayeux(count, 4, seed, plane),
         "tapestry2_loc": TapestryBayeux(count, 1, seed),
         "tapestry2_loc_pns": TapestryBayeux(count, 1, seed, plane),
-    }
+    }, GeoHierarchy(plane)
 
 
 def _measure_located(
@@ -215,7 +219,9 @@ def reconfigure_by_distance(network: FollowedSystem, free_h: float, far: Floats,
     per_period = network.follower.timeline.start.rates * free_h * HOUR_S
     instance = network.slots.instance(interests, per_period, 1.0)
     broker_at = np.argsort(network.slot_of).astype(np.int32)
-    before = slotdistance.add_costs(instance, broker_at, far, np.zeros(len(broker_at)))
+    before = slotdistance.add_costs(
+        instance, slotdistance.members_of(instance), broker_at, far, np.zeros(len(broker_at))
+    )
     one, other, costs = slotdistance.descend_far(instance, network.slot_of, far, tries, 20 * len(broker_at))
     path = ImprovementPath(network.slot_of.copy(), one, other, before, costs)
     if len(costs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -272,10 +273,20 @@ LOCATION = {
 }
 
 
+def located(point: Point, seed: int) -> Timeline:
+    """The people of a point and where they go; of the last ones only, for neighbouring points ask for the same."""
+    settings = tuple((key, point[key]) for key in ("subscribers", "rows", "columns", "duration_s") if key in point)
+    return _located(str(point["workload"]), settings, seed)
+
+
+@lru_cache(maxsize=2)
+def _located(workload: str, settings: tuple[tuple[str, object], ...], seed: int) -> Timeline:
+    return make_timeline(workload, dict(settings), seed)
+
+
 def run_location(point: Point, seed: int) -> Values:
     """Section 6.1.1: brokers and topics are cells, delay is distance; Bayeux and GeoPS beside it."""
-    settings = {key: point[key] for key in ("subscribers", "rows", "columns", "duration_s") if key in point}
-    timeline = make_timeline(str(point["workload"]), settings, seed)
+    timeline = located(point, seed)
     start = timeline.start
     assert start.coordinates is not None
     plane = start.coordinates

@@ -20,7 +20,9 @@ def _problem() -> tuple[Instance, Index]:
 
 
 def _cost(instance: Instance, slot_of: Index, far: np.ndarray) -> float:
-    return slotdistance.add_costs(instance, np.argsort(slot_of).astype(np.int32), far, np.zeros(BROKERS))
+    return slotdistance.add_costs(
+        instance, slotdistance.members_of(instance), np.argsort(slot_of).astype(np.int32), far, np.zeros(BROKERS)
+    )
 
 
 def test_with_all_brokers_one_apart_it_is_the_cost_of_hops() -> None:

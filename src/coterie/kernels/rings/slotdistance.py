@@ -7,18 +7,43 @@ path through both places, so each is judged by the whole cost: topics x members 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import Index
+from coterie.kernels.rings.chord import Index, Offset
 from coterie.kernels.rings.slotcost import Instance
 
 Floats = NDArray[np.float64]
 
 
+class Members(NamedTuple):
+    """Which brokers want each topic, ascending."""
+
+    indptr: Offset
+    broker: Index
+
+
 @kernel
-def add_costs(instance: Instance, broker_at: Index, far: Floats, cost: Floats) -> float:
+def members_of(instance: Instance) -> Members:
+    brokers, topics = instance.wants.shape
+    indptr = np.zeros(topics + 1, np.int64)
+    for topic in instance.topics:
+        indptr[topic + 1] += 1
+    indptr = np.cumsum(indptr)
+    free, members = indptr[:-1].copy(), np.empty(len(instance.topics), np.int32)
+    for broker in range(brokers):
+        for i in range(instance.indptr[broker], instance.indptr[broker + 1]):
+            topic = instance.topics[i]
+            members[free[topic]] = broker
+            free[topic] += 1
+    return Members(indptr, members)
+
+
+@kernel
+def add_costs(instance: Instance, members: Members, broker_at: Index, far: Floats, cost: Floats) -> float:
     """Every broker's cost (eq. 10 and 11) into `cost`, which is cleared before; their sum."""
     brokers, topics = instance.wants.shape
     cost[:] = 0.0
@@ -39,15 +64,14 @@ def add_costs(instance: Instance, broker_at: Index, far: Floats, cost: Floats) -
     for topic in range(topics):
         root, rate = instance.root[topic], instance.rate[topic]
         on_tree[root] = topic
-        for broker in range(brokers):
-            if instance.wants[broker, topic]:
-                slot = slot_of[broker]
-                while on_tree[slot] != topic:
-                    on_tree[slot] = topic
-                    relay = broker_at[slot]
-                    if not instance.wants[relay, topic]:
-                        cost[relay] += rate
-                    slot = instance.parent[root, slot]
+        for i in range(members.indptr[topic], members.indptr[topic + 1]):
+            slot = slot_of[members.broker[i]]
+            while on_tree[slot] != topic:
+                on_tree[slot] = topic
+                relay = broker_at[slot]
+                if not instance.wants[relay, topic]:
+                    cost[relay] += rate
+                slot = instance.parent[root, slot]
     total: float = cost.sum()
     return total
 
@@ -66,7 +90,8 @@ def descend_far(
         broker_at[slot_of[broker]] = broker
     one, other, costs = np.empty(swaps_max, np.int32), np.empty(swaps_max, np.int32), np.empty(swaps_max)
     cost, tried = np.empty(brokers), np.empty(brokers)
-    lowest = add_costs(instance, broker_at, far, cost)
+    members = members_of(instance)
+    lowest = add_costs(instance, members, broker_at, far, cost)
     used = 0
     while used < swaps_max:
         worst_first = np.argsort(-cost)
@@ -77,7 +102,7 @@ def descend_far(
             for partner in range(brokers):
                 if partner != place:
                     broker_at[place], broker_at[partner] = broker_at[partner], broker_at[place]
-                    found = add_costs(instance, broker_at, far, tried)
+                    found = add_costs(instance, members, broker_at, far, tried)
                     broker_at[place], broker_at[partner] = broker_at[partner], broker_at[place]
                     if found < best:
                         best, here, there = found, place, partner
@@ -87,6 +112,6 @@ def descend_far(
             break
         one[used], other[used], costs[used] = broker_at[here], broker_at[there], best
         broker_at[here], broker_at[there] = broker_at[there], broker_at[here]
-        lowest = add_costs(instance, broker_at, far, cost)
+        lowest = add_costs(instance, members, broker_at, far, cost)
         used += 1
     return one[:used].copy(), other[:used].copy(), costs[:used].copy()
