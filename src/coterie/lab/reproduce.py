@@ -57,8 +57,11 @@ def reproduce(
     seeds: int | None = None,
     progress: Callable[[str, float], None] = lambda stage, share: None,
 ) -> list[Finding]:
-    """Run every point with every seed (those not yet in `folder`), then judge."""
-    runs = [run for experiment in experiments for run in _runs(experiment, is_full, seeds)]
+    """Run every point with every seed (those not yet in `folder`), then judge.
+
+    The last papers' runs are the longest, and go first: many short ones at the end keep every core busy to the end.
+    """
+    runs = [run for experiment in reversed(experiments) for run in _runs(experiment, is_full, seeds)]
     results = sweep(run_wave, list({one.key: one for *_, one in runs}.values()), folder / "runs", progress)
     findings = []
     for experiment in experiments:
