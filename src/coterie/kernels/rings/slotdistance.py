@@ -19,7 +19,7 @@ from coterie.kernels.rings.slotcost import Instance
 Floats = NDArray[np.float64]
 
 
-class Members(NamedTuple):
+class MemberLists(NamedTuple):
     """Which brokers want each topic, ascending."""
 
     indptr: Offset
@@ -27,7 +27,7 @@ class Members(NamedTuple):
 
 
 @kernel
-def members_of(instance: Instance) -> Members:
+def members_of(instance: Instance) -> MemberLists:
     brokers, topics = instance.wants.shape
     indptr = np.zeros(topics + 1, np.int64)
     for topic in instance.topics:
@@ -39,11 +39,11 @@ def members_of(instance: Instance) -> Members:
             topic = instance.topics[i]
             members[free[topic]] = broker
             free[topic] += 1
-    return Members(indptr, members)
+    return MemberLists(indptr, members)
 
 
 @kernel
-def add_costs(instance: Instance, members: Members, broker_at: Index, far: Floats, cost: Floats) -> float:
+def add_costs(instance: Instance, members: MemberLists, broker_at: Index, far: Floats, cost: Floats) -> float:
     """Every broker's cost (eq. 10 and 11) into `cost`, which is cleared before; their sum."""
     brokers, topics = instance.wants.shape
     cost[:] = 0.0
