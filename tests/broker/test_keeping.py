@@ -5,6 +5,7 @@ from __future__ import annotations
 from coterie.broker.carried import decode_carried
 from coterie.broker.copies import pack_rows, unpack_rows
 from coterie.broker.facts import PeerGone
+from coterie.broker.frames import Kept
 from coterie.broker.keeping import rendezvous
 from coterie.broker.views import health
 from coterie.broker.writes import (
@@ -167,3 +168,25 @@ def test_a_keeper_is_found_though_others_are_heard_and_do_not_hear() -> None:
         for peer in deaf:
             keeping.heard(peer)
     assert asked == {1, 2, 3}
+
+
+def test_what_a_keeper_answered_before_it_was_told_off_counts_no_more() -> None:
+    """It forgets its copy then; what it said of it is still on its way when it is asked again."""
+    group = Group(3, copies=3)
+    here = group.nodes[0].broker
+    assert here.keeping is not None
+    group.cut = {1}
+    writer = group.nodes[0].client("w")
+    for number in range(90):
+        group.nodes[0].say(writer, Publish("t", b"x", 1, packet_id=number + 1))
+        group.wait(0.1)
+    assert here.lists.keepers(0) == (2,)
+    one = here.keeping.keepers[1]
+    for _ in range(3):  # one for all that it was asked before
+        here.keeping.on_kept(1, Kept(here.life, here.keeping.serial, 1, 0))
+        assert not one.is_current
+    group.cut = set()
+    group.pass_on()
+    group.wait(1.0)
+    assert here.lists.keepers(0) == (1, 2)
+    assert sorted(group.nodes[1].shelf.tables[COPIED_LOG]) == sorted(group.nodes[0].shelf.tables[LOG])

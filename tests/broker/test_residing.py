@@ -36,7 +36,7 @@ def epoch_after(group: Group, epoch: int, came_us: int) -> int:
         (2, -1, 3),  # it never came there: somebody looked for it in vain
         (2, S, 0),  # it went on there
         (1, 9 * S, 2),  # nobody knew of the other: one of the two must rise
-        (1, S, 1),  # and that is not this one
+        (1, S, 0),  # and that is not this one: it has the lower number, and decides
     ],
 )
 def test_it_stays_where_its_client_came_last(epoch: int, came_us: int, left: int) -> None:
@@ -61,6 +61,27 @@ def test_of_two_that_know_nothing_one_keeps_it() -> None:
     session = group.nodes[0].broker.sessions.of["a"]
     session.came_s = None
     assert epoch_after(group, 1, -1) == 2
+
+
+def test_neither_forgets_it_though_each_believes_that_the_other_is_later() -> None:
+    group = kept_since(5.0)
+    group.nodes[1].broker.sessions._new_session("a", None).expiry_s = 1000
+    for node in (1, 0):
+        group.nodes[node].broker.takeover.hear(1 - node, MovedSessions((("a", 1, None),), (0,)))
+    assert [list(node.broker.sessions.of) for node in group.nodes] == [[], ["a"]]
+
+
+def test_who_has_the_higher_number_leaves_it_to_the_other_and_tells_it() -> None:
+    group = kept_since(0.1)
+    session = group.nodes[1].broker.sessions._new_session("a", None)
+    session.expiry_s = 1000
+    group.nodes[1].broker.takeover.hear(0, MovedSessions((("a", 1, None),), (0,)))
+    assert session.client_id in group.nodes[1].broker.sessions.of
+    group.nodes[1].take()
+    group.pass_on()
+    group.wait(0.5)
+    assert [list(node.broker.sessions.of) for node in group.nodes] == [["a"], []]
+    assert group.nodes[0].broker.sessions.of["a"].epoch == 2
 
 
 def test_who_learns_of_another_while_it_looks_tells_it() -> None:

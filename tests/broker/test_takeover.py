@@ -166,3 +166,38 @@ def test_who_may_lack_something_says_so_when_it_gives_a_session() -> None:
     assert behind.lacking_us >= 2_000_000
     pair.wait(2.0)  # everybody has told, also those who have nothing to tell
     assert behind.lacking_us == 0
+
+
+def begun_while_away() -> tuple[Group, Driven]:
+    """A session at node 0, which could not ask node 1."""
+    group = Group(3)
+    group.cut, here = {1}, group.nodes[0]
+    here.take(PeerGone(1, "gone"))
+    line = here.client("b", version=MQTT_3, clean_start=False)
+    group.wait(4.0)
+    assert [one.reason for one in here.hear(line) if isinstance(one, ConnAck)] == [Reason.SUCCESS]
+    return group, here
+
+
+def test_a_session_begun_while_somebody_was_silent_is_told_to_it_like_one_that_moved() -> None:
+    _, here = begun_while_away()
+    assert here.broker.sessions.of["b"].epoch == 2
+    group = Group(3)
+    group.nodes[0].client("c", version=MQTT_3, clean_start=False)
+    group.pass_on()
+    assert group.nodes[0].broker.sessions.of["c"].epoch == 1
+
+
+def test_an_answer_that_comes_too_late_is_heard_all_the_same() -> None:
+    _, here = begun_while_away()
+    session = here.broker.sessions.of["b"]
+    for said, epoch in (
+        (FoundSession("b", "none", 7, 1), 2),
+        (FoundSession("b", "owner", 7, 1, True), 2),
+        (FoundSession("b", "owner", 7, 1), 8),
+    ):
+        here.broker.takeover.on_found(1, said)
+        assert session.epoch == epoch
+    here.broker.takeover._giving.leaving["b"] = 1
+    here.broker.takeover.on_found(1, FoundSession("b", "owner", 9, 1))
+    assert session.epoch == 8

@@ -21,12 +21,9 @@ KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, FAULTS, 40)
 MACHINE = Swarm(3, (*ALONE, "sever", "one way", "snap", "roam"), is_machine=True)
 DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
-    "magnet-uniform-410197-bounds": "two sessions live at two nodes with the same epoch, and neither gives way",
     "mesh-502823-retained": "the last word of a node that is gone, whose clock was ahead, outlives a later one",
-    "content-501810-quiet": "two nodes that joined send some 12 frames a second for ever; what is not known yet",
     "flooding-506028-lost": "cause not known; with cuts in one direction and a node that leaves",
     "mesh+zones-506934-lost": "cause not known; with a full disk, a node gone for good and one that leaves",
-    "flooding-508578-lost": "cause not known; with cuts in one direction and a node gone for good",
 }
 
 

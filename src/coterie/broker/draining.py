@@ -5,6 +5,9 @@ clients   nobody is let in; who is connected is sent to another member, a few at
 sessions  lasting ones are taken by other members, each by the take-over that a client's return would cause
 log       keepers have all of it: they speak for this node from now on
 removal   a decree; then the node ends
+
+What is left says which of these it is at: whoever waited for a session when this began may still be let in, and what
+it brought here goes the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.wards import Wards
 from coterie.errors import ConfigError
-from coterie.mqtt.connection import Stage
+from coterie.mqtt.connection import Connection, Stage
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.ruling import Ruling
 from coterie.mqtt.session import Session
@@ -34,6 +37,7 @@ LOOK_S = 0.2
 AWAY_PER_LOOK = 50
 ASKED_PER_LOOK = 10
 ASK_AGAIN_S = 2.0
+ASK_OTHERS_S = 12.0  # one that takes a session while somebody is silent may need so long, and would be interrupted
 
 
 class Draining:
@@ -48,7 +52,8 @@ class Draining:
         self._node, self._membership, self._clients, self._sessions = node, membership, clients, sessions
         self._keeping, self._wards, self._hosting, self._servers = keeping, wards, hosting, servers
         self._links, self._talk, self._turn = links, talk, turn
-        self._asked_s: dict[str, float] = {}
+        self._asked: dict[str, tuple[int, float, float]] = {}  # who shall take it, since when, told when
+        self._asked_all_s = 0.0
         self._turns = 0
         self._change = 0
 
@@ -76,15 +81,20 @@ class Draining:
         self._turn.set_timer((DRAIN_TIMER,), LOOK_S)
 
     def look(self) -> None:
-        match self.phase:
-            case "clients":
-                self._send_away()
-            case "sessions":
-                self._hand_over()
-            case "log":
+        if self.phase in ("clients", "sessions", "log"):
+            self._turn_away()
+            here = [one.connection for one in self._clients.lines.values() if one.connection.stage is Stage.OPEN]
+            left = self._lasting()
+            self._note_handed_over()
+            if here:
+                self.phase = "clients"
+                self._send_away(here[:AWAY_PER_LOOK])
+            elif left:
+                self.phase = "sessions"
+                self._hand_over(left)
+            else:
+                self.phase = "log"
                 self._await_log()
-            case _:
-                pass
         if self.phase and self._membership.members.has(self._node):
             self.look_later()
 
@@ -94,44 +104,49 @@ class Draining:
         self._turns += 1
         return found[self._turns % len(found)] if found else ""
 
-    def _send_away(self) -> None:
+    def _turn_away(self) -> None:
         server = self._next_server()
         reason = Reason.USE_ANOTHER_SERVER if server else Reason.SERVER_UNAVAILABLE
         self._clients.turned_away = Ruling(reason, server, "this node is leaving the network")
-        here = [one.connection for one in self._clients.lines.values() if one.connection.stage is Stage.OPEN]
-        for connection in here[:AWAY_PER_LOOK]:
+
+    def _send_away(self, here: list[Connection]) -> None:
+        for connection in here:
             server = self._next_server()
             reason = Reason.SERVER_MOVED if server else Reason.SERVER_SHUTTING_DOWN
             self._clients.send_away(connection, server, "this node is leaving the network", reason)
             self.sent_away += 1
-        if not here:
-            self.phase = "sessions"
 
     def _lasting(self) -> list[Session]:
         return [one for one in self._sessions.of.values() if one.expiry_s]
 
-    def _hand_over(self) -> None:
-        now_s, left = self._turn.now_s, self._lasting()
-        self.handed_over += sum(client not in self._sessions.of for client in self._asked_s)
-        self._asked_s = {client: when_s for client, when_s in self._asked_s.items() if client in self._sessions.of}
-        members = self._membership.members
+    def _note_handed_over(self) -> None:
+        for client in [one for one in self._asked if one not in self._sessions.of]:
+            del self._asked[client]
+            self.handed_over += 1
+
+    def _hand_over(self, left: list[Session]) -> None:
+        now_s, members = self._turn.now_s, self._membership.members
         there = [one for one in self._links.connected if (m := members.get(one)) is not None and m.state == "in"]
-        if not left:
-            self.phase = "log"
-        elif there:
-            due = [one for one in left if now_s - self._asked_s.get(one.client_id, -ASK_AGAIN_S) >= ASK_AGAIN_S]
-            for session in due[:ASKED_PER_LOOK]:
-                self._turns += 1
-                self._asked_s[session.client_id] = now_s
-                target = there[self._turns % len(there)]
-                self._talk.tell(target, TakeSessions(((session.client_id, session.owner),)))
-        else:
+        if not there:
             self._links.want(self._links.peers)
+            return
+        never = (-1, now_s, -ASK_AGAIN_S)
+        due = [one for one in left if now_s - self._asked.get(one.client_id, never)[2] >= ASK_AGAIN_S]
+        for session in due[:ASKED_PER_LOOK]:
+            taker, since_s, _ = self._asked.get(session.client_id, never)
+            if taker not in there or now_s - since_s > ASK_OTHERS_S:
+                self._turns += 1
+                taker, since_s = there[self._turns % len(there)], now_s
+            self._asked[session.client_id] = taker, since_s, now_s
+            self._talk.tell(taker, TakeSessions(((session.client_id, session.owner),)))
 
     def _await_log(self) -> None:
         """Keepers have everything, of others that are away too, and nothing more comes: nobody can publish here."""
         assert self._keeping is not None
+        if self._turn.now_s - self._asked_all_s >= ASK_AGAIN_S:
+            self._asked_all_s = self._turn.now_s
+            self._keeping.ask_all()
         self._keeping.flush()
-        if self._keeping.is_whole and self._wards.is_whole and not self._lasting():
+        if self._keeping.is_whole and self._wards.is_whole:
             self.phase = "removal"
             self._membership.want(ListChange("remove", (self._node,)))

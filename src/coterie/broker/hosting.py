@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from coterie.broker.carried import decode_carried
 from coterie.broker.cascades import Cascades
 from coterie.broker.delivering import Delivering
 from coterie.broker.detours import Detours
@@ -22,6 +23,7 @@ from coterie.broker.said import (
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.protocol.events import Event, Published
+from coterie.protocol.seen import Seen
 
 
 class Hosting:
@@ -32,6 +34,7 @@ class Hosting:
         talk: Talk, turn: Turn,
     ) -> None:  # fmt: skip
         self.is_closed = False
+        self._around = Seen()
         self._planes, self._book, self._delivering = planes, book, delivering
         self._cascades, self._detours, self._talk, self._turn = cascades, detours, talk, turn
 
@@ -45,9 +48,11 @@ class Hosting:
         elif peer not in self._book.topics_of:
             if isinstance(said, LeafWants):  # it believes in a host that has forgotten it
                 self._talk.tell(peer, Hosted(False))
-            for plane in self._planes.running():
-                if isinstance(plane, LeafPlane):
-                    plane.hear(peer, said)
+            planes = [plane for plane in self._planes.running() if isinstance(plane, LeafPlane)]
+            if not planes and said == Hosted(True):  # a plan names this node by now
+                self._talk.tell(peer, LeafDrops(()))
+            for plane in planes:
+                plane.hear(peer, said)
         else:
             self._serve(peer, said)
 
@@ -62,6 +67,8 @@ class Hosting:
         match said:
             case LeafWants():
                 self._want(leaf, said.topics)
+            case LeafDrops(()):
+                self.lost(leaf)
             case LeafDrops():
                 for topic in said.topics:
                     if self._book.remove(leaf, topic):
@@ -99,9 +106,11 @@ class Hosting:
             self._delivering.take_event(event, said.hops, plane.tally)
 
     def detoured(self, said: Detoured) -> None:
-        """A copy that came around the plan; leaves know what they want of it."""
-        for leaf in self._book.topics_of:
-            self._talk.tell(leaf, said)
+        """A copy that came around the plan; leaves know what they want of it. Once each: while plans change, a leaf may
+        be a host of its host."""
+        if self._book.topics_of and self._around.add(decode_carried(said.body).id):
+            for leaf in self._book.topics_of:
+                self._talk.tell(leaf, said)
 
     def reached(self, peer: int) -> None:
         for plane in self._planes.running():

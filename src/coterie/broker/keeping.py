@@ -30,19 +30,22 @@ from coterie.broker.writes import DELIVERIES, LOG, MESSAGES, Between, Key, Shelf
 RIDE_S = 0.05
 LOOK_S = 0.5
 SILENT_S = 2.0  # a keeper that says nothing for so long is replaced, if there is another
-REACH_S = 0.5  # one that has nothing yet and cannot be reached for so long, too; or does not answer where others do
+REACH_S = 0.4  # one that has nothing yet and cannot be reached for so long, too; or does not answer where others do
 QUEUE_BYTES_MAX = 16 << 20
 PART_BYTES = 512 << 10
 RIDE_TIMER, KEEP_TIMER = "ride", "keep"
 
 
 class _Keeper:
-    """One keeper as this node sees it. `acked` is what it has; it counts only while `is_current`."""
+    """One keeper as this node sees it. `acked` is what it has; it counts only while `is_current`.
 
-    __slots__ = ("acked", "fill", "is_current", "waits_s")
+    What it answered before `asked`, by number, counts no more: it may have forgotten since then what it had.
+    """
 
-    def __init__(self, now_s: float) -> None:
-        self.acked = -1
+    __slots__ = ("acked", "asked", "fill", "is_current", "waits_s")
+
+    def __init__(self, now_s: float, asked: int) -> None:
+        self.acked, self.asked = -1, asked
         self.is_current = False
         self.waits_s: float | None = now_s  # since when an answer is due
         self.fill: list[tuple[int, int]] = []  # stretches of the log that it lacks, the first one next
@@ -67,6 +70,8 @@ class Keeping:
         self._queue_bytes = 0
         self._away: dict[int, None] = {}  # peers that did not answer
         self._answered_s: dict[int, float] = {}  # who could keep: when it said so
+        self._asked: dict[int, int] = {}  # peer -> so often was something said to it that it answers, over this link
+        self._answered: dict[int, int] = {}  # and so often it did
         self._failed: dict[int, None] = {}  # the same, until they answer: who is heard need not hear us; last one last
         self._lack_s: dict[int, float] = {}  # so many keepers -> since when there are fewer
         self._is_riding = self._is_looking = self._is_started = False
@@ -169,12 +174,13 @@ class Keeping:
         if self._queue_bytes > QUEUE_BYTES_MAX:
             self._forget_queue()
 
-    def _put(self, peer: int, one: _Keeper, data: bytes) -> None:
+    def _put(self, peer: int, one: _Keeper, data: bytes, is_answered: bool = True) -> None:
         if one.waits_s is None:
             one.waits_s = self._turn.now_s
         self.sent_count += 1
         self.sent_bytes += len(data)
-        self._links.send(peer, frame(CONTROL, data))
+        if self._links.send(peer, frame(CONTROL, data)):
+            self._asked[peer] = self._asked.get(peer, 0) + is_answered
         self._watch()
 
     def on_ride(self) -> None:
@@ -211,9 +217,12 @@ class Keeping:
     def on_kept(self, peer: int, said: Kept) -> None:
         self.heard(peer)
         self._failed.pop(peer, None)
+        self._answered[peer] = self._answered.get(peer, 0) + 1
         one = self.keepers.get(peer)
         if one is None:
             self._answered_s[peer] = self._turn.now_s
+            return
+        if self._answered[peer] < one.asked:
             return
         if not one.is_current:
             self._begin(peer, one, said)
@@ -258,7 +267,7 @@ class Keeping:
         has must not wait until it is filled in.
         """
         for said in whole_in_parts(self._everything(), self.life, self.safe, self._turn.now_us, log_last):
-            self._put(peer, one, encode_control(said))
+            self._put(peer, one, encode_control(said), said.is_last)
         self._resend(peer, one, self.safe)
 
     def _resend(self, peer: int, one: _Keeper, behind: int) -> None:
@@ -319,17 +328,17 @@ class Keeping:
     def reached(self, peer: int) -> None:
         """A link is there."""
         self.heard(peer)
+        self._asked[peer] = self._answered[peer] = 0
         one = self.keepers.get(peer)
         if one is not None:
-            one.is_current = False
-            self._ask(peer, one)
+            self._ask_anew(peer, one)
         elif len(self.keepers) < self.wanted:
             self.look()
 
     def lost(self, peer: int) -> None:
         one = self.keepers.get(peer)
         if one is not None:
-            one.is_current = False
+            one.is_current, one.asked = False, self._next_answer(peer)
             if one.waits_s is None:
                 one.waits_s = self._turn.now_s
             if self._links.is_connected(peer):
@@ -359,12 +368,12 @@ class Keeping:
             free = [peer for peer in free if peer not in self._failed] or [one for one in self._failed if one in free]
             free = [peer for peer in self._order if self._is_ready(peer)] or free
             chosen = next(peer for peer in free or self._order if peer not in self.keepers)
-            self.keepers[chosen] = _Keeper(now_s)
+            self.keepers[chosen] = _Keeper(now_s, self._next_answer(chosen))
             self._ask(chosen, self.keepers[chosen])
         if any(peer not in self.keepers for peer in had):  # the next may be silent too: who would answer?
             for peer in self._order:
                 if self._is_free(peer) and self._links.is_connected(peer):
-                    self._talk.tell(peer, AskKept(self.life))
+                    self._tell(peer)
         for peer, one in self.keepers.items():
             if not one.is_current and (not self._links.is_connected(peer) or now_s - (one.waits_s or now_s) > SILENT_S):
                 self._ask(peer, one)
@@ -388,9 +397,26 @@ class Keeping:
     def _ask(self, peer: int, one: _Keeper) -> None:
         one.waits_s = one.waits_s if one.waits_s is not None else self._turn.now_s
         if self._links.is_connected(peer):
-            self._talk.tell(peer, AskKept(self.life))
+            self._tell(peer)
         else:
             self._links.want([peer])
+
+    def _tell(self, peer: int) -> None:
+        if self._talk.tell(peer, AskKept(self.life)):
+            self._asked[peer] = self._asked.get(peer, 0) + 1
+
+    def ask_all(self) -> None:
+        """Whoever is there says so."""
+        for peer in self._links.connected:
+            self._tell(peer)
+
+    def _next_answer(self, peer: int) -> int:
+        return self._asked.get(peer, 0) + 1
+
+    def _ask_anew(self, peer: int, one: _Keeper) -> None:
+        """What it has now is not known."""
+        one.is_current, one.asked = False, self._next_answer(peer)
+        self._ask(peer, one)
 
     def _judge_count(self) -> None:
         """How many keepers are needed: as many as are wanted, or so many as there were at least, for too long."""
@@ -431,6 +457,10 @@ class Keeping:
         if current != self._told and len(current) >= max(self.need, 1) and is_filled:
             self._told = current
             self._lists.announce(KeptBy(self._node, self._lists.next_version(self.life), current))
+            for peer, one in self.keepers.items():
+                if peer not in current:  # it forgets what it has, and will say so
+                    one.acked, one.fill = -1, []
+                    self._ask_anew(peer, one)
 
 
 def rendezvous(node: int, zones: dict[int, str]) -> list[int]:

@@ -237,6 +237,7 @@ class LeafPlane(Plane):
         if not self._is_stopped:
             for topics in _chunks(str(topic) for topic in self.wanting):
                 self._tell(LeafDrops(topics))
+            self._tell(LeafDrops(()))  # it hangs there no longer
         super().stop()
 
 

@@ -69,6 +69,16 @@ class Residing:
                 self.tell(lambda: self._links.connected, [session], is_new=True)
             elif session.epoch < epoch:
                 self.drop(session)
+            elif session.owner == owner and session.expiry_s:
+                self._end_draw(peer, session)
+
+    def _end_draw(self, peer: int, session: Session) -> None:
+        """Of two with the same epoch, neither may be sure to be later: then one of them decides, or both might drop it.
+        The other one tells it what it has."""
+        if self._node < peer:
+            self.drop(session)
+        else:
+            self.tell(lambda: [peer], [session], is_new=False)
 
     def _is_later_here(self, peer: int, session: Session, epoch: int, came_us: int) -> bool:
         """How long ago its client came is told by each node's own clock, and has become more when it is heard: so never

@@ -131,11 +131,15 @@ class Takeover:
         self._turn.set_timer((TAKE_TIMER, client), AGAIN_S)
 
     def on_found(self, peer: int, said: FoundSession) -> None:
-        quest = self._quests.get(said.client)
+        quest, own = self._quests.get(said.client), self._sessions.of.get(said.client)
         if quest is not None and quest.there is None:
             quest.answers[peer] = said
             if len(quest.answers) == len(quest.asked):
                 self._decide(said.client, quest)
+        elif quest is None and own is not None and said.client not in self._giving.leaving:
+            # It was silent when its client was let in here.
+            owners = [peer] if said.kind == "owner" and not said.is_others else []
+            self._residing.claim(own, said.epoch, owners)
 
     def on_time(self, client: str) -> None:
         quest = self._quests.get(client)
@@ -211,7 +215,14 @@ class Takeover:
         gone from one to another meanwhile, all are asked again. If nobody answers at all, it may be this node's fault.
         """
         if not is_doubtful or (quest.is_asked_again and (quest.answers or not self._is_slow(quest))):
+            is_heard_of = len(quest.answers) == len(quest.asked)
             self._end(client, "here")
+            session = self._sessions.of.get(client)
+            if (
+                session is not None and not is_heard_of
+            ):  # who is silent is told of it, as of one that came from elsewhere
+                session.epoch += 1
+                session.report()
         elif not quest.is_asked_again:
             quest.is_asked_again, quest.asked_s, quest.answers = True, self._turn.now_s, {}
             for peer in quest.asked:

@@ -23,6 +23,7 @@ from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, Shelf
 AWAY_S = 10.0  # a node that is started again is back before
 SURE_S, HEARD_S = 1.0, 5.0  # what is heard later than that was said later; and by then a node that is there is heard
 LOOK_S = 0.5
+PATIENT_S = 20.0  # how long a node that leaves waits for others to find somebody else
 SILENT_S = 1.5  # a helper that says nothing for so long is replaced
 SAFE_S = 2.5  # how long a session waits for helpers
 WARD_TIMER = "ward"
@@ -62,8 +63,16 @@ class Wards:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that is kept here for nodes that are away is elsewhere too, as it should be."""
-        return all(self._missing(copy, is_whole=True) <= 0 for copy in self._orphans())
+        """Whether all that is kept here is elsewhere too, as it should be: nodes that are there have said whose it is
+        now, or can have nobody else; for those that are away others have it."""
+        return all(self._missing(copy, is_whole=True) <= 0 for copy in self._orphans()) and not self._is_awaited()
+
+    def _is_awaited(self) -> bool:
+        """Whether somebody who is there has nobody else yet for what is kept here, and may find one."""
+        if self._turn.now_s >= self._sure_s + PATIENT_S:
+            return False
+        kept = [one for one in self._there() if self._node in self._lists.keepers(one)]
+        return any(one in self._copies.of and self._order(one) for one in kept)
 
     def urge(self, origin: int) -> None:
         """Its sessions are wanted: do not wait whether it comes back."""
@@ -92,11 +101,16 @@ class Wards:
         return self._of.setdefault(origin, _Ward(self._turn.now_s))
 
     def _orphans(self) -> list[Copy]:
-        """Of nodes that are away; when this node leaves, of all that have not shown since then that they are there."""
+        """Of nodes that are away."""
+        return list(self._copies.orphans(self._there()))
+
+    def _there(self) -> list[int]:
+        """When this node leaves, only those that have shown lately that they are."""
         there = self._links.connected
         if self._is_leaving:
-            there = [one for one in there if self._links.was_heard(one, self._sure_s)]
-        return list(self._copies.orphans(there))
+            since_s = max(self._sure_s, self._turn.now_s - AWAY_S)
+            there = [one for one in there if self._links.was_heard(one, since_s)]
+        return there
 
     def start(self) -> None:
         if self._copies.of:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from coterie.broker import batches as batch_files
 from coterie.broker.batches import DamagedBatchesError
-from coterie.broker.writes import LOG, Between, StoreWrite
+from coterie.broker.carried import encode_carried
+from coterie.broker.writes import COPIED_BODIES, LOG, Between, StoreWrite
+from coterie.mqtt.publish import Message
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
 
@@ -101,3 +103,18 @@ def test_a_reader_that_forgets_a_whole_batch_is_found_out(monkeypatch: pytest.Mo
     monkeypatch.setattr("coterie.broker.batches.read_file", forgetful)
     with pytest.raises(AssertionError):
         many(20, False)
+
+
+def test_what_a_disk_had_is_dated() -> None:
+    disk = Disk(Chance(0, "disk"), False)
+    body = encode_carried(7, Message("t", b"x", 1, id=7), 1)
+    disk.hand_over([(COPIED_BODIES, 7, body)])
+    assert not disk.had(b"x", 0, 100)
+    disk.make_safe(1, 50)
+    assert disk.had(b"x", 0, 50)
+    assert not disk.had(b"x", 0, 49)
+    disk.hand_over([(COPIED_BODIES, 8, body)])  # again: it was there before
+    while disk.handed:  # until a power cut takes it
+        disk.crash(disk.handed, True, 90)
+    assert disk.had(b"x", 90, 100)
+    assert not disk.had(b"x", 91, 100)

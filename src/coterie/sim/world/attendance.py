@@ -102,7 +102,7 @@ class Attendance:
         self.unborn.discard(door)
         self._came_us[door] = world.now_us
         site = world.sites[door]
-        site.disk.make_safe(site.disk.hand_over([(META, MEMBERS, said.members)]))
+        site.disk.make_safe(site.disk.hand_over([(META, MEMBERS, said.members)]), world.now_us)
         site.start()
 
     # --- leaving ---

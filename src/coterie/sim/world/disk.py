@@ -10,6 +10,7 @@ the same one as on a real disk (`broker.batches`).
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -20,6 +21,7 @@ from coterie.broker.writes import COPIED_BODIES, LOADED, MESSAGES, TABLES, Betwe
 from coterie.sim.world.chance import Chance
 
 SYNC_ONE_IN = 5  # batches between syncs that the system makes on its own
+NEVER_US = 1 << 62
 CUT, GAP, PLACE, LENGTH = (which << 40 for which in range(1, 5))  # draws for crashes begin here
 
 
@@ -45,7 +47,9 @@ class Disk:
         self.slowness = 1.0
         self.is_full = False
         self.write_count = 0
-        self.bodies: dict[bytes, int] = {}  # payload -> the batch that first held it, for whoever asks for it
+        self._bodies: dict[bytes, int] = {}  # payload -> the batch that first held it
+        self._new: deque[bytes] = deque()  # those that are not safe yet
+        self._had: dict[bytes, tuple[int, int]] = {}  # payload -> since when it was safe, and until when
         self._chance = chance
         self._written: list[_Written] = []
         self._file = self._boot = 0  # that batches go to; of the machine
@@ -76,13 +80,21 @@ class Disk:
                 if table == COPIED_BODIES or (
                     table == MESSAGES and isinstance(key, int) and origin_of(key) == self._node
                 ):
-                    self.bodies.setdefault(decode_carried(value).payload, self.handed)
+                    payload = decode_carried(value).payload
+                    if payload not in self._bodies:
+                        self._bodies[payload] = self.handed
+                        self._new.append(payload)
         return before
 
-    def make_safe(self, batch: int) -> None:
-        self.safe = batch
+    def make_safe(self, batch: int, now_us: int = 0) -> None:
+        self._note_safe(batch, now_us)
         if self.is_full_sync or self._chance.number(batch, SYNC_ONE_IN) == 0:
             self._note_synced(batch)
+
+    def _note_safe(self, batch: int, now_us: int) -> None:
+        self.safe = batch
+        while self._new and self._bodies[self._new[0]] <= batch:
+            self._had[self._new.popleft()] = now_us, NEVER_US
 
     def _note_synced(self, batch: int) -> None:
         self.synced = batch
@@ -90,7 +102,7 @@ class Disk:
 
     # --- ends ---
 
-    def crash(self, number: int, with_power: bool) -> bool:
+    def crash(self, number: int, with_power: bool, now_us: int = 0) -> bool:
         """The node ended; the store holds what a reader finds from now on. Whether there was anything else."""
         least = self.synced if with_power else self.safe
         kept = least + self._chance.number(number + CUT, self.handed - least + 1)
@@ -106,8 +118,13 @@ class Disk:
                 else:
                     self.tables[table][key] = value
         assert [list(rows_of(one)) for one in found.batches] == [one.writes for one in self._written]
-        self.bodies = {payload: batch for payload, batch in self.bodies.items() if batch <= found.number}
-        self.handed = self.safe = found.number
+        for payload in [one for one, batch in self._bodies.items() if batch > found.number]:
+            del self._bodies[payload]
+            if payload in self._had:
+                self._had[payload] = self._had[payload][0], now_us
+        self._new = deque(one for one in self._new if one in self._bodies)
+        self.handed = found.number
+        self._note_safe(found.number, now_us)
         self._file += 1
         if with_power or self.is_full_sync:  # what is found at a start is synced then, where that is asked for
             self._note_synced(found.number)
@@ -132,9 +149,10 @@ class Disk:
             files.append((batches[0].number, data))
         return files
 
-    def has_had(self, payload: bytes) -> bool:
-        """Whether a body was safe here at some time, and no crash took it back."""
-        return self.bodies.get(payload, self.safe + 1) <= self.safe
+    def had(self, payload: bytes, since_us: int, until_us: int) -> bool:
+        """Whether a body was safe here at some time between these."""
+        from_us, lost_us = self._had.get(payload, (NEVER_US, 0))
+        return from_us <= until_us and lost_us >= since_us
 
     # --- reading ---
 

@@ -59,7 +59,7 @@ class ClientCall:
         self._is_over = False
         self.up = Stream(world, chance, delay_us, self._to_broker)
         self.down = Stream(world, Chance(world.scenario.seed, name + " down"), delay_us, self._to_person)
-        self.down.on_end = self._ended_by_broker
+        self.down.on_end, self.down.is_dated = self._ended_by_broker, True
 
     # --- the person's end ---
 

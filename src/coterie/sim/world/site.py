@@ -86,7 +86,6 @@ class Site:
         self._numbers = self._heard = 0  # of timers, turns and batches; of chunks: what chance is drawn by
         self._is_turning = False
         self.last_safe_us = 0  # when what was handed to the disk will be safe
-        self.forgot_us = -1  # when it last lost power, and with it what was written and not synced
 
     @property
     def now_s(self) -> float:
@@ -105,9 +104,7 @@ class Site:
     def fall(self, with_power: bool) -> None:
         if self.broker is not None:
             self.broker = None
-            self._world.record.injected["torn batch"] += self.disk.crash(self.life, with_power)
-            if with_power and not self.disk.is_full_sync:
-                self.forgot_us = self._world.now_us
+            self._world.record.injected["torn batch"] += self.disk.crash(self.life, with_power, self._world.now_us)
             self._world.record.failures_us.append(self._world.now_us)
 
     # --- facts ---
@@ -213,7 +210,7 @@ class Site:
 
         def safe() -> None:
             if self.broker is broker:
-                disk.make_safe(batch)
+                disk.make_safe(batch, world.now_us)
                 self._carry_out(order.then)
                 self.step(Persisted(order.batch))
 

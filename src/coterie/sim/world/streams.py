@@ -23,8 +23,8 @@ class Stream:
     """See the module. While `hold`s are in force what has come waits; `tear` ends it behind any byte."""
 
     __slots__ = (
-        "_agenda", "_arrived", "_chance", "_delay_us", "_holds", "_last_us", "_under_way", "deliver", "is_dead",
-        "is_ending", "on_end", "said_us", "sent", "unread_bytes",
+        "_agenda", "_arrived", "_chance", "_delay_us", "_holds", "_last_us", "_under_way", "deliver", "is_dated",
+        "is_dead", "is_ending", "on_end", "said_us", "sent", "unread_bytes",
     )  # fmt: skip
 
     def __init__(self, agenda: Agenda, chance: Chance, delay_us: int, deliver: Callable[[bytes], None]) -> None:
@@ -33,6 +33,7 @@ class Stream:
         self.is_dead = self.is_ending = False
         self.sent = 0  # pieces so far: what delays are drawn by
         self.unread_bytes = 0
+        self.is_dated = False  # somebody reads `said_us`, also of what is left when it is torn
         self.said_us = 0  # when what is delivered now was sent
         self._agenda, self._chance, self._delay_us = agenda, chance, delay_us
         self._last_us = 0
@@ -102,13 +103,17 @@ class Stream:
         """It breaks: this share of what is under way still arrives, now, whatever holds it; then nothing."""
         if self.is_dead:
             return
-        rest = b"".join(piece for piece, _ in self._under_way if piece is not None)
-        self.said_us = self._under_way[0][1] if self._under_way else self.said_us
+        rest = [(piece, said_us) for piece, said_us in self._under_way if piece is not None]
         self._under_way.clear()
-        cut = int(share * (len(rest) + 1))
+        left = int(share * (sum(len(piece) for piece, _ in rest) + 1))
         self.is_dead = True
-        if cut:
-            self.deliver(rest[:cut])
+        if not self.is_dated:
+            rest = [(b"".join(piece for piece, _ in rest), self.said_us)]
+        for piece, said_us in rest:
+            if left > 0:
+                self.said_us = said_us
+                self.deliver(piece[:left])
+                left -= len(piece)
 
     def kill(self) -> None:
         """It ends with everything under way."""

@@ -305,21 +305,13 @@ class World:
         """Whether the only copy of what it had is gone with it."""
         return self.scenario.copies == 1 and node in self.gone
 
-    def copies_of(self, node: int, payload: bytes, since_us: int, said_us: int) -> tuple[tuple[int, ...], int]:
-        """(nodes that have it on disk, how many must): what an acknowledgement says that the node sent at `said_us`.
+    def copies_of(self, node: int, payload: bytes, said_us: int) -> tuple[tuple[int, ...], int]:
+        """(nodes that had it on disk, how many must): what an acknowledgement says that the node sent at `said_us`.
 
-        Of those it must have waited for then, who has lost power since the message was sent, or is gone for good, may
-        have had it, and have said so.
+        What somebody has lost since then counts, for it may have said so before; if that was not long ago.
         """
-        having = tuple(site.node for site in self.sites if site.disk.has_had(payload) and site.node not in self.gone)
-        reach = self._in_reach(node, said_us)
-        lost = [
-            one for one in reach if one not in having and (one in self.gone or self.sites[one].forgot_us >= since_us)
-        ]
-        # Who is gone since then had it too, whether or not the node that answers now could have reached it.
-        late = [one for one in self.gone if one not in reach and self.sites[one].disk.has_had(payload)]
-        late = [one for one in late if self.outages.since_us(f"node {one}") > said_us - AFTER_US]
-        return having, min(self.scenario.copies, len(reach)) - len(lost) - len(late)
+        having = tuple(site.node for site in self.sites if site.disk.had(payload, said_us - AFTER_US, said_us))
+        return having, min(self.scenario.copies, len(self._in_reach(node, said_us)))
 
     def is_alone(self, node: int) -> bool:
         """Whether that node may have stopped waiting for as many copies as there should be."""

@@ -1,0 +1,74 @@
+"""A node that leaves in good order: who is asked to take what it has, and what it waits for."""
+
+from __future__ import annotations
+
+from coterie.broker.commands import Drain
+from coterie.broker.draining import ASK_OTHERS_S
+from coterie.broker.frames import CONTROL, FrameReader, decode_control
+from coterie.broker.orders import Order, Tell
+from coterie.broker.said import TakeSessions
+from coterie.broker.wards import PATIENT_S
+from tests.broker.groups import Group
+from tests.broker.test_takeover import lasting
+
+
+def leaving() -> tuple[Group, list[int]]:
+    """Node 0 leaves, with a session that nobody can take: what is told to others is held. Who is asked to."""
+    group, asked = Group(3), []
+    line, _, _ = lasting(group, 0)
+    group.nodes[0].cut(line)
+    group.nodes[0].command(Drain())
+    group.wait(0.2)
+    group.cut = {1, 2}
+    readers = {peer: FrameReader() for peer in (1, 2)}
+
+    def note(order: Order) -> None:
+        if isinstance(order, Tell):
+            for kind, body in readers[order.peer].feed(b"".join(order.chunks)):
+                if kind == CONTROL and isinstance(decode_control(body), TakeSessions):
+                    asked.append(order.peer)
+
+    group.nodes[0].on_order = note
+    return group, asked
+
+
+def test_one_node_is_asked_until_it_has_had_time() -> None:
+    group, asked = leaving()
+    group.nodes[0].wait(ASK_OTHERS_S - 1)
+    assert len(asked) > 3
+    assert len(set(asked)) == 1
+    group.nodes[0].wait(2 * ASK_OTHERS_S)
+    assert set(asked) == {1, 2}
+
+
+def test_a_session_that_comes_late_is_handed_over_too() -> None:
+    group = Group(3)
+    group.nodes[0].command(Drain())
+    group.pass_on()
+    node = group.nodes[0].broker
+    node.draining.phase = "log"
+    node.sessions._new_session("late", None).expiry_s = 1000
+    group.wait(5.0)
+    assert "late" not in node.sessions.of
+    assert node.draining.handed_over == 1
+    assert node.membership.members.was_removed(0)
+
+
+def test_what_is_kept_for_others_stays_for_a_while_until_they_have_somebody_else() -> None:
+    group = Group(3)
+    group.wait(0.5)
+    (keeper,) = group.nodes[0].broker.lists.keepers(0)
+    here = group.nodes[keeper].broker
+    here.wards.set_members(dict.fromkeys(range(3), ""), is_leaving=True)
+
+    def is_whole_after(duration_s: float) -> bool:
+        group.wait(duration_s)
+        assert here.keeping is not None
+        here.keeping.ask_all()
+        group.nodes[keeper].take()
+        group.pass_on()
+        return here.wards.is_whole
+
+    assert not is_whole_after(1.5)
+    assert not is_whole_after(PATIENT_S / 2)
+    assert is_whole_after(PATIENT_S / 2)  # it has nobody else
