@@ -5,6 +5,8 @@ Users want 20 topics each: of one of many tastes, with a fifth by chance; every 
 there is one publication per user. Executors are processes of their own, so that the driver's memory is the driver's:
 its Python process (`driver_mb`) and its JVM (`java_mb`), which has the same small heap whatever there is to do
 (`live_mb` is what a collection leaves of it). `all_mb` counts pages that processes share once for each of them.
+`shuffled_mb` is what executors wrote for each other through Spark (what tasks leave in files is not in it), and
+`spilled_mb` what they put on disk because memory was short: `--memory 512m` gives executors little.
 
 python benchmarks/bench_crowds.py --users 1e7 --folder kept --minutes 8
 Rows and finished steps are kept in the folder; the same command goes on, and sizes that have a row are not run again.
@@ -97,20 +99,24 @@ class Watch:
         self.steps: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
         self.cpu: dict[int, float] = {}
         self.step, self.before, self.began, self.peaks = "session", 0.0, time.monotonic(), dict[str, int]()
+        self.moved = (0, 0)
         self.spark: Any = None
 
     def told(self, step: str, fraction: float) -> None:
         """Progress of a run. A step that an earlier go has made keeps what that one wrote."""
         if step != self.step:  # a step that goes on may tell 0 several times
             self.step, self.began, self.peaks, self.before = step, time.monotonic(), {}, self._used()
+            self.moved = _moved_bytes(self.spark)
         if fraction < 1.0 or step in self.steps:
             return
         seconds, cpu = time.monotonic() - self.began, self._used() - self.before
         live = _live_bytes(self.spark)
         told = {"seconds": seconds, "cpu": cpu, "cpu_over_wall": cpu / seconds}
+        moved = [now - before for now, before in zip(_moved_bytes(self.spark), self.moved, strict=True)]
+        sizes = self.peaks | {"live": live} | dict(zip(("shuffled", "spilled"), moved, strict=True))
         self.steps[step] = {
             **{name: round(value, 2) for name, value in told.items()},
-            **{f"{name}_mb": value // 1_000_000 for name, value in (self.peaks | {"live": live}).items()},
+            **{f"{name}_mb": value // 1_000_000 for name, value in sizes.items()},
         }
         self.path.write_text(json.dumps(self.steps))
         if time.monotonic() > self.until_s:
@@ -153,14 +159,25 @@ def _live_bytes(spark: Any) -> int:
     return int(beans.getMemoryMXBean().getHeapMemoryUsage().getUsed())
 
 
-def run(folder: Path, users: int, topics: int, brokers: int, master: str, until_s: float) -> dict[str, object]:
+def _moved_bytes(spark: Any) -> tuple[int, int]:
+    """What went through shuffles so far, and what was spilled to disk."""
+    context = spark.sparkContext
+    store, jvm = context._jsc.sc().statusStore(), context._jvm.java.util.ArrayList
+    stages = store.stageList(jvm(), False, False, context._gateway.new_array(context._gateway.jvm.double, 0), jvm())
+    found = [stages.apply(index) for index in range(stages.size())]
+    return sum(int(one.shuffleWriteBytes()) for one in found), sum(int(one.diskBytesSpilled()) for one in found)
+
+
+def run(
+    folder: Path, users: int, topics: int, brokers: int, master: str, memory: str, until_s: float
+) -> dict[str, object]:
     data, out = folder / f"data-{users}-{topics}", folder / f"out-{users}-{topics}-{brokers}"
     if not (data / "whole").exists():
         generate(data, users, topics)
         (data / "whole").touch()
     out.mkdir(exist_ok=True)
     watch = Watch(out / "steps.json", until_s)
-    conf = {"spark.driver.memory": "512m", "spark.executor.memory": "1500m"} if "cluster" in master else {}
+    conf = {"spark.driver.memory": "512m", "spark.executor.memory": memory} if "cluster" in master else {}
     with polled(watch.look, 0.5):
         spark = watch.spark = open_session(master, work_dir=out / "spark", conf=conf)
         watch.told("session", 1.0)
@@ -190,6 +207,7 @@ def main() -> None:
     parser.add_argument("--topics", type=float, default=100_000)
     parser.add_argument("--brokers", type=int, default=64)
     parser.add_argument("--spark", default="local-cluster[2,1,1500]")
+    parser.add_argument("--memory", default="1500m", help="of each executor, in a local cluster")
     parser.add_argument(
         "--folder", type=Path, help="keep data, finished steps and rows here (default: a temporary one)"
     )
@@ -198,7 +216,7 @@ def main() -> None:
     chosen = parser.parse_args()
     folder = chosen.folder or Path(tempfile.mkdtemp(prefix="coterie-crowds-"))
     folder.mkdir(exist_ok=True)
-    sizes = (int(chosen.topics), chosen.brokers, chosen.spark)
+    sizes = (int(chosen.topics), chosen.brokers, chosen.spark, chosen.memory)
     until_s = time.monotonic() + 60 * chosen.minutes
     if chosen.one:
         try:

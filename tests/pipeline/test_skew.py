@@ -29,10 +29,14 @@ def test_tiny_files_share_tasks_and_no_task_opens_them_all(tmp_path):
     (tmp_path / "one.csv").write_text("subscriber,topic\nu,t\n")
     (file,) = find_files(Source((str(tmp_path),)))
     splits = [Split(index, file, index, Source((str(tmp_path),))) for index in range(TINY)]
-    sizes = [len(found) for found in ingests._bins(splits)]
+    bins = ingests._bins(splits)
+    sizes = [len(found) for found in bins]
     assert sum(sizes) == TINY
     assert max(sizes) <= 256
     assert len(sizes) <= TINY // 200
+    sent = [ingests._wrapped(found) for found in bins]  # all of it goes to every task
+    assert sum(map(len, sent)) < 20 * TINY
+    assert [split for data in sent for split in ingests._unwrapped(data)] == splits
 
 
 @pytest.fixture(scope="module")

@@ -61,10 +61,11 @@ def joined_stays(key: I64, begin: F64, end: F64) -> tuple[I64, F64, F64]:
     order = np.lexsort((end, begin, key))
     key, begin, end = key[order], begin[order], end[order]
     # A running maximum inside each key: by rank, so that a later key is always above an earlier one.
-    rank = np.searchsorted(np.sort(end), end)
+    ascending = np.sort(end)
+    rank = np.searchsorted(ascending, end)
     group = np.cumsum(np.concatenate([[True], key[1:] != key[:-1]])) if len(key) else np.zeros(0, np.int64)
     reached = np.maximum.accumulate(group * (len(key) + 1) + rank) - group * (len(key) + 1) if len(key) else rank
-    ends = np.sort(end)[reached]
+    ends = ascending[reached]
     is_new = np.ones(len(key), bool)
     is_new[1:] = (key[1:] != key[:-1]) | (begin[1:] > ends[:-1])
     first = np.flatnonzero(is_new)

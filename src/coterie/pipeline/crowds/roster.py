@@ -185,7 +185,8 @@ def _encoder(
             marks = marked(pairs, key, since, until, windows.periods)
             for bit, period in enumerate(windows.periods):
                 stays = short_stays(*stays_in(period, key, since, until))
-                is_steady = ~np.isin(pairs, stays[0]) & (marks >> np.uint64(bit) & np.uint64(1) > 0)
+                is_steady = marks >> np.uint64(bit) & np.uint64(1) > 0
+                is_steady[np.searchsorted(pairs, stays[0])] = False  # every stay is of one of the pairs
                 marks[is_steady] |= np.uint64(1 << bit + STEADY)
                 _write_stays(stays, first_id, len(filters), out / STAYS / str(bit), index)
         else:
