@@ -36,3 +36,7 @@ def kernel(function: Function) -> Function:
 
 # For kernels that yield: numba fails on generators that it finds in its cache. Kernels that use them are cached.
 generator = cast(Callable[[Function], Function], numba.njit)
+
+# Put into its callers before they are compiled: for a step of a loop that a call would slow down (a function among its
+# arguments too).
+inlined = cast(Callable[[Function], Function], numba.njit(inline="always"))

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.kernels.rings.pastry import pastry_paths, pastry_tables, table_rows
+from coterie.kernels.rings.pastry import Prefixes, pastry_paths, pastry_tables, table_rows
 from coterie.model import Overlay
 from coterie.model.relation import Index
 from coterie.substrate.identifiers import BITS, MASK, clockwise, is_closer
@@ -64,8 +64,9 @@ class PastryRing:
 
     def paths(self, starts: Index, keys: Words) -> Paths:
         circle = self.circle
-        shape = (circle.positions, circle.ascending, circle.order, circle.rank, self.table)
-        return Paths(*pastry_paths(*shape, self.digit_bits, self.leaves // 2, starts, keys, self.owners(keys)))
+        places = (circle.positions, circle.ascending, circle.order, circle.rank)
+        prefixes = Prefixes(*places, self.table, self.digit_bits, self.leaves // 2)
+        return Paths(*pastry_paths(prefixes, starts, keys, self.owners(keys)))
 
 
 class PastryRouter(RingRouter):

@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.rings.chord import clockwise_paths
+from coterie.kernels.rings.chord import Fingers, clockwise_paths
 from coterie.model import Overlay, Relation
 from coterie.model.relation import Index, Offset
 
@@ -140,4 +140,6 @@ class ClockwiseRing:
         return self.circle.successors(keys)
 
     def paths(self, starts: Index, keys: Words) -> Paths:
-        return Paths(*clockwise_paths(self.positions, self.indptr, self.links, starts, keys, self.owners(keys)))
+        return Paths(
+            *clockwise_paths(Fingers(self.positions, self.indptr, self.links), starts, keys, self.owners(keys))
+        )

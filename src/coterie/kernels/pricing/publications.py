@@ -55,7 +55,11 @@ def spread_rooted(
     size: float,
     out: Arrivals,
 ) -> float:
-    """Down the tree from its root; parents stand before their children."""
+    """Down the tree from its root; parents stand before their children.
+
+    The four lines that pass the event over an edge stand in `spread_filtered` too: as a kernel of their own they made
+    pricing 1.1 (inlined, with plain arrays) to 1.6 times (with tuples of arrays) as slow.
+    """
     for at in range(structure.members.indptr[channel], structure.members.indptr[channel + 1]):
         scratch.member_stamp[structure.members.values[at]] = stamp
     root = structure.root[channel]
@@ -181,33 +185,28 @@ def spread_filtered(
     total = paths.targets.indptr[row + 1] - paths.targets.indptr[row]
     for at in range(paths.targets.indptr[row], paths.targets.indptr[row + 1]):
         scratch.beyond[paths.targets.values[at]] += 1
-    # Up from the entry: towards the root the event climbs before it descends.
     scratch.reached_stamp[entry] = stamp
     scratch.us[entry], scratch.hops[entry] = us, hops
     add_arrival(out, entry, us, hops, False, False)
-    for back in range(last - first):
-        at = last - 1 - back
-        scratch.beyond[structure.tree_parent[at]] += scratch.beyond[structure.tree_node[at]]
     cost = 0.0
-    for back in range(last - first):
-        at = last - 1 - back
+    edges = last - first
+    for step in range(2 * edges):  # up from the entry, children before parents, then down
+        is_up = step < edges
+        at = last - 1 - step if is_up else step - edges + first
         node, parent = structure.tree_node[at], structure.tree_parent[at]
-        if scratch.reached_stamp[node] != stamp or total - scratch.beyond[node] == 0:
+        wanted = scratch.beyond[node]
+        if is_up:
+            scratch.beyond[parent] += wanted
+            if scratch.reached_stamp[node] != stamp or wanted == total:
+                continue
+        elif wanted == 0 or scratch.reached_stamp[parent] != stamp or scratch.reached_stamp[node] == stamp:
             continue
-        scratch.reached_stamp[parent] = stamp
-        scratch.us[parent] = scratch.us[node] + latency_us(delays, node, parent)
-        scratch.hops[parent] = scratch.hops[node] + 1
-        cost += cross(structure, flows, node, parent, weight, size)
-        add_arrival(out, parent, scratch.us[parent], scratch.hops[parent], False, True)
-    for at in range(first, last):
-        node, parent = structure.tree_node[at], structure.tree_parent[at]
-        if scratch.reached_stamp[parent] != stamp or scratch.reached_stamp[node] == stamp or scratch.beyond[node] == 0:
-            continue
-        scratch.reached_stamp[node] = stamp
-        scratch.us[node] = scratch.us[parent] + latency_us(delays, parent, node)
-        scratch.hops[node] = scratch.hops[parent] + 1
-        cost += cross(structure, flows, parent, node, weight, size)
-        add_arrival(out, node, scratch.us[node], scratch.hops[node], False, True)
+        source, target = (node, parent) if is_up else (parent, node)
+        scratch.reached_stamp[target] = stamp
+        scratch.us[target] = scratch.us[source] + latency_us(delays, source, target)
+        scratch.hops[target] = scratch.hops[source] + 1
+        cost += cross(structure, flows, source, target, weight, size)
+        add_arrival(out, target, scratch.us[target], scratch.hops[target], False, True)
     return cost
 
 

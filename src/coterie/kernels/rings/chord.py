@@ -6,14 +6,18 @@ uint64[n] is `positions[order]`. Distances are clockwise and wrap.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.jit import kernel
+from coterie.kernels.jit import inlined, kernel
 
 Words = NDArray[np.uint64]
 Index = NDArray[np.int32]
 Offset = NDArray[np.int64]
+Router = TypeVar("Router")
 
 
 @kernel
@@ -99,18 +103,26 @@ def furthest_link(positions: Words, indptr: Offset, links: Index, node: int, key
     return max(low - 1, first)
 
 
+class Fingers(NamedTuple):
+    """What greedy clockwise paths need; links by ascending clockwise distance, the successor first, at least one."""
+
+    positions: Words
+    indptr: Offset
+    links: Index
+
+
 @kernel
-def clockwise_hop(positions: Words, indptr: Offset, links: Index, node: int, key: np.uint64) -> int:
+def clockwise_hop(fingers: Fingers, node: int, key: np.uint64, owner: int) -> int:
     """The link of `node` furthest towards the key without passing it, or its successor if all links pass it."""
-    hop: int = links[furthest_link(positions, indptr, links, node, key)]
+    hop: int = fingers.links[furthest_link(fingers.positions, fingers.indptr, fingers.links, node, key)]
     return hop
 
 
-@kernel
-def clockwise_paths(
-    positions: Words, indptr: Offset, links: Index, starts: Index, keys: Words, owners: Index
+@inlined
+def walked(
+    hop: Callable[[Router, int, np.uint64, int], int], router: Router, starts: Index, keys: Words, owners: Index
 ) -> tuple[Offset, Index]:
-    """Greedy clockwise paths from each start to the owner of each key, both ends included, one after the other."""
+    """Paths from each start, hop by hop, to the owner of each key, both ends included, one after the other."""
     ends = np.zeros(len(starts) + 1, np.int64)
     hops = np.empty(8 * len(starts) + 8, np.int32)
     used = 0
@@ -119,8 +131,14 @@ def clockwise_paths(
         hops = noted(hops, used, node)
         used += 1
         while node != owners[i]:
-            node = clockwise_hop(positions, indptr, links, node, keys[i])
+            node = hop(router, node, keys[i], owners[i])
             hops = noted(hops, used, node)
             used += 1
         ends[i + 1] = used
     return ends, hops[:used].copy()
+
+
+@kernel
+def clockwise_paths(fingers: Fingers, starts: Index, keys: Words, owners: Index) -> tuple[Offset, Index]:
+    """Greedy clockwise paths."""
+    return walked(clockwise_hop, fingers, starts, keys, owners)

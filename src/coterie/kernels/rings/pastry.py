@@ -7,10 +7,12 @@ side. `table` int32[n, rows, 2^bits] holds nodes, -1 where a slot is empty.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import Index, Offset, Words, noted
+from coterie.kernels.jit import inlined, kernel
+from coterie.kernels.rings.chord import Index, Offset, Words, walked
 
 Table = Index  # three axes
 
@@ -129,12 +131,23 @@ def is_among_leaves(ascending: Words, rank_of: int, half: int, key: np.uint64) -
     return is_inside
 
 
+class Prefixes(NamedTuple):
+    """What Pastry's paths need."""
+
+    positions: Words
+    ascending: Words
+    order: Index
+    rank: Index
+    table: Table
+    bits: int
+    half: int
+
+
 @kernel
-def closest_known(
-    positions: Words, order: Index, rank: Index, table: Table, bits: int, half: int, node: int, key: np.uint64
-) -> int:
+def closest_known(prefixes: Prefixes, node: int, key: np.uint64) -> int:
     """The rare case: of all leaves and entries that share at least as many digits with the key as `node` does, the
     numerically closest to the key (the clockwise one of two); `node` itself if none is closer."""
+    positions, _, order, rank, table, bits, half = prefixes
     shared = shared_digits(positions[node], key, bits)
     best = node
     count = len(order)
@@ -158,55 +171,22 @@ def closer_of(positions: Words, bits: int, shared: int, key: np.uint64, best: in
     return best
 
 
-@kernel
-def pastry_hop(
-    positions: Words,
-    ascending: Words,
-    order: Index,
-    rank: Index,
-    table: Table,
-    bits: int,
-    half: int,
-    node: int,
-    key: np.uint64,
-    owner: int,
-) -> int:
+@inlined
+def pastry_hop(prefixes: Prefixes, node: int, key: np.uint64, owner: int) -> int:
     """The next node on the way from `node`, which is not the owner, to the key's owner (Pastry, figure 3)."""
-    if is_among_leaves(ascending, rank[node], half, key):
+    bits, table = prefixes.bits, prefixes.table
+    if is_among_leaves(prefixes.ascending, prefixes.rank[node], prefixes.half, key):
         return owner  # the leaves are all nodes thereabouts, so the closest of them is the owner
-    row = shared_digits(positions[node], key, bits)
+    row = shared_digits(prefixes.positions[node], key, bits)
     if row < table.shape[1]:
         digit = np.int64((key >> np.uint64(64 - bits * (row + 1))) & np.uint64((1 << bits) - 1))
         entry: int = table[node, row, digit]
         if entry >= 0:
             return entry
-    return closest_known(positions, order, rank, table, bits, half, node, key)
+    return closest_known(prefixes, node, key)
 
 
 @kernel
-def pastry_paths(
-    positions: Words,
-    ascending: Words,
-    order: Index,
-    rank: Index,
-    table: Table,
-    bits: int,
-    half: int,
-    starts: Index,
-    keys: Words,
-    owners: Index,
-) -> tuple[Offset, Index]:
-    """Paths from each start to the owner of each key, both ends included, one after the other."""
-    ends = np.zeros(len(starts) + 1, np.int64)
-    hops = np.empty(4 * len(starts) + 8, np.int32)
-    used = 0
-    for i in range(len(starts)):
-        node = starts[i]
-        hops = noted(hops, used, node)
-        used += 1
-        while node != owners[i]:
-            node = pastry_hop(positions, ascending, order, rank, table, bits, half, node, keys[i], owners[i])
-            hops = noted(hops, used, node)
-            used += 1
-        ends[i + 1] = used
-    return ends, hops[:used].copy()
+def pastry_paths(prefixes: Prefixes, starts: Index, keys: Words, owners: Index) -> tuple[Offset, Index]:
+    """Pastry's paths."""
+    return walked(pastry_hop, prefixes, starts, keys, owners)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from coterie.kernels.jit import kernel
+from coterie.kernels.jit import inlined, kernel
 from coterie.kernels.rings.chord import Index, Offset
 
 Floats = NDArray[np.float64]
@@ -150,7 +150,7 @@ def _remove(instance: Instance, standing: SlotState, topic: int, slot: int) -> N
             relay[slot] -= rate
 
 
-# The three walks take plain arrays: tuples of arrays cost a reference count per call, which dominates here.
+# These take plain arrays: tuples of arrays cost a reference count per call, which dominates here.
 
 
 @kernel
@@ -195,13 +195,15 @@ def _restore(parent: Index, counts: Index, topic: int, root: int, slot: int) -> 
             break
 
 
-@kernel
-def _relays_moved(parent: Index, counts: Index, topic: int, root: int, source: int, target: int) -> int:
-    """Relays more if one wanting broker went from slot `source` to `target`, where nobody wanted it."""
+@inlined
+def _cost_moved(
+    parent: Index, depth: Index, counts: Index, weight: float, topic: int, root: int, source: int, target: int
+) -> float:
+    """What eq. 5 grows by, at rate 1, if a wanting broker went from `source` to `target`, where nobody wants it."""
     shed = _relays_shed(parent, counts, topic, root, source)
     gained = _relays_gained(parent, counts, topic, root, target)
     _restore(parent, counts, topic, root, source)
-    return gained - shed
+    return gained - shed + weight * (depth[root, target] - depth[root, source])
 
 
 @kernel
@@ -216,9 +218,7 @@ def swap_delta(instance: Instance, standing: SlotState, one: int, other: int) ->
         for i in range(indptr[mover], indptr[mover + 1]):
             topic = topics[i]
             if not wants[host, topic]:
-                root = roots[topic]
-                relays = _relays_moved(parent, counts, topic, root, source, target)
-                delta += rate[topic] * (relays + weight * (depth[root, target] - depth[root, source]))
+                delta += rate[topic] * _cost_moved(parent, depth, counts, weight, topic, roots[topic], source, target)
     return delta
 
 
@@ -278,9 +278,7 @@ def _best_swap(instance: Instance, standing: SlotState, broker: int, shed: Float
         for i in range(indptr[other], indptr[other + 1]):
             topic = topics[i]
             if not wants[broker, topic]:
-                root = roots[topic]
-                relays = _relays_moved(parent, counts, topic, root, there, here)
-                delta += rate[topic] * (relays + weight * (depth[root, here] - depth[root, there]))
+                delta += rate[topic] * _cost_moved(parent, depth, counts, weight, topic, roots[topic], there, here)
         if delta < best:
             partner, best = other, delta
     for i in range(first, last):

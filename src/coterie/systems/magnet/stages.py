@@ -135,21 +135,20 @@ def greedy_paths(
     seed: int,
 ) -> tuple[Trees, Entries]:
     """Trees are unions of greedy paths from the topics' homes; events travel to the homes on the control ring."""
-    ring, control, members, ways_in = _on_rings(workload, placement, overlay, parameters)
-    homes = control.owners(topic_keys(workload.topic_count))
+    ring, homes, members, ways_in = _on_rings(workload, placement, overlay, parameters)
     return path_union(ring, homes, members, is_upward=False), ways_in
 
 
 def _on_rings(
     workload: Workload, placement: Placement, overlay: Overlay, parameters: MagnetParameters
-) -> tuple[ClockwiseRing, ClockwiseRing, Relation, Entries]:
-    """The skewed ring, the control ring, who wants each topic, and how events get to the homes."""
+) -> tuple[ClockwiseRing, Index, Relation, Entries]:
+    """The skewed ring, the topics' homes on the control ring, who wants each topic, and how events get to the homes."""
     control = control_ring(workload.node_count, parameters.control_near)
     members = workload.node_interests(placement.node_of).transposed
     said = workload.publications
     keys = topic_keys(workload.topic_count)
     ways_in = entries(control, placement.node_of[said.publisher], said.topic, keys)
-    return skewed_part(overlay, control, parameters.near), control, members, ways_in
+    return skewed_part(overlay, control, parameters.near), control.owners(keys), members, ways_in
 
 
 def interested_paths(
@@ -161,8 +160,7 @@ def interested_paths(
     seed: int,
 ) -> tuple[Trees, Entries]:
     """Like `greedy_paths`, but trees begin with the first subscriber after the home, and prefer interested links."""
-    ring, control, members, ways_in = _on_rings(workload, placement, overlay, parameters)
-    homes = control.owners(topic_keys(workload.topic_count))
+    ring, homes, members, ways_in = _on_rings(workload, placement, overlay, parameters)
     firsts = first_subscribers(ring.positions, homes, members)
     edges = interested_trees(ring.positions, ring.indptr, ring.links, firsts, members.indptr, members.columns)
     return Trees(Spread.ROOTED, members, homes, *below_homes(homes, firsts, *edges)), ways_in
