@@ -121,14 +121,19 @@ def change_cover(nodes: Nodes, task: TaskArrays, node: int, peer: int, by: int) 
 
 
 @kernel
-def needed(nodes: Nodes, task: TaskArrays, node: int, peer: int) -> int:
-    """Topics that would fall below K if `node` lost this neighbour; for plain link counts, missing links."""
+def needed(nodes: Nodes, task: TaskArrays, node: int, peer: int, most: int) -> int:
+    """Topics that would fall below K if `node` lost this neighbour; for plain link counts, missing links.
+
+    Beyond `most` nobody counts on: it is more, however much.
+    """
     if task.choice >= SIMILAR:
         return int(max(task.wanted[node] - (task.degree[node] - 1), 0))
     count = 0
     for own, _ in shared(nodes.interest_indptr, nodes.interest, node, peer):
         if task.cover[own] <= task.wanted[node]:
             count += 1
+            if count > most:
+                break
     return count
 
 
@@ -348,7 +353,7 @@ def disconnect(nodes: Nodes, task: TaskArrays, node: int, draw: Words) -> bool:
         spare = task.degree[peer] - task.target[peer]
         if spare < 0 or (task.is_strict and spare == 0) or task.refused[at] == task.degree[peer]:
             continue
-        lost = needed(nodes, task, node, peer)
+        lost = needed(nodes, task, node, peer, best)
         if lost < best:
             best, ties, slot = lost, 1, at
         elif lost == best:
@@ -359,7 +364,7 @@ def disconnect(nodes: Nodes, task: TaskArrays, node: int, draw: Words) -> bool:
         return False
     task.messages[DISCONNECT] += 1
     peer = task.peer[slot]
-    if task.degree[peer] > task.target[peer] or needed(nodes, task, peer, node) == 0:
+    if task.degree[peer] > task.target[peer] or needed(nodes, task, peer, node, 0) == 0:
         task.messages[DISCONNECT_OK] += 1
         wake(task, node)
         wake(task, peer)
