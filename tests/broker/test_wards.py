@@ -140,7 +140,7 @@ def test_identifiers_are_not_believed_before_the_messages_are_there() -> None:
     had = held.session(copy, "s")
     assert had is not None
     assert had.incoming == (7,)
-    held._set(copy, log_first=copy.state.log_last + 1)
+    held._set(copy, log_first=copy.state.log_last + 1, given_last=copy.state.log_last)
     without_log = held.session(copy, "s")
     assert without_log is not None
     assert without_log.incoming == ()

@@ -20,11 +20,7 @@ SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, FAULTS, 40)
 MACHINE = Swarm(3, (*ALONE, "sever", "one way", "snap", "roam"), is_machine=True)
-DUE: dict[str, str] = {  # what is still to be mended, and what is known of it
-    "mesh-502823-retained": "the last word of a node that is gone, whose clock was ahead, outlives a later one",
-    "flooding-506028-lost": "cause not known; with cuts in one direction and a node that leaves",
-    "mesh+zones-506934-lost": "cause not known; with a full disk, a node gone for good and one that leaves",
-}
+DUE: dict[str, str] = {}  # what is still to be mended, and what is known of it
 
 
 def broken(outcome: Ordeal) -> list[str]:

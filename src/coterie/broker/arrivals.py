@@ -35,6 +35,10 @@ class Had:
         origin = origin_of(identifier)
         return identifier <= self.floors.get(origin, 0) or identifier <= self.taken.get((origin, topic), 0)
 
+    def and_up_to(self, marks: dict[Place, int]) -> Had:
+        taken = self.taken | {place: max(last, self.taken.get(place, 0)) for place, last in marks.items()}
+        return Had(taken, self.floors)
+
     def packed(self) -> bytes:
         return _pack(([(*place, last) for place, last in self.taken.items()], list(self.floors.items())))
 
@@ -55,6 +59,7 @@ class ComingSession:
     def __init__(self, guest: Session, wished: InterestBook | None = None) -> None:
         self.guest, self.wished = guest, wished
         self.due: dict[Place, int] = {}
+        self.entered_us = 0  # when that was
         self.taken: dict[Place, int] | None = None  # what went into it at the other node, as far as that is known
         self.floor = (0, 0)  # all of this origin up to there did
         self.floors: dict[int, int] = {}  # and of these, where it was before
@@ -83,6 +88,15 @@ class ComingSession:
         floors = dict(self.floors)
         floors[self.floor[0]] = max(self.floor[1], floors.get(self.floor[0], 0))
         return Had(self.taken or {}, floors)
+
+    def had_up_to(self, place: Place) -> int:
+        """All up to there went into it where it was before."""
+        floors = (self.floors.get(place[0], 0), self.floor[1] if self.floor[0] == place[0] else 0)
+        return max((self.taken or {}).get(place, 0), *floors)
+
+    def is_awaited(self, topic: str) -> bool:
+        """Whether it wants that at QoS 1 or 2, for itself."""
+        return any(one.qos for one in self._index.matches(topic).receivers)
 
     def gaps(self) -> list[Place]:
         """Where something was dealt with here that the session has not had there."""

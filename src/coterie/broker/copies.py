@@ -119,6 +119,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     now_us: int = 0
     here_us: int = 0
     older: tuple[int, int] = (1, 0)  # another stretch of the log that is whole: from the last time
+    given_last: int = 0  # the end of the log that it was given all of: what follows came with batches
 
 
 def _said_us(state: _State, changes: dict[str, Any], heard_us: int) -> int:
@@ -145,8 +146,8 @@ class Copy:
 
     @property
     def has_log(self) -> bool:
-        """Whether the end of the log is here; it comes behind everything else."""
-        return self.state.log_first <= self.state.log_last or self.state.log_last <= self.base()
+        """Whether the end of the log is here that it was to be given; it comes behind everything else."""
+        return self.state.log_first <= self.state.given_last or self.state.given_last <= self.base()
 
     @property
     def held(self) -> tuple[int, int, int, int]:
@@ -249,7 +250,7 @@ class HeldCopies:
         first = said.log_last + 1
         self._set(
             copy, life=said.life, serial=said.serial, log_first=first, log_last=said.log_last, now_us=said.now_us,
-            here_us=here_us, older=older,
+            here_us=here_us, older=older, given_last=said.log_last,
         )  # fmt: skip
         self._close_gap(copy)
 
@@ -315,10 +316,12 @@ class HeldCopies:
                 self._put(copy, table, key, None)
 
     def settle(self, copy: Copy, client: str) -> None:
-        """That session of a removed node lives elsewhere now."""
-        for value in (value for _, value in copy.of_client(DELIVERIES, client)):
+        """That session of a removed node lives elsewhere now. Others may wait for the same messages."""
+        rows = copy.rows[DELIVERIES].items()
+        awaited = {delivery_row(value).message for key, value in rows if isinstance(key, tuple) and key[0] != client}
+        for _, value in copy.of_client(DELIVERIES, client):
             message = delivery_row(value).message
-            if origin_of(message) != copy.origin:
+            if origin_of(message) != copy.origin and message not in awaited:
                 self._turn.write(COPIED_GUESTS, (copy.origin, message), None)
         for table in (SUBSCRIPTIONS, INCOMING, DELIVERIES):
             for key, _ in copy.of_client(table, client):

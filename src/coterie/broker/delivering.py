@@ -63,6 +63,10 @@ class Delivering:
         self._detours, self._counts, self._is_alone, self._turn = detours, counts, is_alone, turn
         self._once = Seen(65_536)  # QoS 0 events that came on several channels
         self._latest: dict[tuple[int, str], int] = {}  # origin and topic -> the last event at QoS 0
+        self._before: dict[int, int] = {}  # origin -> the last event that was heard of before this start
+
+    def start(self, heads: dict[int, int]) -> None:
+        self._before = heads.copy()
 
     def take_event(self, event: Event, hops: int, tally: Tally) -> None:
         """From the overlay."""
@@ -139,12 +143,13 @@ class Delivering:
             self._deliver(carried)
 
     def is_late(self, origin: int, topic: str, identifier: int) -> bool:
-        """Whether a newer one at QoS 0 was delivered: it came another way, over a repaired tree or a new plan.
+        """Whether a newer one at QoS 0 was delivered, or may have been before a restart: it came another way, over a
+        repaired tree or a new plan.
 
         At QoS 0 a message may be lost; it may not come out of order.
         """
         key = (origin, topic)
-        if identifier < self._latest.get(key, 0):
+        if identifier < self._latest.get(key, 0) or identifier < self._before.get(origin, 0):
             return True
         if len(self._latest) >= LATEST_MAX:
             self._latest.clear()

@@ -150,9 +150,11 @@ class LogGone(Said, frozen=True):
 
 
 class LogHeads(Said, frozen=True):
-    """The last publication of each of these nodes that I have heard of."""
+    """The last publication of each of these nodes that I have heard of; and the time by which I stamp what is retained
+    (0: not told)."""
 
     heads: tuple[int, ...]
+    words_us: int = 0
 
 
 class AskRetained(Said, frozen=True):
@@ -321,15 +323,19 @@ class KeptBy(Said, frozen=True):
 
 
 class SeekSession(Said, frozen=True):
-    """A client of this user came to me and may have a session: do you have it, or a copy of it?"""
+    """A client of this user came to me and may have a session: do you have it, or a copy of it?
+
+    Without `has_client` nobody came: it is looked for because its node leaves, or was removed.
+    """
 
     client: str
     user: str | None = None
+    has_client: bool = True
 
 
 class FoundSession(Said, frozen=True):
-    """`kind`: none, seeking (none, but its client is here too), owner, other (mine, and another user's), or copy: of
-    that node, as of that life and serial."""
+    """`kind`: none, seeking (its client is here too, and I have none, or you have no client), owner, other (mine, and
+    another user's), or copy: of that node, as of that life and serial."""
 
     client: str
     kind: str

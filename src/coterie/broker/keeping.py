@@ -66,7 +66,8 @@ class Keeping:
         self._node, self._order, self._settings = node, order, settings
         self._lists, self._links, self._talk, self._shelf, self._turn = lists, links, talk, shelf, turn
         self._pending: dict[tuple[str, Key | Between], bytes | None] = {}
-        self._queue: deque[tuple[int, bytes]] = deque()  # what some keeper has not answered yet
+        # What some keeper has not answered yet: serial, frame, and the first of the log in it (0: nothing is).
+        self._queue: deque[tuple[int, bytes, int]] = deque()
         self._queue_bytes = 0
         self._away: dict[int, None] = {}  # peers that did not answer
         self._answered_s: dict[int, float] = {}  # who could keep: when it said so
@@ -165,7 +166,8 @@ class Keeping:
         self.serial += 1
         data = encode_control(Keep(self.life, self.serial, self._turn.now_us, pack_rows(rows)))
         if self.keepers:
-            self._queue.append((self.serial, data))
+            logged = [key for table, key, _ in rows if table == LOG and isinstance(key, int)]
+            self._queue.append((self.serial, data, min(logged, default=0)))
             self._queue_bytes += len(data)
         for peer, one in self.keepers.items():
             if one.is_current:
@@ -253,7 +255,9 @@ class Keeping:
             return
         base = self._node << TIME_BITS
         newest = self._shelf.between(LOG, base, base | TIME_MASK, 1, newest_first=True)
-        last = newest[0][0] if newest else base
+        # What is not safe yet comes behind everything, serial by serial: so the log is whole from there on at once.
+        coming = [first for serial, _, first in self._queue if serial > self.safe and first]
+        last = min([newest[0][0] if newest else base, *(first - 1 for first in coming)])
         one.acked = -1
         has_some = base <= said.log_first <= said.log_last
         one.fill = [(said.log_last + 1, last), (base, said.log_first - 1)] if has_some else [(base, last)]
@@ -271,7 +275,7 @@ class Keeping:
         self._resend(peer, one, self.safe)
 
     def _resend(self, peer: int, one: _Keeper, behind: int) -> None:
-        for serial, data in self._queue:
+        for serial, data, _ in self._queue:
             if serial > behind:
                 self._put(peer, one, data)
 
@@ -312,7 +316,7 @@ class Keeping:
     def _forget_queue(self) -> None:
         """Somebody is too far behind: it will get everything when it is back. What is not safe yet is not forgotten."""
         while self._queue and self._queue[0][0] <= self.safe:
-            serial, data = self._queue.popleft()
+            serial, data, _ = self._queue.popleft()
             self._queue_bytes -= len(data)
             for one in self.keepers.values():
                 if one.acked < serial:

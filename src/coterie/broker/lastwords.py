@@ -1,8 +1,9 @@
 """Retained messages of a network: the last word on a topic is the one that was published last, everywhere.
 
-The stamp is the publication's identifier, or one that is greater than what is known of the topic where a node's clock
-is behind another's; of two that were published at the same time the greater node's counts. Identifiers themselves are
-never raised: how far two of one node are apart says how long was between them. A removal is a word too: it is kept for
+The stamp is the publication's identifier, unless a node's clock is behind another's: then it is the time by the clock
+that is furthest ahead of those it has heard of, so that of two words said in ignorance of each other the later one
+counts although clocks are wrong; of two at the same time the greater node's. Identifiers themselves are never raised:
+how far two of one node are apart says how long was between them. A removal is a word too: it is kept for
 a while as one without a message, so that an older message does not come back from elsewhere.
 """
 
@@ -36,12 +37,14 @@ class LastWords:
         self._stamps: dict[str, int] = {}
         self._asked = -1  # the neighbour that was asked for all there is
         self._is_answered = False
+        self._ahead_us = 0  # how far the clock that is furthest ahead is before this node's
         retained.journal = []
 
     def load(self, saved: Saved) -> None:
         for key, value in saved.rows(RETAINED):
             stamp, body = _unpack(value)
             self._stamps[str(key)] = stamp
+            self.hear_time(stamp & TIME_MASK)
             if body is not None:
                 self._retained.set(decode_carried(body).message())
         assert self._retained.journal is not None
@@ -50,10 +53,17 @@ class LastWords:
     def stamp(self, topic: str) -> int:
         return self._stamps.get(topic, 0)
 
+    @property
+    def now_us(self) -> int:
+        return self._turn.now_us + self._ahead_us
+
+    def hear_time(self, words_us: int) -> None:
+        self._ahead_us = max(self._ahead_us, words_us - self._turn.now_us)
+
     def speak(self, message: Message) -> int:
         """A local client's; returns its stamp, 0 if that is its identifier."""
-        stamp = message.id
-        if not self.is_news(message.topic, stamp):  # another node's clock is ahead of ours
+        stamp = max(message.id, (message.id & ~TIME_MASK) | self.now_us)
+        if not self.is_news(message.topic, stamp):  # said within the same microsecond, or by a clock that was set back
             stamp = (stamp & ~TIME_MASK) | ((self._stamps[message.topic] & TIME_MASK) + 1)
         self._stamps[message.topic] = stamp
         self._set(stamp, message)
@@ -64,6 +74,7 @@ class LastWords:
 
     def hear(self, stamp: int, message: Message) -> None:
         """Another node's."""
+        self.hear_time(stamp & TIME_MASK)
         if self.is_news(message.topic, stamp):
             self._stamps[message.topic] = stamp
             self._set(stamp, message)

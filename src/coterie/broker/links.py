@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coterie.broker.frames import BEAT, BEAT_FRAME, BYE, BYE_FRAME, CONTROL, TRACKED_CONTROL
-from coterie.broker.orders import AnswerDoor, Dial, HangUp, Meet, Order, Tell
+from coterie.broker.orders import AnswerDoor, Dial, HangUp, LeaveNetwork, Meet, Order, Tell
 from coterie.broker.settings import LinkSection
 from coterie.broker.turn import Turn
 
@@ -59,7 +59,7 @@ class PeerLinks:
         self._targets = {peer: _Target(peer) for peer in peers if peer != node}
         self._parting: dict[int, _Target] = {}  # no members any more, and still connected
         self.dirty: dict[int, _Target] = {}
-        self.ending: list[HangUp | AnswerDoor] = []  # behind what is written before
+        self.ending: list[HangUp | AnswerDoor | LeaveNetwork] = []  # behind what is written before
         self._tick_s = self._start_s = 0.0
         self._is_closing = False
         self.held_batch = self.persisted = 0  # the last batch that anything waits for, and the last on disk

@@ -45,6 +45,7 @@ from coterie.broker.facts import (
 )
 from coterie.broker.housekeeping import ALIVE_TIMER, TRIM_TIMER
 from coterie.broker.keeping import KEEP_TIMER, RIDE_TIMER
+from coterie.broker.lacking import FORGET_TIMER
 from coterie.broker.links import BEAT_TIMER, RETRY_TIMER
 from coterie.broker.membership import MEMBER_TIMER
 from coterie.broker.neighbourhood import DIAL_TIMER, LINKS_TIMER, SHED_TIMER
@@ -57,7 +58,7 @@ from coterie.broker.recovery import ASK_TIMER, AUDIT_TIMER, ROUND_TIMER
 from coterie.broker.renewing import RENEW_TIMER
 from coterie.broker.siblings import WishBoard
 from coterie.broker.straight import StraightWay
-from coterie.broker.takeover import FORGET_TIMER, TAKE_TIMER
+from coterie.broker.takeover import TAKE_TIMER
 from coterie.broker.wards import WARD_TIMER
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.mqtt.reasons import Reason
@@ -131,7 +132,7 @@ class Broker(BrokerParts):
             RETIRE_TIMER: planes.on_retire,
             HELD_TIMER: self.delivering.on_held,
             TAKE_TIMER: self.takeover.on_time,
-            FORGET_TIMER: self.takeover.forget,
+            FORGET_TIMER: self.takeover.lacking.forget,
             WARD_TIMER: self.wards.look,
             DETOUR_TIMER: self.detours.on_late,
             OVERLAP_TIMER: self.detours.on_overlap_over,
@@ -283,6 +284,7 @@ class Broker(BrokerParts):
         self.copies.load(saved)
         self.lists.load(saved)
         self.marks.load(saved)
+        self.delivering.start(self.marks.heads)
         self.last.load(saved)
         self.interest.load(saved)
         self.words.load(saved)
@@ -314,7 +316,6 @@ class Broker(BrokerParts):
         if self.keeping is not None:
             self.keeping.start(self.life)
             self.wards.start()
-        self.takeover.start(is_first=self.life == 1)
         if not self.is_alone:
             self.membership.start()
 

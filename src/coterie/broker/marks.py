@@ -3,7 +3,8 @@
 An identifier rises with every publication of its origin, so within one origin it is a position: nothing here compares
 the clocks of two nodes. A mark says: everything of this origin on this topic up to here was had, or is not wanted. What
 was delivered beyond a gap, because nobody could be asked for what is missing, stands *ahead* of the mark; the gap stays
-open, and the mark goes on when it is filled.
+open, and the mark goes on when it is filled. It goes back only for
+a session that comes without what others here had.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Marks:
             self.heads[origin] = identifier
 
     def set(self, origin: int, topic: str, identifier: int) -> None:
-        """Everything up to here is dealt with; never goes back."""
+        """Everything up to here is dealt with."""
         key = (origin, topic)
         identifier = max(identifier, self._of.get(key, 0))
         if key in self._ahead:
@@ -106,6 +107,15 @@ class Marks:
             self.set(origin, topic, min(ahead))
         else:
             self._write(key)
+
+    def reopen(self, origin: int, topic: str, identifier: int, ahead: dict[int, int]) -> None:
+        """What came behind this one is wanted again, but for those `ahead`: somebody came who has not had it."""
+        key = (origin, topic)
+        self._of[key] = min(identifier, self._of.get(key, 0))
+        ahead = self._ahead.get(key, {}) | ahead
+        if ahead:
+            self._ahead[key] = ahead
+        self._write(key)
 
     def _write(self, key: tuple[int, str]) -> None:
         identifier = self._of.get(key, 0)

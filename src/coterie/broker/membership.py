@@ -196,7 +196,8 @@ class Membership:
         knowing = [node for node in others if self._known.get(node, 0) >= self.members.epoch]
         is_late = self._turn.now_s - self._began_s > KNOWN_S
         is_wide = len(knowing) == len(others) or (is_late and 2 * (len(knowing) + 1) > len(others) + 1)
-        if is_wide and self._planes.in_use.is_attached:
+        # Where nobody whom the plan names is left to be its host, everything goes by detours.
+        if is_wide and (self._planes.in_use.is_attached or is_late):
             self._is_settled = True
             self._clients.turned_away = None
             self._turn.write(META, SETTLED, b"\x01")
@@ -228,7 +229,8 @@ class Membership:
     def _end(self, before: Members | None = None) -> None:
         was_leaving = before is None or (own := before.get(self._node)) is None or own.state == "leaving"
         if was_leaving:
-            self._turn.orders.append(LeaveNetwork(f"node {self._node} has left the network"))
+            # Behind the list, and what others are told of it: nobody else may know that it was chosen.
+            self._links.ending.append(LeaveNetwork(f"node {self._node} has left the network"))
         else:
             told = f"node {self._node} was removed from the network by an operator, and no number is used twice"
             self._turn.orders.append(Fail(f"{told}: to come back, give it another node.id and an empty data folder"))

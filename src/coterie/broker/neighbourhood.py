@@ -172,7 +172,7 @@ class Neighbourhood:
         if self._admitting is not None:
             self._admitting.reached(peer)
         self._detours.tell_all(peer)
-        self._talk.tell(peer, LogHeads((*self._marks.heads.values(), self._last.last)))
+        self._talk.tell(peer, LogHeads((*self._marks.heads.values(), self._last.last), self._words.now_us))
         self._words.greet(peer)
         self._lists.tell_all(peer)
         self._takeover.tell_all(peer)
@@ -304,6 +304,7 @@ class Neighbourhood:
             case LogHeads():
                 for identifier in said.heads:
                     self._marks.hear(identifier)
+                self._words.hear_time(said.words_us)
             case AskRetained():
                 self._words.on_ask(peer)
             case Retained():

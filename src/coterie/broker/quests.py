@@ -1,11 +1,13 @@
-"""Clients that wait here for their sessions: what is known of each so far, and what they are told if it stays so."""
+"""Clients that wait here for their sessions: what is known of each so far, and what they are told if it stays so.
+
+Nobody waits for a session that is looked `of` a node that leaves or was removed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Literal
 
-from coterie.broker.frames import FoundSession
+from coterie.broker.frames import FoundSession, SeekSession
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import SessionState
 
@@ -31,6 +33,11 @@ class Quest:
         self.peer = -1
         self.is_effective = self.is_asking = False
         self.look_until_s = 0.0
+        self.missed_us = 0  # something may be missing since then, by our clock
         self.look_batch = -1  # the question to all logs leaves with this batch
         self.new: dict[str, int | None] = {}  # filters that nobody here wanted before -> since how long they were there
         self.state: SessionState | None = None
+
+    def asking(self, client: str) -> SeekSession:
+        """What the others are asked."""
+        return SeekSession(client, self.user, self.of < 0)

@@ -143,6 +143,10 @@ class Recovery:
         late = [one for origin, one in self.behind.items() if since_us is None or origin not in self._have_told]
         return max(1, self.now_us - min(late)) if late else 0
 
+    def may_lack(self, origin: int, until_us: int) -> bool:
+        """Whether it has not told yet all that it published up to then, by our clock, nor anybody for it."""
+        return self.behind.get(origin, until_us) + int(self._settings.margin_s * 1e6) < until_us
+
     def look_again(self, since_us: int, recent_s: float) -> None:
         """Compare logs since then, unless a disturbance of the last moments makes everybody do so anyway."""
         is_done = self._since_us is not None and self._since_us <= since_us
@@ -254,13 +258,12 @@ class Recovery:
         return older + self._in_parts(copy.origin, rows, since_us, until_us, lag_us, is_answer)
 
     def _older_digests(self, copy: Copy, since_us: int, is_answer: bool) -> list[Digest]:
-        """What it has from before it was given all anew; there may be a gap behind it, so it is not the last word."""
-        first, last = (one & TIME_MASK for one in copy.state.older)
-        if copy.state.older[0] > copy.state.older[1] or last < since_us:
+        """What it has from before its log is whole; there may be gaps in it, so it is not the last word."""
+        since_us, last = max(since_us, 1), (copy.state.log_first & TIME_MASK) - 1
+        rows = self._copies.log(copy.origin, since_us, last) if since_us <= last else []
+        if not rows:
             return []
-        since_us = max(since_us, first, 1)
         lag_us = max(0, self._turn.now_us - copy.state.here_us + copy.state.now_us - last)
-        rows = self._copies.log(copy.origin, since_us, last)
         parts = self._in_parts(copy.origin, rows, since_us, last, lag_us, is_answer)
         return [msgspec.structs.replace(one, is_last=False) for one in parts]
 

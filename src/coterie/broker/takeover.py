@@ -19,7 +19,7 @@ from collections.abc import Callable
 import msgspec
 
 from coterie.broker.arrivals import ComingSession, ComingSessions, Had, guest_of
-from coterie.broker.carried import TIME_BITS, TIME_MASK, Identifiers, decode_carried
+from coterie.broker.carried import Identifiers
 from coterie.broker.cascades import Cascades
 from coterie.broker.copies import HeldCopies
 from coterie.broker.delivering import Delivering
@@ -39,8 +39,8 @@ from coterie.broker.frames import (
 from coterie.broker.giving import Giving
 from coterie.broker.interest import LocalInterest, book_of
 from coterie.broker.keeping import Keeping
+from coterie.broker.lacking import FRESH_S, Lacking
 from coterie.broker.lastpublished import LastPublished
-from coterie.broker.lastwords import named_in_log
 from coterie.broker.links import PeerLinks
 from coterie.broker.marks import Marks
 from coterie.broker.quests import Outcome, Quest
@@ -50,7 +50,7 @@ from coterie.broker.stored import StoredSessions
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.wards import Wards
-from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, LOG, MESSAGES, Shelf
+from coterie.broker.writes import Shelf
 from coterie.mqtt.packets import Connect
 from coterie.mqtt.session import SessionState
 from coterie.mqtt.sessions import Sessions
@@ -62,13 +62,11 @@ PATIENT_S = 2.5  # the same for one that there is a link to: its disk may be slo
 GIVE_UP_S = 5.0
 EFFECT_S = 1.5  # a node that is silent holds up no session: what it missed of the wishes is found by logs
 LOOK_S = 4.0  # how long logs are compared for what a node that is away took with it
-FRESH_S = 10.0  # after a start: somebody may have taken what was here meanwhile
-FORGET_S = 60.0
 IDENTIFIERS_APART, IDENTIFIER_RANGES = (
     2048,
     31,
 )  # each node that takes sessions from copies goes on in a range of its own
-TAKE_TIMER, FORGET_TIMER = "take", "forget"
+TAKE_TIMER = "take"
 _state = msgspec.msgpack.Decoder(SessionState).decode
 
 
@@ -83,18 +81,16 @@ class Takeover:
     ) -> None:  # fmt: skip
         self.taken_count = 0
         self._node, self._spare = node, copies_wanted - 1
-        self._sessions, self._stored, self._arrivals, self._delivering = sessions, stored, arrivals, delivering
-        self._following, self._interest, self._cascades, self._detours = following, interest, cascades, detours
-        self._marks, self._last, self._identifiers, self._recovery = marks, last, identifiers, recovery
+        self._sessions, self._stored, self._arrivals = sessions, stored, arrivals
+        self._following, self._cascades, self._detours = following, cascades, detours
+        self._marks, self._last, self._recovery = marks, last, recovery
         self._keeping, self._wards, self._links, self._talk = keeping, wards, links, talk
-        self._copies, self._shelf, self._turn = copies, shelf, turn
+        self._turn = turn
         self._quests: dict[str, Quest] = {}
         self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, recovery, turn)
+        self.lacking = Lacking(node, sessions, interest, marks, recovery, copies, delivering, self._giving, shelf, turn)
         self._residing = Residing(node, sessions, self._giving, following, keeping, links, talk, turn)
-        self._fresh_until_s = 0.0
-
-    def start(self, is_first: bool) -> None:
-        self._fresh_until_s = 0.0 if is_first else self._turn.now_s + FRESH_S
+        self._unsure: dict[str, None] = {}  # from before the start: somebody may have taken it meanwhile
 
     # --- here ---
 
@@ -102,9 +98,17 @@ class Takeover:
         """Whether the client may have a session that is not here."""
         if packet.clean_start or not packet.client_id or not self._links.peers:
             return False
-        is_known = packet.client_id in self._sessions.of and self._turn.now_s >= self._fresh_until_s
-        self._giving.leaving.pop(packet.client_id, None) if is_known else None
+        is_known = packet.client_id in self._sessions.of and packet.client_id not in self._unsure
+        if is_known:
+            self._stay(packet.client_id)
         return not is_known
+
+    def _stay(self, client: str) -> None:
+        """Its client is here again. Whoever was given it meanwhile may have written it, and be lost before it says so:
+        what it has must not count for more than what is agreed here from now on."""
+        peer, session = self._giving.leaving.pop(client, None), self._sessions.of.get(client)
+        if peer is not None and session is not None:
+            self._residing.claim(session, session.epoch + 1, [peer])
 
     def is_seeking(self, client: str) -> bool:
         return client in self._quests
@@ -117,7 +121,7 @@ class Takeover:
             quest.asked = peers.copy()
             quest.answers = {peer: said for peer, said in quest.answers.items() if peer in peers}
             for peer in new:
-                self._talk.tell(peer, SeekSession(client, quest.user))
+                self._talk.tell(peer, quest.asking(client))
 
     def seek(self, client: str, user: str | None, done: Callable[[Outcome], None], of: int = -1) -> None:
         """Find it and bring it here; the newest who asks gets the answer. With `of`, only if it is that node's."""
@@ -127,7 +131,7 @@ class Takeover:
             before.done("away")
         quest = self._quests[client] = Quest(user, self._links.peers, self._turn.now_s, done, of)
         for peer in quest.asked:
-            self._talk.tell(peer, SeekSession(client, user))
+            self._talk.tell(peer, quest.asking(client))
         self._turn.set_timer((TAKE_TIMER, client), AGAIN_S)
 
     def on_found(self, peer: int, said: FoundSession) -> None:
@@ -166,6 +170,9 @@ class Takeover:
 
     def _decide(self, client: str, quest: Quest) -> None:
         """Who has it, if that can be said by now."""
+        if quest.of >= 0 and any(one.kind == "seeking" for one in quest.answers.values()):
+            self._end(client, "away")  # its client is there, or another one sees to it
+            return
         own = self._sessions.of.get(client)
         silent = [peer for peer in quest.asked if peer not in quest.answers]
         # A node that answered itself speaks for itself; a copy counts where its origin does not.
@@ -175,12 +182,13 @@ class Takeover:
             for peer, one in quest.answers.items()
             if one.kind in ("owner", "other") or (one.kind == "copy" and one.of not in quest.answers)
         ]  # fmt: skip
-        at_home = self._giving.found(SeekSession(client, quest.user))
+        at_home = self._giving.found(quest.asking(client))
         if at_home.kind == "copy" and at_home.of not in quest.answers:
             found.append((not at_home.is_others, at_home.epoch, False, at_home.life, at_home.serial, self._node))
         best = max(found, default=None)
-        if own is not None and (best is None or not best[0] or best[1] <= own.epoch):
-            self._giving.leaving.pop(client, None)  # whoever was given it does not have its client
+        is_enough = len(silent) <= max(1, self._spare) or client not in self._unsure
+        if own is not None and is_enough and (best is None or not best[0] or best[1] <= own.epoch):
+            self._stay(client)
             owners = [peer for peer, one in quest.answers.items() if one.kind == "owner" and not one.is_others]
             self._residing.claim(own, best[1] if best is not None else 0, owners)
             self._end(client, "here")
@@ -226,7 +234,7 @@ class Takeover:
         elif not quest.is_asked_again:
             quest.is_asked_again, quest.asked_s, quest.answers = True, self._turn.now_s, {}
             for peer in quest.asked:
-                self._talk.tell(peer, SeekSession(client, quest.user))
+                self._talk.tell(peer, quest.asking(client))
 
     def _is_slow(self, quest: Quest) -> bool:
         return any(self._links.is_connected(peer) for peer in quest.asked if peer not in quest.answers)
@@ -245,6 +253,7 @@ class Takeover:
         subscriptions = said.subscriptions
         guest = guest_of(client, quest.user, subscriptions, self._sessions.options)
         arrival = ComingSession(guest, book_of(said.wished, self._turn.now_us))
+        arrival.entered_us = self._recovery.now_us
         arrival.due = {place: last for place, last in self._marks.all() if arrival.wants(place[1])}
         arrival.due |= {(self._node, topic): last for topic, last in self._last.all() if arrival.wants(topic)}
         self._arrivals.of[client] = arrival
@@ -269,13 +278,7 @@ class Takeover:
         self._cascades.current = outer
         wished_us = {topic_filter: ago_us for topic_filter, ago_us, _ in said.wished}
         quest.new, quest.entered_s = {one: wished_us.get(one) for one in new}, self._turn.now_s
-        self._want_earlier(quest, 0)
-
-    def _want_earlier(self, quest: Quest, ago_us: int) -> None:
-        """As there: what it has not dealt with is owed here. If it does not say since when, what is on its way is."""
-        for topic_filter, wished_us in quest.new.items():
-            back_us = ago_us + int(FRESH_S * 1e6) if wished_us is None else wished_us
-            self._interest.want_earlier(topic_filter, back_us)
+        self.lacking.want_earlier(quest, 0)
 
     def _ask(self, client: str, quest: Quest) -> None:
         assert quest.there is not None
@@ -296,7 +299,7 @@ class Takeover:
             return
         arrival.taken = {(origin, topic): last for origin, topic, last in said.marks}
         arrival.floor, arrival.floors = said.floor, dict(said.floors)
-        self._fill_here(arrival)
+        self.lacking.fill(arrival)
         is_late = self._turn.now_s - quest.entered_s > GIVE_UP_S / 2
         others = [place for place in arrival.gaps() if place[0] != self._node]
         is_new = quest.new.keys() >= {split_shared(one)[1] for one in arrival.guest.subscriptions}
@@ -307,37 +310,15 @@ class Takeover:
             quest.look_until_s, arrival.missed_until_us = self._turn.now_s + LOOK_S, self._turn.now_us
             # There may have been cut off from somebody without knowing it, for as long as links are believed silent.
             ago_us = said.ago_us + int(max(FRESH_S, self._links.settings.silence_s) * 1e6)
-            self._want_earlier(quest, said.ago_us)
-            filters = {split_shared(one)[1] for one in arrival.guest.subscriptions}
-            for bare in set() if is_there else filters.difference(quest.new):
-                # What its node took alone since then comes when that is back, though others here want it only now.
-                self._interest.want_earlier(bare, ago_us)
+            self.lacking.want_earlier(quest, said.ago_us)
+            quest.missed_us = self._recovery.now_us - ago_us
+            if not is_there:
+                self.lacking.owe_earlier(arrival, quest)
             self._recovery.disturb(max(1, self._recovery.now_us - ago_us))
         elif not others or is_late:
             self._settle(said.client, quest)
         else:
             quest.is_asking = False  # again, when there has it too
-
-    def _fill_here(self, arrival: ComingSession) -> None:
-        """What there has not got yet and is in a log here: this node's own, or one that it keeps for another.
-
-        That one may be gone, though its link is believed in: then nobody speaks for it yet.
-        """
-        for origin in {place[0] for place in arrival.gaps()} & {self._node, *self._copies.of}:
-            is_own = origin == self._node
-            log, bodies = (LOG, MESSAGES) if is_own else (COPIED_LOG, COPIED_BODIES)
-            taken = arrival.taken or {}
-            places = [place for place in arrival.gaps() if place[0] == origin]
-            ahead_us = self._recovery.now_us - self._turn.now_us  # identifiers may be ahead of the clock
-            if not is_own:
-                ahead_us = self._copies.of[origin].now_us(self._turn.now_us) - self._turn.now_us
-            first = min(taken.get(place, 0) for place in places) or origin << TIME_BITS
-            for identifier, logged in self._shelf.between(log, first + 1, max(arrival.due[place] for place in places)):
-                topic, _ = named_in_log(logged.decode(), identifier)
-                is_lacking = arrival.lacks(topic, identifier, (identifier & TIME_MASK) - ahead_us)
-                body = self._shelf.get(bodies, identifier) if is_lacking else None
-                if body is not None:
-                    arrival.offer(decode_carried(body).message())
 
     def _settle(self, client: str, quest: Quest) -> None:
         """It is all here."""
@@ -347,9 +328,14 @@ class Takeover:
         session, now_s = arrival.guest, self._turn.now_s
         rest = arrival.rest()
         session.collected = None
+        self.lacking.settle(arrival, quest, [shared.message for shared, *_ in rest])
         # What its node sent alone since the copy was made is not known: the client may still hold its identifiers.
         ahead = 0 if there.of == quest.peer else IDENTIFIERS_APART * (1 + self._node % IDENTIFIER_RANGES)
         last_id = (state.last_packet_id + ahead) % 0xFFFF
+        kept = {one.filter for one in state.subscriptions}
+        lost = [one for one in session.subscriptions if one not in kept]  # its rights have changed there meanwhile
+        for topic_filter in lost:
+            self._sessions.index.unsubscribe(session, topic_filter)
         session.take_state(
             msgspec.structs.replace(state, will=None, will_due_s=None, expires_at_s=None, last_packet_id=last_id)
         )
@@ -357,49 +343,31 @@ class Takeover:
         session.past = arrival.had()  # what it had there may still be on its way here
         self._sessions.adopt(session, now_s)
         self._stored.adopt(session)
-        self._remember(client, session.past)
+        self.lacking.remember(client, session.past)
         for shared, qos, retain, identifiers in rest:
             session.deliver(shared, qos, retain, identifiers, now_s)
-        if self._sessions.review(session):  # rights have changed while its node was away
+        if self._sessions.review(session) or lost:  # rights have changed while its node was away
             self._following.follow()
-        self._seed_marks(arrival)
+        self.lacking.seed_marks(arrival)
         session.update_plain_version()
         self.taken_count += 1
         self._end(client, "here")
         self._residing.tell(lambda: self._links.connected, [session], is_new=True)
 
-    def _seed_marks(self, arrival: ComingSession) -> None:
-        """What there dealt with need not come here for this session; unless somebody else waits for it."""
-        for (origin, topic), last in (arrival.taken or {}).items():
-            receivers = self._sessions.index.matches(topic).receivers
-            is_shared = any(one.receiver is not arrival.guest for one in receivers)
-            if origin != self._node and not is_shared and self._marks.get(origin, topic) < last:
-                self._marks.set(origin, topic, last)
-                self._delivering.pass_over(last)
-
-    def _remember(self, client: str, had: Had) -> None:
-        self._giving.came[client] = had
-        self._turn.set_timer((FORGET_TIMER, client), FORGET_S)
-
     def resume(self) -> None:
-        """Sessions that were here before a restart, and came shortly before it."""
+        """Sessions that were here before a restart; some of them came shortly before it."""
         for session in self._sessions.of.values():
+            if self._links.peers:
+                self._unsure[session.client_id] = None
             if isinstance(session.past, Had):
-                self._remember(session.client_id, session.past)
-
-    def forget(self, client: str) -> None:
-        """By now nothing comes any more that the session had at its last node."""
-        session = self._sessions.of.get(client)
-        self._giving.came.pop(client, None)
-        if session is not None:
-            session.past = None
-            session.report()
-            session.update_plain_version()
+                self.lacking.remember(session.client_id, session.past)
 
     def _end(self, client: str, outcome: Outcome) -> None:
         quest = self._quests.pop(client)
         self._turn.cancel_timer((TAKE_TIMER, client))
         self._abandon(client)
+        if outcome == "here":
+            self._unsure.pop(client, None)
         quest.done(outcome)
 
     def _abandon(self, client: str) -> None:
@@ -421,13 +389,7 @@ class Takeover:
     def hear(self, peer: int, said: Follows) -> None:
         match said:
             case SeekSession():
-                quest = self._quests.get(said.client)
-                if quest is not None and quest.look_until_s:  # its client is there now; and may have gone on already
-                    self._end(said.client, "away")
-                found = self._giving.found(said)
-                if found.kind == "none" and quest is not None:
-                    found = msgspec.structs.replace(found, kind="seeking")
-                self._talk.tell(peer, found)
+                self._talk.tell(peer, self._answer(said))
             case FoundSession():
                 self.on_found(peer, said)
             case HandOver():
@@ -452,6 +414,17 @@ class Takeover:
                 if session is not None and session.expiry_s and session.owner in (None, said.user):
                     self._residing.drop(session)
 
+    def _answer(self, said: SeekSession) -> FoundSession:
+        quest = self._quests.get(said.client)
+        # Its client is there now: two nodes that go on would each have a session of it.
+        if quest is not None and said.has_client and (quest.look_until_s or quest.of >= 0 or quest.user == said.user):
+            self._end(said.client, "away")
+        found = self._giving.found(said)
+        is_ahead = quest is not None and quest.of < 0 and not said.has_client
+        if quest is not None and (found.kind == "none" or is_ahead):
+            found = msgspec.structs.replace(found, kind="seeking")
+        return found
+
     def _give(self, peer: int, said: AskSession) -> None:
         """Behind everything that is on its way to a disk: where the session goes, its client is answered for it."""
 
@@ -475,6 +448,7 @@ class Takeover:
     def begun_afresh(self, client: str, user: str | None) -> None:
         """A client with a clean start here: what it had elsewhere is over."""
         self._giving.leaving.pop(client, None)
+        self._unsure.pop(client, None)
         self._talk.flood(EndSession(client, user))
 
     def tell_all(self, peer: int) -> None:
@@ -485,7 +459,7 @@ class Takeover:
         """
         for client, quest in list(self._quests.items()):
             if quest.there is None and peer not in quest.answers:
-                self._talk.tell(peer, SeekSession(client, quest.user))
+                self._talk.tell(peer, quest.asking(client))
             elif quest.there is not None and quest.there.of == peer != quest.peer:
                 self._end(client, "away")
         moved = [one for one in self._sessions.of.values() if one.epoch > 1]

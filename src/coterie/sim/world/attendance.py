@@ -128,12 +128,22 @@ class Attendance:
         order = [one for one in self.present if one not in world.gone]
         if order:
             asked = order[tries % len(order)]
-            members = getattr(getattr(world.sites[asked].broker, "membership", None), "members", None)
-            if members is not None and members.was_removed(node):
+            if self._knows_removed(asked, node):
                 self.removed.add(node)
                 return
             world.command(asked, Remove(node))
         world.at(world.now_us + AGAIN_US, lambda: self.dismiss(node, tries + 1))
+
+    def _knows_removed(self, asked: int, node: int) -> bool:
+        members = getattr(getattr(self._world.sites[asked].broker, "membership", None), "members", None)
+        return members is not None and members.was_removed(node)
+
+    @property
+    def silent(self) -> set[int]:
+        """Who never answers again and has not been removed; or has left, and all who knew are gone."""
+        there = [one for one in self.present if one not in self._world.gone]
+        untold = {node for node in self.left if not any(self._knows_removed(one, node) for one in there)}
+        return (self._world.gone - self.removed - self.left) | untold
 
     # --- in the end ---
 

@@ -262,6 +262,8 @@ class Person:
                 for topic_filter in self._asked.pop(event.packet_id, ()):
                     self._unwanted.pop(topic_filter, None)
             case Refused() | Disconnected():
+                if isinstance(event, Disconnected):  # it was connected until now
+                    self._note_left()
                 wire = self.wire
                 if wire is not None:
                     self._gone()

@@ -298,8 +298,9 @@ class World:
     def is_stranded(self, person: Person) -> bool:
         """Whether its node is gone for good; or more are, and not removed, than there are copies of a session to spare:
         then nobody can know that it is not theirs, and nobody says that it has none."""
-        dead = len(self.gone - self.roster.removed)
-        return person.node in self.gone or (dead >= self.scenario.copies and not person.client.is_connected)
+        if person.node in self.gone:
+            return True
+        return not person.client.is_connected and len(self.roster.silent) >= self.scenario.copies
 
     def is_bereft(self, node: int) -> bool:
         """Whether the only copy of what it had is gone with it."""
