@@ -30,6 +30,7 @@ import numpy as np
 
 import baseline_fanout
 from coterie.accounting.placement_bound import least_copies
+from coterie.kernels.jit import kernel
 from coterie.kernels.placement.blocks import ROUNDS, Here, PlacementTask, place_blocks
 from coterie.kernels.placement.moves import renamed
 from coterie.kernels.placement.passes import CAREFUL, QUICK, Present, auctioned
@@ -73,16 +74,43 @@ def crowd(clients: int, each: int, topics: int, seed: int, modes: int = 200, noi
         cells = shuffled[(start[draw.integers(modes, size=count)][:, None] + ranks) % topics]
         common = popular[np.searchsorted(everywhere / everywhere[-1], draw.random((count, 2 * each)))]
         cells = np.where(draw.random(cells.shape) < noise, common, cells)
-        key = np.unique(np.arange(count)[:, None] * topics + cells)
-        rows = key // topics
-        order = np.lexsort([draw.random(len(key)), rows])
-        place = np.arange(len(key)) - np.searchsorted(rows, rows)
-        kept = np.sort(order[place < each])
-        parts.append((np.bincount(rows[kept], minlength=count), (key[kept] % topics).astype(np.int32)))
+        distinct, found = distinct_cells(cells)
+        parts.append(some_of(distinct, found, draw.random(len(found)), each))
     lengths = np.concatenate([part[0] for part in parts])
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     weight, capacity = lengths.astype(float)[:, None], np.full((BROKERS, 1), 1.03 * indptr[-1] / BROKERS)
     return Problem.of(indptr, np.concatenate([part[1] for part in parts]), np.ones(topics), weight, capacity)
+
+
+@kernel
+def distinct_cells(cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many each row has, and which, ascending."""
+    lengths, found = np.zeros(len(cells), np.int64), np.empty(cells.size, np.int32)
+    at = 0
+    for row in range(len(cells)):
+        ascending = np.sort(cells[row])
+        for i in range(len(ascending)):
+            if i == 0 or ascending[i] != ascending[i - 1]:
+                found[at] = ascending[i]
+                lengths[row] += 1
+                at += 1
+    return lengths, found[:at]
+
+
+@kernel
+def some_of(lengths: np.ndarray, cells: np.ndarray, chance: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of every row those with the least chances, as many as that."""
+    kept, found = np.minimum(lengths, most), np.empty(len(cells), np.int32)
+    at, begin = 0, 0
+    for row in range(len(lengths)):
+        end = begin + lengths[row]
+        limit = np.sort(chance[begin:end])[kept[row] - 1]
+        for i in range(begin, end):
+            if chance[i] <= limit:
+                found[at] = cells[i]
+                at += 1
+        begin = end
+    return kept, found[:at].copy()
 
 
 MISSED: list[str] = []

@@ -23,7 +23,7 @@ from coterie.systems.dynatops.parameters import DynatopsParameters
 from coterie.workloads import make_workload
 
 SETTINGS = {"subscribers": 600, "nodes": 8, "topics": 80, "modes": 8}
-CHOICES = BlockChoices(Balance(0.05, 0.3), block_users=200, sample_users=150, seed=4)
+CHOICES = BlockChoices(Balance(0.05, 0.3), block_users=200, seed=4)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def placed_here(workload: Workload) -> np.ndarray:
     weight = client_weights(workload)
     limits = limits_of(weight, np.ones((workload.node_count, weight.shape[1])), CHOICES.balance.by_dimension)
     problem = problem_of(workload, limits.weight, limits.capacity)
-    task = PlacementTask(problem, CHOICES.seed, CHOICES.block_users, CHOICES.sample_users)
+    task = PlacementTask(problem, CHOICES.seed, CHOICES.block_users)
     assert task.block_count == 3
     found = place_blocks(task, Here(task))
     return renamed(found, workload.attachment, problem.loads(found), limits.capacity)

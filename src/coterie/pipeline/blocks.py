@@ -19,7 +19,6 @@ import pyarrow as pa
 from coterie.errors import ConfigError
 from coterie.kernels.placement.blocks import (
     BLOCK_USERS,
-    SAMPLE_USERS,
     Passed,
     Picture,
     PlacementTask,
@@ -47,7 +46,7 @@ from coterie.substrate.placing import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Cut = tuple[int, int, int]  # of a PlacementTask, all but its problem
+Cut = tuple[int, int]  # of a PlacementTask, all but its problem
 PICTURE_MAX = 1 << 29  # brokers x topics: two gigabytes for every task
 COLUMNS = ("indptr", "topics", "rate", "weight", "capacity", "publisher", "said_topic", "said_rate")
 
@@ -58,7 +57,6 @@ class BlockChoices:
 
     balance: Balance = EVEN_ENOUGH
     block_users: int = BLOCK_USERS
-    sample_users: int = SAMPLE_USERS
     seed: int = 1
 
 
@@ -108,7 +106,7 @@ def place_problem(spark: SparkSession, problem: Problem, now: Index, work: Path,
 
 
 def _place_on_spark(spark: SparkSession, problem: Problem, work: Path, choices: BlockChoices) -> Index:
-    cut = (choices.seed, choices.block_users, choices.sample_users)
+    cut = (choices.seed, choices.block_users)
     task = PlacementTask(problem, *cut)
     for name in COLUMNS:
         save_array(getattr(problem, name), work, name)
@@ -133,7 +131,8 @@ class OnSpark:
         folder = self.work / f"round-{told.number:03d}"
         for name in Picture._fields:
             save_array(getattr(told.picture, name), folder, name)
-        job = _block(self.work, folder, self.cut, told.number, told.smoothing, told.blocks)
+        facts = (told.number, told.smoothing, told.blocks, told.alike)
+        job = _block(self.work, folder, self.cut, facts)
         run_tasks(self.spark, told.blocks, job, "block int")
         found = [Passed(*_loaded(folder / f"block-{block}.npz")) for block in told.blocks]
         shutil.rmtree(folder)
@@ -168,17 +167,19 @@ def _save(passed: Passed, path: Path) -> None:
     )
 
 
-def _block(
-    work: Path, folder: Path, cut: Cut, number: int, smoothing: float, blocks: tuple[int, ...]
-) -> Callable[[int], pa.Table]:
+Facts = tuple[int, float, tuple[int, ...], int]  # of a Round, all but the picture
+
+
+def _block(work: Path, folder: Path, cut: Cut, facts: Facts) -> Callable[[int], pa.Table]:
     source, target = str(work), str(folder)
+    number, smoothing, blocks, alike = facts
 
     def run(block: int) -> pa.Table:
         columns: list[Any] = [map_array(source, name) for name in COLUMNS]
         task = PlacementTask(Problem(*columns), *cut, known_rank=np.asarray(map_array(source, "rank"), np.int32))
         picture: list[Any] = [map_array(target, name) for name in Picture._fields]
         kept: Any = map_array(source, f"part-{block}") if (Path(source) / f"part-{block}.npy").exists() else None
-        passed = pass_block(task, Round(number, smoothing, Picture(*picture), blocks), block, kept)
+        passed = pass_block(task, Round(number, smoothing, Picture(*picture), blocks, alike), block, kept)
         _save(passed, Path(target) / f"block-{block}.npz")
         return pa.table({"block": pa.array([block], pa.int32())})
 

@@ -23,7 +23,7 @@ def task_of(seed: int, block_users: int, room: float = 1.2, *, publish: bool = F
     rate = np.bincount(said, minlength=TOPICS).astype(float) if publish else np.ones(TOPICS)
     weight = np.ones((USERS, 1))
     capacity = np.full((BROKERS, 1), room * USERS / BROKERS)
-    return PlacementTask(Problem(indptr, topics, rate, weight, capacity, *rows), 3, block_users, sample_users=400)
+    return PlacementTask(Problem(indptr, topics, rate, weight, capacity, *rows), 3, block_users)
 
 
 @pytest.mark.parametrize("block_count", [1, 4, 16])
@@ -46,7 +46,7 @@ def test_blocks_are_hardly_behind_one_after_the_other() -> None:
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
     weight, capacity = np.diff(indptr).astype(float)[:, None], np.full((16, 1), 1.05 * indptr[-1] / 16)
     problem = Problem.of(indptr, np.concatenate(rows).astype(np.int32), np.ones(600), weight, capacity)
-    task = PlacementTask(problem, 3, 750, sample_users=400)
+    task = PlacementTask(problem, 3, 750)
     assert problem.copies(place_blocks(task, Here(task))) < 1.05 * problem.copies(auctioned(problem, 3))
 
 
@@ -54,7 +54,9 @@ def test_every_client_is_in_one_block_and_every_block_in_one_wave() -> None:
     task = task_of(1, 1000)
     listed = np.concatenate([task.users(block) for block in range(task.block_count)])
     assert sorted(listed.tolist()) == list(range(USERS))
-    assert sorted(block for wave in task.waves for block in wave) == [0, 1, 2, 3]
+    for waves in (task.growing, task.waves(0), task.waves(1)):
+        assert sorted(block for wave in waves for block in wave) == [0, 1, 2, 3]
+    assert task.waves(0) != task.waves(1)
 
 
 def test_a_block_changes_nothing_it_was_lent() -> None:
@@ -63,7 +65,7 @@ def test_a_block_changes_nothing_it_was_lent() -> None:
     picture = Picture.empty(task.problem)
     np.add.at(picture.counts, (task.rank[task.problem.topics], np.repeat(part, EACH)), 1)
     before, own = [array.copy() for array in picture], part[task.users(1)]
-    passed = pass_block(task, Round(3, 0.3, picture, (0, 1)), 1, own)
+    passed = pass_block(task, Round(3, 0.3, picture, (0, 1), 2), 1, own)
     assert (passed.part != own).any()
     for lent, copy in zip(picture, before, strict=True):
         assert np.array_equal(lent, copy)
@@ -88,7 +90,7 @@ def test_brokers_full_in_different_ways_do_not_lock_each_other() -> None:
     problem = sites()
     even = (np.arange(problem.client_count) % problem.broker_count).astype(np.int32)
     one_by_one = auctioned(problem, 1)
-    task = PlacementTask(problem, 1, problem.client_count // 4, sample_users=400)
+    task = PlacementTask(problem, 1, problem.client_count // 4)
     for found in (one_by_one, place_blocks(task, Here(task))):
         assert problem.is_within(found)
         assert problem.copies(found) < 0.75 * problem.copies(even)

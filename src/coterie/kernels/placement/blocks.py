@@ -9,7 +9,7 @@ left at a broker, so a round never fills a broker beyond its limit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -22,21 +22,19 @@ from coterie.kernels.placement.passes import (
     GROWING,
     QUICK,
     Layout,
-    auctioned,
     layer_of,
     mean_rate,
     ranks,
     room_of,
     show_all,
     unit_of,
-)  # fmt: skip
+)
 from coterie.kernels.placement.problem import Problem
 from coterie.kernels.rings.chord import Index
 
 BLOCK_USERS = 1 << 18
-SAMPLE_USERS = 1 << 10  # few: they only show where kinds gather, the crowd itself says how
 WAVES = 2
-ROUNDS: Sequence[tuple[float, int]] = ((0.6, 2), (0.5, 2), (0.4, 2), (0.3, 2), (0.2, 2), (0.1, 1), (0.0, 3))
+ROUNDS = QUICK.schedule
 
 
 class Picture(NamedTuple):
@@ -71,7 +69,6 @@ class PlacementTask:
     problem: Problem
     seed: int
     block_users: int = BLOCK_USERS
-    sample_users: int = SAMPLE_USERS
     known_rank: Index | None = None
 
     @cached_property
@@ -84,13 +81,14 @@ class PlacementTask:
         return max(1, -(-self.problem.client_count // self.block_users))
 
     @property
-    def waves(self) -> list[tuple[int, ...]]:
-        """Blocks that pass side by side."""
-        side_by_side = -(-self.block_count // WAVES)
-        return [
-            tuple(range(first, min(first + side_by_side, self.block_count)))
-            for first in range(0, self.block_count, side_by_side)
-        ]
+    def growing(self) -> list[tuple[int, ...]]:
+        """Waves in which blocks join: the first shows all others where kinds gather."""
+        return [wave for wave in ((0,), tuple(range(1, self.block_count))) if wave]
+
+    def waves(self, turn: int) -> list[tuple[int, ...]]:
+        """Blocks that pass side by side, drawn anew for every turn."""
+        drawn = np.random.default_rng([self.seed, turn]).permutation(self.block_count)
+        return [tuple(wave.tolist()) for wave in np.array_split(drawn, WAVES) if len(wave)]
 
     def users(self, block: int) -> Index:
         """Every so-manieth client: neighbours in number may be of one kind, and a block should look like the whole."""
@@ -105,6 +103,7 @@ class Round:
     smoothing: float
     picture: Picture
     blocks: tuple[int, ...]  # those that pass
+    alike: int  # blocks that are taken to do what one of these does
 
 
 class Runner(Protocol):
@@ -153,7 +152,7 @@ def pass_own(own: Problem, whole: Whole, told: Round, block: int, part: Index | 
     draw = np.random.default_rng([whole.seed, told.number, block])
     picture, room = told.picture, whole.room
     # Blocks are alike: what this one does to a broker's load all others do too, so it counts that many times.
-    alike = len(told.blocks)
+    alike = told.alike
     clients = layout.clients._replace(weight=layout.clients.weight * alike)
     near = layer_of(*picture.counts.shape, is_counted=len(picture.entering) > 0)
     near.counts[:], near.entering[:] = picture.counts, picture.entering
@@ -173,39 +172,26 @@ def pass_own(own: Problem, whole: Whole, told: Round, block: int, part: Index | 
     return Passed(new, *changed, state.price * np.float32(alike))
 
 
-def sample_picture(task: PlacementTask) -> Picture:
-    """Where topics are once a sample of clients is placed with its part of the room; loads are left at nothing."""
-    draw = np.random.default_rng([task.seed, task.problem.client_count])
-    count = task.problem.client_count
-    users = np.sort(draw.permutation(count)[: task.sample_users])
-    own = task.problem.among(users, np.arange(task.problem.broker_count))
-    share = own.weight.sum(axis=0) / np.maximum(task.problem.weight.sum(axis=0), 1e-30)
-    sample = replace(own, capacity=own.capacity * share + own.weight.max(axis=0, initial=0.0))
-    part = auctioned(sample, task.seed)
-    picture = Picture.empty(task.problem)
-    rows = np.repeat(part, np.diff(sample.indptr))
-    np.add.at(picture.counts, (task.rank[sample.topics], rows), 1)
-    if len(picture.entering):
-        np.add.at(picture.entering, (task.rank[sample.said_topic], part[sample.publisher]), sample.said_rate)
-    return picture
-
-
 def place_blocks(task: PlacementTask, runner: Runner, rounds: Sequence[tuple[float, int]] = ROUNDS) -> Index:
-    """Where everybody goes. The first picture is a sample's, which draws those who join to their like.
+    """Where everybody goes. The blocks that join see topics and prices as the first has left them, and no loads.
 
-    A round goes in waves: what half of the blocks do side by side the other half does not know.
+    A round goes in waves: what some of the blocks do side by side the others do not know.
     """
-    sample, everybody = sample_picture(task), tuple(range(task.block_count))
-    joined = runner.passed(Round(0, GROWING, sample, everybody))
-    parts = {block: one.part for block, one in zip(everybody, joined, strict=True)}
-    picture = merged(Picture.empty(task.problem), joined)
-    number = 1
-    for smoothing in (smoothing for smoothing, passes in rounds for _ in range(passes)):
-        for wave in task.waves:
-            found = runner.passed(Round(number, smoothing, picture, wave))
-            picture = merged(picture, found)
-            parts |= {block: one.part for block, one in zip(wave, found, strict=True)}
-            number += 1
+    parts, number = dict[int, Index](), 0
+    picture = empty = Picture.empty(task.problem)
+
+    def passed(smoothing: float, seen: Picture, wave: tuple[int, ...], alike: int) -> Picture:
+        nonlocal number
+        found = runner.passed(Round(number, smoothing, seen, wave, alike))
+        parts.update((block, one.part) for block, one in zip(wave, found, strict=True))
+        number += 1
+        return merged(picture, found)
+
+    for wave in task.growing:
+        picture = passed(GROWING, picture._replace(load=empty.load), wave, task.block_count)
+    for turn, smoothing in enumerate(smoothing for smoothing, passes in rounds for _ in range(passes)):
+        for wave in task.waves(turn):
+            picture = passed(smoothing, picture, wave, len(wave))
     part = np.empty(task.problem.client_count, np.int32)
     for block, own in parts.items():
         part[task.users(block)] = own

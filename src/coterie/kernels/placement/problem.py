@@ -70,12 +70,12 @@ class Problem:
 
     def copies(self, part: Index) -> float:
         """Between brokers; without publications each event enters where it is wanted."""
-        audience = _pairs(self.topics, np.repeat(part, np.diff(self.indptr)), self.broker_count)
-        wanting = np.bincount(audience // self.broker_count, minlength=len(self.rate))
+        brokers = self.broker_count
+        is_wanted = wanted_where(self.indptr, self.topics, part, len(self.rate), brokers)
+        wanting = is_wanted.sum(axis=1, dtype=np.int64)
         if not len(self.publisher):
             return float((self.rate * np.maximum(wanting - 1, 0)).sum())
-        entering = self.said_topic.astype(np.int64) * self.broker_count + part[self.publisher]
-        is_home = np.isin(entering, audience, kind="sort")
+        is_home = is_wanted[self.said_topic, part[self.publisher]]
         return float(((wanting[self.said_topic] - is_home) * self.said_rate).sum())
 
     def among(self, clients: NDArray[np.int64], brokers: NDArray[np.int64]) -> Problem:
@@ -111,11 +111,14 @@ class Problem:
         return whole, new
 
 
-def _pairs(topic: Index, broker: Index, broker_count: int) -> Offset:
-    """Distinct pairs as one number each, ascending."""
-    key = topic.astype(np.int64) * broker_count + broker
-    key.sort()
-    return key[np.concatenate([[True], key[1:] != key[:-1]])] if len(key) else key
+@kernel
+def wanted_where(indptr: Offset, topics: Index, part: Index, topic_count: int, broker_count: int) -> NDArray[np.bool_]:
+    """[topic, broker]: whether somebody there wants it."""
+    found = np.zeros((topic_count, broker_count), np.bool_)
+    for client in range(len(part)):
+        for i in range(indptr[client], indptr[client + 1]):
+            found[topics[i], part[client]] = True
+    return found
 
 
 @kernel

@@ -115,14 +115,14 @@ class _Rounds:
         last = dict.fromkeys(range(blocks), -1)
         for wave in growing(blocks):
             share = (wave[-1] + 1) / blocks
-            picture = self._passed(Round(number, GROWING, picture, wave), last, share)
+            picture = self._passed(Round(number, GROWING, picture, wave, len(wave)), last, share)
             last |= dict.fromkeys(wave, number)
             number += 1
         side_by_side = -(-blocks // WAVES)
         waves = [tuple(range(first, min(first + side_by_side, blocks))) for first in range(0, blocks, side_by_side)]
         for smoothing in (smoothing for smoothing, passes in ROUNDS for _ in range(passes)):
             for wave in waves:
-                picture = self._passed(Round(number, smoothing, picture, wave), last, 1.0)
+                picture = self._passed(Round(number, smoothing, picture, wave, len(wave)), last, 1.0)
                 last |= dict.fromkeys(wave, number)
                 number += 1
         return last, picture._replace(load=picture.load / unit)
@@ -231,7 +231,7 @@ def pass_files(work: Folder, folder: Folder, gang: list[int], facts: tuple[Any, 
     room = Room(limit, about["soft"] * share, np.zeros(len(limit), np.int32))
     whole = Whole(about["rank"], about["unit"], room, seed, block_count)
     rates = np.asarray(map_array(work, "rates"), np.float64)
-    told = Round(number, smoothing, picture, blocks)
+    told = Round(number, smoothing, picture, blocks, len(blocks))
     total: Passed | None = None
     for block in gang:
         own = load_block(work, block).problem(rates, about["capacity"])
