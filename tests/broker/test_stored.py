@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from coterie.broker.carried import TIME_BITS, encode_carried
+from coterie.broker.carried import EPOCH_S, TIME_BITS, TIME_MASK, encode_carried
 from coterie.broker.counts import Counts
 from coterie.broker.housekeeping import Housekeeping
 from coterie.broker.lastpublished import LastPublished
@@ -143,6 +143,24 @@ def test_retained_messages_and_removals_come_back_and_removals_are_forgotten_in_
     again.trim(10)
     shelf.write(turn.writes)
     assert sorted(shelf.tables[RETAINED]) == ["kept", "new"]
+
+
+def test_a_later_word_counts_though_its_node_has_a_clock_that_is_behind() -> None:
+    """Another node's clock is an hour ahead; when they met it said so, or a word of it did."""
+    hour_us = 3_600_000_000
+    for heard in ("when they met", "by a word"):
+        turn, other = Turn(), 1 << TIME_BITS
+        turn.now_s = EPOCH_S + 1000.0
+        words = LastWords(RetainedStore(), Any, turn)  # type: ignore[arg-type]
+        if heard == "by a word":
+            words.hear(other | turn.now_us + hour_us, Message("x", b"1", retain=True))
+        else:
+            words.hear_time(turn.now_us + hour_us)
+        unheard = other | turn.now_us + hour_us + 2_000_000
+        turn.now_s += 5.0  # meanwhile it has said something that is not heard here yet
+        words.speak(Message("t", b"later", retain=True, id=turn.now_us))
+        assert not words.is_news("t", unheard)
+        assert words.stamp("t") & TIME_MASK == turn.now_us + hour_us
 
 
 def test_a_log_is_forgotten_but_not_what_somebody_waits_for() -> None:
