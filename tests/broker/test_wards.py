@@ -10,7 +10,7 @@ from coterie.broker.frames import AskKept, AskSession, HeldFor, HoldFor, KeepAll
 from coterie.broker.wards import AWAY_S
 from coterie.broker.writes import COPIED_BODIES, COPIED_LOG, INCOMING, LOG, SESSIONS
 from coterie.errors import RemoteProtocolError
-from coterie.mqtt.packets import Publish
+from coterie.mqtt.packets import Publish, Subscribe, Subscription
 from coterie.mqtt.properties import Properties
 from tests.broker.groups import Group
 
@@ -129,6 +129,26 @@ def test_a_log_from_before_a_gap_is_told_but_not_as_the_last_word() -> None:
     assert not any(part.is_last for part in before)
     assert end.is_last
     assert not end.events
+
+
+def test_a_session_that_was_taken_leaves_the_others_what_they_wait_for() -> None:
+    group = Group(3)
+    for name in ("a", "b"):
+        line = group.nodes[0].client(name, **LASTING)
+        group.pass_on()
+        group.nodes[0].say(line, Subscribe(1, (Subscription("t", 1),)))
+        group.pass_on()
+        group.nodes[0].cut(line)
+    line = group.nodes[1].client("c")
+    group.nodes[1].say(line, Publish("t", b"for both", 1, packet_id=1))
+    group.wait(0.5)
+    keeper, _ = without(group, 0)
+    held = copies(group, keeper)
+    held.settle(held.of[0], "a")
+    group.nodes[keeper].wait(0.1)
+    left = held.session(held.of[0], "b")
+    assert left is not None
+    assert [one.message.payload for one in left.deliveries] == [b"for both"]
 
 
 def test_identifiers_are_not_believed_before_the_messages_are_there() -> None:

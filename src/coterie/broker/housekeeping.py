@@ -57,6 +57,7 @@ class Housekeeping:
             silent_s = max(0.0, self._turn.now_s - self._links.heard_until_s)
             self._turn.write(META, ALIVE, msgspec.msgpack.encode(self._turn.now_us - int(silent_s * 1e6)))
             self._marks.keep_heads()
+            self._words.keep_time()
 
     def on_trim(self) -> None:
         before_us = self._turn.now_us - int(self._settings.log_hours * 3600e6)

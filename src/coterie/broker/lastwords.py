@@ -17,13 +17,14 @@ from coterie.broker.carried import RETAINED_CHANNEL, TIME_BITS, TIME_MASK, decod
 from coterie.broker.frames import AskRetained, Retained
 from coterie.broker.talk import Talk, in_parts
 from coterie.broker.turn import Turn
-from coterie.broker.writes import RETAINED, Saved
+from coterie.broker.writes import META, RETAINED, Saved
 from coterie.mqtt.publish import Message
 from coterie.mqtt.retained import RetainedStore
 
 RETAINED_LOG = RETAINED_CHANNEL + "/"  # in front of the topic of a retained message in the log: every node wants it
 STAMPED_LOG = "$coterie/stamped/"  # likewise, if its stamp is not its identifier: the stamp follows, and a slash
 PART_BYTES = 256 << 10
+WORDS_US = "words_us"
 LATELY_US = 60_000_000  # before the last that was heard of a node: what not everybody need have heard
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[int, bytes | None]).decode
@@ -47,6 +48,9 @@ class LastWords:
             self.hear_time(stamp & TIME_MASK)
             if body is not None:
                 self._retained.set(decode_carried(body).message())
+        for key, value in saved.rows(META):
+            if key == WORDS_US:
+                self.hear_time(msgspec.msgpack.decode(value, type=int))
         assert self._retained.journal is not None
         self._retained.journal.clear()
 
@@ -59,6 +63,11 @@ class LastWords:
 
     def hear_time(self, words_us: int) -> None:
         self._ahead_us = max(self._ahead_us, words_us - self._turn.now_us)
+
+    def keep_time(self) -> None:
+        """So that a restart does not go back to this node's own clock before it has met anybody."""
+        if self._ahead_us:
+            self._turn.write(META, WORDS_US, msgspec.msgpack.encode(self.now_us))
 
     def speak(self, message: Message) -> int:
         """A local client's; returns its stamp, 0 if that is its identifier."""
