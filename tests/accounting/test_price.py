@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from coterie.accounting.bounds import free_placement_copies, lower_bounds
 from coterie.accounting.price import price
+from coterie.errors import ConfigError
 from coterie.model import BrokerGraph, Channels, Design, Entries, Overlay, Placement, Relation, Spread, Trees, Workload
 from coterie.model.latency import Latency
 from coterie.systems import SYSTEMS
@@ -174,3 +175,17 @@ def test_free_placement_bound() -> None:
     sizes = np.bincount(workload.interests.columns, minlength=4)
     expected = sum(rate * max(-(-int(size) // 3) - 1, 0) for rate, size in zip(workload.rates, sizes, strict=True))
     assert free_placement_copies(workload, capacity=3) == pytest.approx(expected)
+
+
+def test_edges_in_the_wrong_order_are_refused() -> None:
+    workload = small_workload(nodes=6, topics=4, seed=11, subscribers=20)
+    design = SYSTEMS["scribe"].plan(workload, seed=1)
+    trees = design.trees
+    channel = int(np.argmax(trees.edge_counts))
+    first, last = trees.indptr[channel], trees.indptr[channel + 1]
+    parent = trees.parent.copy()
+    parent[first] = trees.node[last - 1]
+    with pytest.raises(
+        ConfigError, match=rf"scribe, channel {channel}: expected edges from the root down, .* got 'node"
+    ):
+        price(replace(design, trees=replace(trees, parent=parent)), workload)

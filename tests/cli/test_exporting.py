@@ -137,3 +137,14 @@ def test_brokers_that_are_there_are_not_put_in_zones_unless_asked_to():
     assert KnownFleet().zones(None, is_for_target=True) == 1
     assert KnownFleet(True).zones(None, is_for_target=False) == 1
     assert KnownFleet(True).zones(2, is_for_target=True) == 2
+
+
+def test_a_plan_without_broker_names_is_applied_only_if_the_order_is_said(folder):
+    (folder / "plan" / "plans" / "000001" / "nodes.parquet").unlink()
+    arguments = (str(folder / "plan"), "--to", "mosquitto-acl")
+    assert "the plan names no brokers: its nodes are taken for b0, b1, b2" in run(folder, *arguments, "--check")[1]
+    code, text = run(folder, *arguments, "--apply")
+    assert code == 2
+    assert "got '3 nodes without names'" in text
+    assert "say --in-order if node 0 is b0, node 1 is b1, node 2 is b2" in text
+    assert "HAProxy does not answer" in run(folder, *arguments, "--apply", "--in-order")[1]

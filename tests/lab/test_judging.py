@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from coterie.errors import RunError
 from coterie.lab.experiment import OURS, Claim, Kind, Row, Sense, per_seed, yes
 from coterie.lab.judging import Verdict, confidence, judge
 
@@ -88,3 +89,14 @@ def test_whose_claim_it_is():
     assert claim().kind is Kind.PAPER
     assert claim(where=OURS).kind is Kind.OURS
     assert yes("fig/b", "Figure 1", "", lambda found: [], reads="fig/a").kind is Kind.READING
+
+
+def test_a_measure_that_breaks_is_named_with_its_file():
+    def measure(found):
+        return [row.values["z"] for row in found]
+
+    broken = Claim("fig/two", "Figure 1", "", 1.0, 0.1, measure)
+    with pytest.raises(
+        RunError, match=r"claim fig/two: its measure ended with KeyError: 'z' \(.*test_judging\.py, line"
+    ):
+        judge(broken, rows(1.0))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from coterie.accounting.changes import interest_changes, node_wishes
 from coterie.accounting.tally import Standing, Tally, structure_state
+from coterie.errors import ConfigError
 from coterie.kernels.links import measures as spidercast_measures
 from coterie.kernels.pricing import arriving
 from coterie.kernels.pricing import publications as pricing
@@ -241,11 +242,12 @@ def _grouped(entries: Entries) -> Entries:
 
 
 def _structure(design: Design, workload: Workload) -> arriving.Structure:
+    """Events follow trees edge by edge, so these must be in order: a wrong one would be a wrong price."""
     trees = design.trees
     links = design.overlay.undirected
     graph = workload.graph
     costs = Relation.empty(design.node_count, design.node_count) if graph is None else graph.neighbours
-    return arriving.Structure(
+    found = arriving.Structure(
         arriving.Csr(trees.members.indptr, trees.members.columns),
         trees.root,
         trees.indptr,
@@ -257,6 +259,17 @@ def _structure(design: Design, workload: Workload) -> arriving.Structure:
         trees.has_relays and design.overlay.zone_of is not None,
         np.zeros(design.node_count, np.int32) if design.overlay.zone_of is None else design.overlay.zone_of,
     )
+    edge = -1
+    if trees.spread in (Spread.ROOTED, Spread.FILTERED):
+        edge = arriving.hanging_edge(found, np.zeros(design.node_count, np.int64))
+    if edge >= 0:
+        channel = int(np.searchsorted(trees.indptr, edge, side="right")) - 1
+        raise ConfigError(
+            f"trees of system {design.system}, channel {channel}",
+            f"node {trees.node[edge]} below node {trees.parent[edge]}, which no edge before it has reached",
+            "edges from the root down, parents before children",
+        )
+    return found
 
 
 def _paths(entries: Entries, publication_count: int) -> arriving.EntryPaths:

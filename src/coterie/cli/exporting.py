@@ -37,6 +37,12 @@ def export_command(
     check: Annotated[bool, typer.Option("--check", help="Only say what is missing or not covered.")] = False,
     apply: Annotated[bool, typer.Option("--apply", help="Give it to the running fleet.")] = False,
     rollback: Annotated[bool, typer.Option("--rollback", help="Put back what was there before.")] = False,
+    in_order: Annotated[
+        bool,
+        typer.Option(
+            "--in-order", help="A plan without broker names: its nodes are the fleet file's brokers, in that order."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what --apply would change.")] = False,
     lasting: Annotated[
         bool,
@@ -74,6 +80,10 @@ def export_command(
     targets = chosen_targets(to or (), brokers)
     wanted = read_layout(plan, brokers, version)
     remarks = [remark for target in targets for remark in target.check(brokers, wanted)]
+    if wanted.is_in_order:
+        remarks.append(
+            Remark(f"the plan names no brokers: its nodes are taken for {', '.join(brokers.names)}, in order")
+        )
     if check:
         _show_check(remarks, targets, as_json)
         return
@@ -83,6 +93,14 @@ def export_command(
     if dry_run:
         _show_dry(application, wanted, lasting, as_json)
     elif apply:
+        if wanted.is_in_order and not in_order:
+            order = ", ".join(f"node {node} is {name}" for node, name in enumerate(brokers.names))
+            raise ConfigError(
+                "plan",
+                f"{len(brokers.names)} nodes without names",
+                "the names of the fleet's brokers",
+                do=f"plan from a journal of your brokers (`coterie observe`), or say --in-order if {order}",
+            )
         _refuse(remarks, brokers)
         _apply(application, wanted, lasting, over, as_json)
     else:

@@ -37,6 +37,9 @@ class FleetLayout:
     hub: str = ""  # of the plan, where it is a star
     version: int = 0
     system: str = ""
+    is_in_order: bool = (
+        False  # the plan names no brokers: its nodes are taken for the fleet file's, one after the other
+    )
 
     @cached_property
     def filters(self) -> dict[str, tuple[str, ...]]:
@@ -140,6 +143,7 @@ def layout_of(plan: Plan, fleet: BrokerFleet) -> FleetLayout:
         topics=tuple(topics),
         version=plan.version,
         system=design.system,
+        is_in_order=plan.nodes is None,
     )
 
 

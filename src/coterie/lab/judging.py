@@ -8,12 +8,14 @@ more seeds are the answer, not a wider tolerance.
 from __future__ import annotations
 
 import math
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
+from coterie.errors import CoterieError, RunError
 from coterie.lab.experiment import Claim, Row, Sense
 
 # Student's t for a two-sided 95 %, by degrees of freedom; beyond the table it is the normal distribution's
@@ -74,11 +76,22 @@ class Judgement:
 
 def judge(claim: Claim, rows: Sequence[Row]) -> Judgement:
     """The claim's verdict on an experiment's finished rows."""
-    measured = tuple(float(value) for value in claim.measure(rows)) if rows else ()
+    measured = _measured(claim, rows) if rows else ()
     if not measured or not all(math.isfinite(value) for value in measured):
         return Judgement(claim, (), Verdict.MISSING)
     verdict = _holding(measured) if claim.sense is Sense.HOLDS else _against(claim, measured)
     return Judgement(claim, measured, verdict, any(row.is_small for row in rows))
+
+
+def _measured(claim: Claim, rows: Sequence[Row]) -> tuple[float, ...]:
+    try:
+        return tuple(float(value) for value in claim.measure(rows))
+    except CoterieError:
+        raise
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[:2][-1]  # the measure's own line, below this one
+        told = f"its measure ended with {type(error).__name__}: {error} ({at.filename}, line {at.lineno})"
+        raise RunError(f"claim {claim.id}: {told}; a measure without an answer returns nan") from error
 
 
 def confidence(measured: Sequence[float]) -> float:

@@ -12,8 +12,8 @@ from coterie.model import Change, Relation, Timeline, Workload
 from coterie.workloads.changes import Changes, drawn_anew, in_time_order
 from coterie.workloads.parameters import CHANGES, INTERESTS, MODES, Sized, at_least, one_of, stream, within
 from coterie.workloads.popularity import draw_modal_interests, even_bounds, fixed_sizes, zipf
-from coterie.workloads.rates import publish, settled
-from coterie.workloads.spidercast import attach
+from coterie.workloads.rates import settled
+from coterie.workloads.spidercast import workload_of
 
 HOUR_S = 3600.0
 PATTERNS = ("multimodal", "zipf", "uniform")
@@ -56,14 +56,7 @@ def poisson(parameters: Dynatops, seed: int) -> Workload:
     """The workload at time 0."""
     modes = _draw_modes(stream(seed, MODES), parameters, parameters.subscriber_count)
     interests = _interests(stream(seed, INTERESTS), parameters, modes)
-    return Workload(
-        name="dynatops",
-        interests=interests,
-        publications=publish(parameters, interests, seed),
-        attachment=attach(parameters, seed),
-        node_count=parameters.nodes,
-        modes=modes if parameters.pattern == "multimodal" else None,
-    )
+    return workload_of("dynatops", parameters, interests, seed, modes if parameters.pattern == "multimodal" else None)
 
 
 def changes(parameters: Dynatops, seed: int) -> Timeline:

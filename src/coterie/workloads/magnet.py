@@ -22,8 +22,8 @@ from coterie.workloads.parameters import (
     within,
 )
 from coterie.workloads.popularity import draw_interests, draw_modal_interests, even_bounds, fixed_sizes, zipf
-from coterie.workloads.rates import publish, topic_rates
-from coterie.workloads.spidercast import attach
+from coterie.workloads.rates import topic_rates
+from coterie.workloads.spidercast import attach, workload_of
 
 SIZES = ("fixed", "average")
 
@@ -71,14 +71,7 @@ def multimodal(parameters: MultiModal, seed: int) -> Workload:
         chosen,
         bounds,
     )
-    return Workload(
-        name="multimodal",
-        interests=interests,
-        publications=publish(parameters, interests, seed),
-        attachment=attach(parameters, seed),
-        node_count=parameters.nodes,
-        modes=home,
-    )
+    return workload_of("multimodal", parameters, interests, seed, home)
 
 
 def choose_modes(
@@ -187,13 +180,7 @@ def hierarchical(parameters: Hierarchical, seed: int) -> Workload:
     reach = np.cumsum(np.exp(-parameters.homophily * np.arange(height)))
     pairs = grow_subscriptions(draw, peer, topic, total, topics, reach / reach[-1])
     interests = Relation.from_pairs(pairs // topics, pairs % topics, count, topics)
-    return Workload(
-        name="hierarchical",
-        interests=interests,
-        publications=publish(parameters, interests, seed),
-        attachment=attach(parameters, seed),
-        node_count=parameters.nodes,
-    )
+    return workload_of("hierarchical", parameters, interests, seed)
 
 
 def _initial_subscriptions(

@@ -55,13 +55,7 @@ class Nyse(Popular, frozen=True, kw_only=True):
 
 def popular(parameters: Popular, seed: int) -> Workload:
     interests = interests_of(parameters, stream(seed, INTERESTS), parameters.subscriber_count)
-    return Workload(
-        name=parameters.popularity,
-        interests=interests,
-        publications=publish(parameters, interests, seed),
-        attachment=attach(parameters, seed),
-        node_count=parameters.nodes,
-    )
+    return workload_of(parameters.popularity, parameters, interests, seed)
 
 
 def weights_of(parameters: Popular) -> NDArray[np.float64]:
@@ -83,6 +77,20 @@ def attach(parameters: Sized, seed: int) -> NDArray[np.int32]:
     if not parameters.subscribers:
         return np.arange(parameters.nodes, dtype=np.int32)
     return stream(seed, ATTACHMENT).integers(parameters.nodes, size=parameters.subscribers, dtype=np.int32)
+
+
+def workload_of(
+    name: str, parameters: Sized, interests: Relation, seed: int, modes: NDArray[np.int32] | None = None
+) -> Workload:
+    """Who wants what is drawn; publications and nodes are drawn in the same way for all."""
+    return Workload(
+        name=name,
+        interests=interests,
+        publications=publish(parameters, interests, seed),
+        attachment=attach(parameters, seed),
+        node_count=parameters.nodes,
+        modes=modes,
+    )
 
 
 class Churn(Popular, frozen=True, kw_only=True):

@@ -93,6 +93,22 @@ class Arrivals(NamedTuple):
 
 
 @kernel
+def hanging_edge(structure: Structure, reached: Int64) -> int:
+    """The first edge whose parent is neither the root of its channel nor the node of an edge before it; -1 if none is.
+
+    `reached` (by node, zeros) is scratch.
+    """
+    for channel in range(len(structure.root)):
+        if structure.root[channel] >= 0:
+            reached[structure.root[channel]] = channel + 1
+        for at in range(structure.tree_indptr[channel], structure.tree_indptr[channel + 1]):
+            if reached[structure.tree_parent[at]] != channel + 1:
+                return int(at)
+            reached[structure.tree_node[at]] = channel + 1
+    return -1
+
+
+@kernel
 def latency_us(delays: Delays, source: int, target: int) -> int:
     if delays.kind == 0:
         return delays.base_us
