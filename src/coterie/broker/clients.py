@@ -18,7 +18,7 @@ from coterie.broker.credentials import Check
 from coterie.broker.crossing import Crossings
 from coterie.broker.departures import Departures
 from coterie.broker.detours import Detours
-from coterie.broker.facts import Opened
+from coterie.broker.facts import GotSocket, Opened
 from coterie.broker.following import Following
 from coterie.broker.keeping import Keeping
 from coterie.broker.limits import Bucket, Gate, address_of
@@ -50,17 +50,31 @@ WRONG = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
 class ClientLine:
     """One client's connection and what is known of where it comes from."""
 
-    __slots__ = ("certified", "connect", "connection", "host", "is_closing", "is_inner", "publishes")
+    __slots__ = ("certified", "connect", "connection", "host", "is_closing", "is_inner", "is_movable", "publishes")
 
     def __init__(self, opened: Opened, connection: Connection, publishes: Bucket) -> None:
         self.host, self.certified, self.is_inner = opened.host, opened.certified, opened.is_inner
+        self.is_movable = opened.is_movable
         self.connection, self.publishes = connection, publishes
         self.connect: Connect | None = None  # while it is being decided
         self.is_closing = False
 
 
+class Fresh:
+    """A client that was let in and has said nothing since: what it connected with, and as whom.
+
+    While it is under way between two processes `peer` is the other one, and what it sends is kept back (`transfers`).
+    """
+
+    __slots__ = ("connect", "peer", "ruling", "sent")
+
+    def __init__(self, connect: Connect, ruling: Ruling, peer: int = -1) -> None:
+        self.connect, self.ruling, self.peer = connect, ruling, peer
+        self.sent: list[bytes] = []
+
+
 class Clients:
-    """See the module."""
+    """See the module. `fresh`, by line: where a machine has other processes."""
 
     def __init__(
         self, sessions: Sessions, access: Access, gate: Gate, stored: StoredSessions, publishing: Publishing,
@@ -69,6 +83,7 @@ class Clients:
         is_alone: bool, connections_max: int, siblings: Siblings | None, crossing: Crossings | None, turn: Turn,
     ) -> None:  # fmt: skip
         self.lines: dict[int, ClientLine] = {}
+        self.fresh: dict[int, Fresh] = {}
         self.connections_max = connections_max
         self.is_stopping = False
         self.turned_away: Ruling | None = None  # what everybody is told who wants to come in
@@ -88,21 +103,25 @@ class Clients:
     # --- lines ---
 
     def on_opened(self, opened: Opened) -> None:
-        line, host = opened.line, opened.host
+        line = opened.line
         if len(self.lines) >= self.connections_max or self.is_stopping:
             self._counts.connections_refused += 1
             self._turn.orders.append(Close(line))
             return
         self._counts.connections_taken += 1
-        self._gate.opened(host)
-        connection = self._sessions.open(self._turn.now_s, host)
-        connection.line = line
-        self.lines[line] = ClientLine(opened, connection, self._gate.new_client(self._turn.now_s))
+        self._enter(opened)
+
+    def _enter(self, opened: Opened) -> None:
+        self._gate.opened(opened.host)
+        connection = self._sessions.open(self._turn.now_s, opened.host)
+        connection.line = opened.line
+        self.lines[opened.line] = ClientLine(opened, connection, self._gate.new_client(self._turn.now_s))
 
     def on_closed(self, line: int) -> None:
         client = self.lines.pop(line, None)
         if client is None:
             return
+        self.fresh.pop(line, None)
         self._gate.closed(client.host)
         self._pressure.forget(line)
         connection, session = client.connection, client.connection.session
@@ -242,8 +261,43 @@ class Clients:
             self._end(connection, ended.linger)
             return
         self._welcome(connection, packet, ruling, is_known)
+        if self._siblings is not None and client.is_movable and connection.is_between:
+            self.fresh[connection.line] = Fresh(packet, ruling)
         # What the client sent behind its CONNECT waits in the decoder.
         self.on_bytes(connection.line, b"")
+
+    # --- those that come from another process of the machine ---
+
+    def take_over(self, got: GotSocket) -> bool:
+        """Its socket is here; False if there is no room."""
+        if len(self.lines) >= self.connections_max or self.is_stopping:
+            self._turn.orders.append(Close(got.line))
+            return False
+        self._enter(Opened(got.line, got.host, is_movable=True))
+        self.fresh[got.line] = Fresh(Connect(), Ruling(), got.peer)
+        return True
+
+    def let_in_again(self, line: int, connect: bytes, ruling: Ruling) -> bool:
+        """What it connected with there holds here; it was answered there."""
+        connection = self.lines[line].connection
+        facts = connection.receive(connect, self._turn.now_s)
+        packet = facts[0] if facts else None
+        if not isinstance(packet, Connect):
+            self.drop(line)
+            return False
+        ended = self._sessions.connect(connection, packet, ruling, self._turn.now_s)
+        connection.output.clear()
+        if ended is not None:
+            self.drop(line)
+            return False
+        self._welcome(connection, packet, ruling, False)
+        return True
+
+    def drop(self, line: int) -> None:
+        """Without a word: it has been answered already."""
+        client = self.lines.get(line)
+        if client is not None:
+            self._end(client.connection, False)
 
     def _redirected(self, packet: Connect, ruling: Ruling) -> Ruling:
         server = self._placing.redirect(packet)

@@ -52,13 +52,24 @@ class Booted(msgspec.Struct, frozen=True):
 class Opened(msgspec.Struct, frozen=True, gc=False):
     """A client connected, from this address; `certified` is the user that its certificate names, if TLS asked.
 
-    An inner line is a part of the node itself (a bridge): whom it names needs no certificate.
+    An inner line is a part of the node itself (a bridge): whom it names needs no certificate. A movable one is a plain
+    socket, which the driver can pass to another process of the machine.
     """
 
     line: int
     host: str = ""
     certified: str = ""
     is_inner: bool = False
+    is_movable: bool = False
+
+
+class GotSocket(msgspec.Struct, frozen=True, gc=False):
+    """Another process of the machine gave us a client's socket (`PassSocket` there): it is a line of ours."""
+
+    line: int
+    host: str
+    peer: int
+    number: int
 
 
 class Bytes(msgspec.Struct, frozen=True, gc=False):
@@ -154,6 +165,6 @@ class StoreFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 Fact = (
-    Booted | Opened | Bytes | Choked | Drained | Closed | Proven | PeerUp | PeerSaid | PeerGone | DialFailed
+    Booted | Opened | GotSocket | Bytes | Choked | Drained | Closed | Proven | PeerUp | PeerSaid | PeerGone | DialFailed
     | PeerChoked | PeerDrained | Knocked | Persisted | StoreFailed | TimerFired | Stopping | Command
 )  # fmt: skip

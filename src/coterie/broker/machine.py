@@ -32,6 +32,7 @@ from coterie.broker.facts import (
     DialFailed,
     Drained,
     Fact,
+    GotSocket,
     Knocked,
     Opened,
     PeerChoked,
@@ -59,6 +60,7 @@ from coterie.broker.renewing import RENEW_TIMER
 from coterie.broker.siblings import WishBoard
 from coterie.broker.straight import StraightWay
 from coterie.broker.takeover import TAKE_TIMER
+from coterie.broker.transfers import TRANSFER_TIMER
 from coterie.broker.wards import WARD_TIMER
 from coterie.broker.writes import LOG, MESSAGES, Shelf
 from coterie.mqtt.reasons import Reason
@@ -78,7 +80,7 @@ class Broker(BrokerParts):
         self._batch = self._persisted = 0
         self._is_ticking = self._is_answering = self._is_stopped = False
         self.way = StraightWay(
-            self.clients.lines, self.sessions, self.publishing, self.gate, self.identifiers, self.journal, self.tallied,
+            self.clients, self.sessions, self.publishing, self.gate, self.identifiers, self.journal, self.tallied,
             self.siblings, self.turn,
         )  # fmt: skip
         self._takers = self._made_takers()
@@ -89,6 +91,7 @@ class Broker(BrokerParts):
         return {
             Booted: self._on_booted,
             Opened: clients.on_opened,
+            GotSocket: self._on_socket,
             Choked: lambda fact: clients.on_choked(fact.line, True),
             Drained: lambda fact: clients.on_choked(fact.line, False),
             Closed: lambda fact: clients.on_closed(fact.line),
@@ -142,6 +145,7 @@ class Broker(BrokerParts):
             ALIVE_TIMER: self._on_alive,
             TRIM_TIMER: self.housekeeping.on_trim,
             MEMBER_TIMER: self.membership.on_time,
+            TRANSFER_TIMER: self._on_transfer_late,
             ADOPT_TIMER: self.adopting.look,
             DRAIN_TIMER: self.draining.look,
             RENEW_TIMER: self.renewing.look,
@@ -174,7 +178,10 @@ class Broker(BrokerParts):
             return []
         # By far the most facts are messages and acknowledgements, and that something is safe.
         if type(fact) is Bytes:
-            has_more = self.clients.on_bytes(fact.line, fact.data)
+            clients = self.clients
+            if clients.fresh and self.transfers is not None and self.transfers.holds(fact.line, fact.data):
+                return turn.take_orders()
+            has_more = clients.on_bytes(fact.line, fact.data)
         elif type(fact) is Persisted:
             has_more = self._on_persisted(fact.batch)
         else:
@@ -271,6 +278,8 @@ class Broker(BrokerParts):
         self.life = fact.life
         if self.siblings is not None:
             self.siblings.start()
+        if self.transfers is not None:
+            self.transfers.start(fact.life)
         self.gate.set(self.setup.limits, turn.now_s)
         self.sessions.name_clients(f"{self.setup.name}-{fact.life}-")
         last = self._shelf.between(
@@ -327,6 +336,14 @@ class Broker(BrokerParts):
         self.renewing.set_members()
         if self.siblings is not None:
             self.siblings.set_members()
+
+    def _on_socket(self, fact: GotSocket) -> None:
+        if self.transfers is not None:
+            self.transfers.on_socket(fact)
+
+    def _on_transfer_late(self) -> None:
+        if self.transfers is not None:
+            self.transfers.on_time()
 
     def _on_persisted(self, batch: int) -> bool:
         """Whether anybody may have waited for it."""

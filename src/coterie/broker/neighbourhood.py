@@ -76,7 +76,10 @@ from coterie.broker.recovery import Recovery
 from coterie.broker.renewing import Renewing
 from coterie.broker.said import (
     AboutSiblings,
+    AskRoom,
+    ClientComes,
     HangOn,
+    HasRoom,
     Hosted,
     LeafDrops,
     LeafEvent,
@@ -94,6 +97,7 @@ from coterie.broker.said import (
 from coterie.broker.siblings import Siblings
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
+from coterie.broker.transfers import Transfers
 from coterie.broker.turn import Turn
 from coterie.broker.wards import Wards
 from coterie.errors import RemoteProtocolError
@@ -113,7 +117,8 @@ class Neighbourhood:
         admitting: Admitting | None, detours: Detours, delivering: Delivering,
         marks: Marks, last: LastPublished, keeping: Keeping | None, copies: HeldCopies, lists: KeeperLists,
         wards: Wards, takeover: Takeover, hosting: Hosting, membership: Membership, adopting: Adopting,
-        renewing: Renewing, siblings: Siblings | None, crossing: Crossings | None, turn: Turn,
+        renewing: Renewing, siblings: Siblings | None, crossing: Crossings | None,
+        transfers: Transfers | None, turn: Turn,
     ) -> None:  # fmt: skip
         self.heard_count = 0
         self._node, self._links, self._cascades, self._talk, self._planes = node, links, cascades, talk, planes
@@ -122,7 +127,7 @@ class Neighbourhood:
         self._admitting, self._hosting, self._turn = admitting, hosting, turn
         self._membership, self._adopting, self._renewing = membership, adopting, renewing
         self._keeping, self._copies, self._lists, self._wards, self._takeover = keeping, copies, lists, wards, takeover
-        self._siblings, self._crossing = siblings, crossing
+        self._siblings, self._crossing, self._transfers = siblings, crossing, transfers
         self._lost_us: dict[int, int] = {}  # since when something may be missing because of this peer
         self._was_up: set[int] = set()
 
@@ -191,6 +196,8 @@ class Neighbourhood:
         if self._keeping is not None:
             self._keeping.lost(peer)
         self._hosting.lost(peer)
+        if self._transfers is not None:
+            self._transfers.lost(peer)
         if is_loss:
             self._lose(peer)
         if self._crossing is not None and (oldest_us := self._crossing.lost(peer)):
@@ -315,7 +322,7 @@ class Neighbourhood:
                 self._renewing.hear(peer, said)
             case TakeSessions():
                 self._adopting.hear(peer, said)
-            case SiblingWants() | SiblingRuns() | SiblingTook():
+            case SiblingWants() | SiblingRuns() | SiblingTook() | AskRoom() | HasRoom() | ClientComes():
                 self._on_sibling(peer, said)
             case Unheard():
                 pass
@@ -323,7 +330,7 @@ class Neighbourhood:
                 self._membership.hear(peer, said)
 
     def _on_sibling(self, peer: int, said: AboutSiblings) -> None:
-        if self._siblings is None or self._crossing is None:
+        if self._siblings is None or self._crossing is None or self._transfers is None:
             return
         match said:
             case SiblingWants():
@@ -332,6 +339,8 @@ class Neighbourhood:
                 self._crossing.hear(peer, said)
             case SiblingTook():
                 self._crossing.took(peer, said)
+            case _:
+                self._transfers.hear(peer, said)
 
     def _on_copies(self, peer: int, said: AboutCopies) -> None:
         match said:

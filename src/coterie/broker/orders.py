@@ -37,6 +37,16 @@ class Resume(msgspec.Struct, frozen=True, gc=False):
     line: int
 
 
+class PassSocket(msgspec.Struct, frozen=True, gc=False):
+    """Give a client's socket, with all that was not read from it yet, to another process of the machine, where it
+    becomes `GotSocket`. The line is gone with it; if it cannot be given, the connection ends.
+    """
+
+    line: int
+    peer: int
+    number: int
+
+
 class Prove(msgspec.Struct, frozen=True):
     """Find out whether a client is who it says; the answer is `Proven`. It takes its time, so it is not done here.
 
@@ -123,6 +133,6 @@ class Fail(msgspec.Struct, frozen=True, gc=False):
 
 
 Order = (
-    Write | Close | Pause | Resume | Prove | Tell | Dial | HangUp | Persist | SetTimer | CancelTimer | Note | Say | Fail
-    | Meet | AnswerDoor | LeaveNetwork
+    Write | Close | Pause | Resume | PassSocket | Prove | Tell | Dial | HangUp | Persist | SetTimer | CancelTimer | Note
+    | Say | Fail | Meet | AnswerDoor | LeaveNetwork
 )  # fmt: skip

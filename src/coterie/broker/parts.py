@@ -51,6 +51,7 @@ from coterie.broker.siblings import Siblings, WishBoard
 from coterie.broker.stored import StoredSessions
 from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
+from coterie.broker.transfers import Transfers
 from coterie.broker.turn import Turn
 from coterie.broker.wards import Wards
 from coterie.broker.writes import Shelf
@@ -109,12 +110,18 @@ class BrokerParts:
             self.moving, self.placing, self.admitting, self.detours, self.pressure, self.keeping, self.takeover, counts,
             is_alone, setup.mqtt.connections_max, self.siblings, self.crossing, turn,
         )  # fmt: skip
+        self.transfers: Transfers | None = None
+        if self.siblings is not None:
+            self.transfers = Transfers(
+                self.clients, self.sessions, self.siblings, self.placing, setup.admission.connections, self.links,
+                self.talk, turn,
+            )  # fmt: skip
         self._make_members()
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
             self.moving, self.admitting, self.detours, self.delivering, self.marks, self.last,
             self.keeping, self.copies, self.lists, self.wards, self.takeover, self.hosting, self.membership,
-            self.adopting, self.renewing, self.siblings, self.crossing, turn,
+            self.adopting, self.renewing, self.siblings, self.crossing, self.transfers, turn,
         )  # fmt: skip
         self.housekeeping = Housekeeping(
             node, is_alone, setup.store, self.stored, self.words, self.marks, self.last, self.copies, self.links,

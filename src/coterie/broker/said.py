@@ -202,10 +202,35 @@ class SiblingTook(Said, frozen=True):
     serial: int
 
 
+class AskRoom(Said, frozen=True):
+    """Would you take a client of mine (`transfers`)? This is my number for it; I have so many connections."""
+
+    number: int
+    connections: int
+
+
+class HasRoom(Said, frozen=True):
+    """I would; or not."""
+
+    number: int
+    is_so: bool
+
+
+class ClientComes(Said, frozen=True):
+    """You get its socket: it connected with this as that user, until its proof ends, and has sent this since."""
+
+    number: int
+    connect: bytes
+    user: str | None
+    until_s: float | None
+    sent: bytes
+
+
 AboutMembers = (
     ListOfMembers | KnowsMembers | PrepareMembers | PromiseMembers | ProposeMembers | AcceptMembers | RefuseMembers
     | AskJoin | AnswerJoin | TakeSessions
 )  # fmt: skip
 AboutRenewal = OfferPlan | PlanStands
 AboutLeaves = HangOn | Hosted | LeafWants | LeafServed | LeafDrops | LeafPlanned | LeafEvent
-AboutSiblings = SiblingWants | SiblingRuns | SiblingTook
+AboutSockets = AskRoom | HasRoom | ClientComes
+AboutSiblings = SiblingWants | SiblingRuns | SiblingTook | AboutSockets

@@ -12,7 +12,7 @@ What passed is counted, and put into the journal, when somebody looks or the nod
 from __future__ import annotations
 
 from coterie.broker.carried import Identifiers, microseconds
-from coterie.broker.clients import ClientLine
+from coterie.broker.clients import Clients
 from coterie.broker.counts import Counts
 from coterie.broker.journal import Journal
 from coterie.broker.limits import Gate
@@ -57,10 +57,11 @@ class StraightWay:
     """See the module."""
 
     def __init__(
-        self, lines: dict[int, ClientLine], sessions: Sessions, publishing: Publishing, gate: Gate,
+        self, clients: Clients, sessions: Sessions, publishing: Publishing, gate: Gate,
         identifiers: Identifiers, journal: Journal | None, counts: Counts, siblings: Siblings | None, turn: Turn,
     ) -> None:  # fmt: skip
-        self._lines, self._index, self._budget, self._names = lines, sessions.index, sessions.budget, sessions.names
+        self._lines, self._fresh = clients.lines, clients.fresh
+        self._index, self._budget, self._names = sessions.index, sessions.budget, sessions.names
         self._publishing, self._gate, self._identifiers = publishing, gate, identifiers
         self._journal, self._counts, self._siblings, self._turn = journal, counts, siblings, turn
         self.used: list[Lane] = []  # since somebody last looked
@@ -152,6 +153,8 @@ class StraightWay:
 
     def _new_lane(self, connection: Connection, data: bytes) -> Lane | None:
         session = connection.session
+        if connection.line in self._fresh:
+            return None  # another process may be the better place for it
         if session is None or connection.stage is not OPEN or not _is_one(data) or not connection.is_between:
             return None
         found: list[Publish | PublishRun] = []

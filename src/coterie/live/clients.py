@@ -35,12 +35,17 @@ READ_BYTES = 256 << 10
 
 
 class ClientSocket(asyncio.Protocol):
-    """One client's socket."""
+    """One client's socket; `given`: the process of this machine that had it before, and its number for it."""
 
-    def __init__(self, driver: Driver, write_buffer_bytes_max: int, pacer: Pacer | None = None) -> None:
+    is_plain = True  # what the system has of it is all there is
+
+    def __init__(
+        self, driver: Driver, write_buffer_bytes_max: int, pacer: Pacer | None = None,
+        given: tuple[int, int] | None = None,
+    ) -> None:  # fmt: skip
         self.line = 0
         self.is_closing = False
-        self._pacer = pacer
+        self._pacer, self._given = pacer, given
         self._spoke_s = (0.0, 0.0)  # the last two times, where somebody paces
         self._driver = driver
         self._write_buffer_bytes_max = write_buffer_bytes_max
@@ -54,8 +59,13 @@ class ClientSocket(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._write_buffer_bytes_max)
         if self._transport.get_extra_info("sslcontext") is None:
             self._file = self._transport.get_extra_info("socket").fileno()
+        host = str(peer[0]) if isinstance(peer, tuple) else ""
+        if self._given is not None:
+            self.line = self._driver.got(self, host, *self._given)
+            return
         certified = certificate_user(self._transport.get_extra_info("peercert"))
-        self.line = self._driver.opened(self, str(peer[0]) if isinstance(peer, tuple) else "", certified)
+        is_movable = self._file >= 0 and self.is_plain
+        self.line = self._driver.opened(self, host, certified, is_movable=is_movable)
 
     def data_received(self, data: bytes) -> None:
         if self.is_closing:
@@ -164,6 +174,19 @@ class ClientSocket(asyncio.Protocol):
             self._transport.close()
         asyncio.get_running_loop().call_later(LINGER_S, self._give_up)
 
+    @property
+    def file(self) -> int | None:
+        """To be given to another process; -1 while something is still to be written; None if it has gone."""
+        self.is_closing = True
+        if self._transport is None or self._transport.is_closing():
+            return None
+        return -1 if self._transport.get_write_buffer_size() else self._file
+
+    def let_go(self) -> None:
+        """It is another process's now, or nobody's: close the file of this one, and no more."""
+        if self._transport is not None:
+            self._transport.abort()
+
     def _give_up(self) -> None:
         """A client that does not read its last words does not keep the socket."""
         if self._transport is not None:
@@ -172,6 +195,8 @@ class ClientSocket(asyncio.Protocol):
 
 class WebSocket(ClientSocket):
     """The same behind a WebSocket (section 6 of MQTT 5): binary messages whose borders mean nothing."""
+
+    is_plain = False
 
     def __init__(self, driver: Driver, write_buffer_bytes_max: int, origins: Sequence[str] = ()) -> None:
         super().__init__(driver, write_buffer_bytes_max)

@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
-from coterie.broker.facts import Bytes, Closed, Fact, Opened, Persisted, Proven, StoreFailed
+from coterie.broker.facts import Bytes, Closed, Fact, GotSocket, Opened, Persisted, Proven, StoreFailed
 from coterie.broker.machine import Broker
 from coterie.broker.orders import (
     AnswerDoor,
@@ -26,6 +26,7 @@ from coterie.broker.orders import (
     Meet,
     Note,
     Order,
+    PassSocket,
     Pause,
     Persist,
     Prove,
@@ -54,6 +55,12 @@ class Line(Protocol):
     def finish(self, linger: bool) -> None: ...
     def hold(self, reason: str) -> None: ...
     def release(self, reason: str) -> None: ...
+
+
+class SocketGiver(Protocol):
+    """Gives clients' sockets to other processes of this machine."""
+
+    def send(self, line: Line, peer: int, number: int) -> None: ...
 
 
 class PeerLine(Protocol):
@@ -98,6 +105,7 @@ class Driver:
         self.lines: dict[int, Line] = {}
         self.peer_lines: dict[int, PeerLine] = {}
         self.peers: PeerSide | None = None  # a node without peers has none
+        self.giver: SocketGiver | None = None  # a process that has others beside it
         self._store, self._logins, self._journal, self._log, self._on_failure = store, logins, journal, log, on_failure
         self._on_left = on_left
         self._loop = asyncio.get_running_loop()
@@ -114,6 +122,7 @@ class Driver:
             SetTimer: self._set_timer,
             CancelTimer: self._cancel_timer,
             Prove: self._prove,
+            PassSocket: self._pass_socket,
             Dial: self._dial,
             HangUp: self._hang_up,
             Pause: lambda order: self._each(order.line, "hold"),
@@ -171,11 +180,20 @@ class Driver:
         self._carry_out(self.broker.end_turn(now_s))
         self._free_s = NEVER_S if self._is_scheduled or self._is_gathering or self._is_over else now_s + SOON_S
 
-    def opened(self, line: Line, host: str, certified: str, is_inner: bool = False) -> int:
+    def opened(
+        self, line: Line, host: str, certified: str, is_inner: bool = False, is_movable: bool = False
+    ) -> int:  # fmt: skip
         """A client's socket; returns its number."""
         self._line += 1
         self.lines[self._line] = line
-        self.take(Opened(self._line, host, certified, is_inner))
+        self.take(Opened(self._line, host, certified, is_inner, is_movable and self.giver is not None))
+        return self._line
+
+    def got(self, line: Line, host: str, peer: int, number: int) -> int:
+        """A client's socket that another process of this machine gave us; returns its number."""
+        self._line += 1
+        self.lines[self._line] = line
+        self.take(GotSocket(self._line, host, peer, number))
         return self._line
 
     def closed(self, line: int) -> None:
@@ -216,6 +234,11 @@ class Driver:
         line = self.lines.get(number)
         if line is not None:
             getattr(line, what)("broker")
+
+    def _pass_socket(self, order: PassSocket) -> None:
+        line = self.lines.pop(order.line, None)
+        if line is not None and self.giver is not None:
+            self.giver.send(line, order.peer, order.number)
 
     def _dial(self, order: Dial) -> None:
         assert self.peers is not None

@@ -112,10 +112,13 @@ def machine_of(config: NodeConfig) -> tuple[int, ...]:
     return tuple(first + STRIDE * one for one in range(part.count))
 
 
-def socket_of(config: NodeConfig, node: int) -> str:
-    """The Unix socket of this node, if it is a process of the same machine; empty if it is not, or has no room."""
+def socket_of(config: NodeConfig, node: int, kind: str = "links") -> str:
+    """The Unix socket of this node for links, or for `clients`, if it is a process of the same machine.
+
+    Empty if it is not, or has no room.
+    """
     part = config.process
     if part is None or node % STRIDE != config.node.id % STRIDE:
         return ""
-    path = str(Path(part.folder) / f"links-{node // STRIDE}.sock")
+    path = str(Path(part.folder) / f"{kind}-{node // STRIDE}.sock")
     return path if len(os.fsencode(path)) <= SOCKET_BYTES_MAX else ""

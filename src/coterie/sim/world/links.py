@@ -12,6 +12,7 @@ from coterie.broker.facts import (
     DialFailed,
     Drained,
     Fact,
+    GotSocket,
     Knocked,
     Opened,
     PeerChoked,
@@ -56,7 +57,8 @@ class ClientCall:
         self.life = -1  # of the site that took it
         self._world, self._chance, self._delay_us = world, chance, delay_us
         self._is_choked = False
-        self._is_over = False
+        self._is_over = self._is_moving = False
+        self._unread = b""  # what came while it moved from one process to another
         self.up = Stream(world, chance, delay_us, self._to_broker)
         self.down = Stream(world, Chance(world.scenario.seed, name + " down"), delay_us, self._to_person)
         self.down.on_end, self.down.is_dated = self._ended_by_broker, True
@@ -93,14 +95,16 @@ class ClientCall:
         return not self._is_over and self.site.broker is not None and self.site.life == self.life
 
     def _to_broker(self, data: bytes) -> None:
-        if self._is_over:
+        if self._is_moving:
+            self._unread += data
+        if self._is_over or self._is_moving:
             return
         if self.life < 0:
             if self.site.broker is None:  # nobody listens
                 self.cut()
                 return
             self.life = self.site.life
-            self.site.step(Opened(self.number, "127.0.0.1"))
+            self.site.step(Opened(self.number, "127.0.0.1", is_movable=self._world.scenario.is_machine))
         if self.is_served:
             self.site.step(Bytes(self.number, data))
 
@@ -132,12 +136,34 @@ class ClientCall:
     def pause(self, is_paused: bool) -> None:
         (self.up.hold if is_paused else self.up.release)("paused")
 
+    def move(self, site: Site, line: int, number: int, lines: dict[tuple[int, int], ClientCall]) -> None:
+        """To another process: what was not read yet waits for it; it ends if nobody is there to take it."""
+        source, self.number, self.site, self.life = self.site.node, line, site, site.life
+        self._is_moving = True
+
+        def land() -> None:
+            self._is_moving = False
+            if not self.is_served:
+                self.node_fell()
+                return
+            lines[site.node, line] = self
+            self.person.moved(self, source, site.node)
+            site.step(GotSocket(line, "127.0.0.1", source, number))
+            self.up.release("paused")
+            self.up.release("choked")
+            if self._unread:
+                site.step(Bytes(line, self._unread))
+
+        self._world.at(self._world.now_us + self._chance.number(self.up.sent + 11, 4 * self._delay_us), land)
+
     def _ended_by_broker(self) -> None:
         self.person.on_lost(self)
 
     def _tell_closed(self) -> None:
         def tell() -> None:
-            if self.is_served:
+            if self._is_moving:
+                self._tell_closed()
+            elif self.is_served:
                 self._is_over = True
                 self.site.step(Closed(self.number))
 

@@ -92,6 +92,7 @@ class Person:
         self._sent: dict[int, int] = {}  # packet identifier -> number of the message
         self._sizes: dict[int, int] = {}  # the same -> its size, until it is acknowledged
         self._alarm_us = -1
+        self._here: list[Uttered] = []  # what was said on this connection
         self.client = Client(self._connect())
 
     def _connect(self) -> Connect:
@@ -164,7 +165,9 @@ class Person:
         self._world.record.uttered[number] = one
         properties = Properties(message_expiry_s=said.expiry_s) if said.expiry_s else NO_PROPERTIES
         packet_id = self.client.publish(said.topic, payload_of(number, size), qos, said.retain, properties)
-        one.nodes = (self.node,) if self.client.is_connected else ()
+        if self.client.is_connected:
+            one.nodes = (self.node,)
+            self._here.append(one)
         if packet_id:
             self._sent[packet_id] = number
             self._sizes[packet_id] = size
@@ -186,6 +189,7 @@ class Person:
         if self.resident.roams and self._chance.number(self._attempts, 2):
             self.node = self._chance.number(self._attempts + (1 << 32), self._world.node_count)
         self.diary.connection += 1
+        self._here.clear()
         if self.resident.will:  # its node has it with the CONNECT, answered or not
             one = Uttered(self.will_number, self.who, self.resident.will, 1, False, self._world.now_us, is_will=True)
             self._world.record.uttered.setdefault(self.will_number, one)
@@ -199,6 +203,13 @@ class Person:
         if self.wire is wire and not self.client.is_connected:
             self._gone()
             wire.leave("torn")
+
+    def moved(self, wire: ClientEnd, source: int, node: int) -> None:
+        """Another process of the machine has its connection now, and hears all that was said on it."""
+        if self.wire is wire and self.node == source:
+            self.node = self.last_node = node
+            for one in self._here:
+                one.nodes = (*one.nodes[:-1], node)
 
     def on_lost(self, wire: ClientEnd) -> None:
         """The connection is gone, whoever ended it."""
@@ -291,6 +302,7 @@ class Person:
             if one.acked_us < 0:
                 one.resends += 1
                 one.nodes = (*one.nodes, self.node)
+                self._here.append(one)
                 one.may_double |= not event.session_present
                 one.may_double |= not self.client.is_received(packet_id) and self._was_taken_in(one.asked_us)
         if self.last_node not in (-1, self.node) and self._world.is_alone(self.node):

@@ -20,6 +20,7 @@ from coterie.broker.orders import (
     Meet,
     Note,
     Order,
+    PassSocket,
     Pause,
     Persist,
     Prove,
@@ -62,6 +63,7 @@ class Outside(Protocol):
     def write(self, node: int, line: int, data: bytes) -> None: ...
     def close(self, node: int, line: int) -> None: ...
     def pause(self, node: int, line: int, is_paused: bool) -> None: ...
+    def pass_socket(self, node: int, line: int, peer: int, number: int) -> None: ...
     def tell(self, node: int, peer: int, data: bytes) -> None: ...
     def dial(self, node: int, peer: int) -> None: ...
     def hang_up(self, node: int, peer: int, is_abrupt: bool) -> None: ...
@@ -164,6 +166,8 @@ class Site:
                     world.close(node, order.line)
                 case Pause() | Resume():
                     world.pause(node, order.line, isinstance(order, Pause))
+                case PassSocket():
+                    world.pass_socket(node, order.line, order.peer, order.number)
                 case Dial():
                     world.dial(node, order.peer)
                 case HangUp():

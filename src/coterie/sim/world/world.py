@@ -340,6 +340,11 @@ class World:
         if (found := self.lines.get((node, line))) is not None:
             found.pause(is_paused)
 
+    def pass_socket(self, node: int, line: int, peer: int, number: int) -> None:
+        if (found := self.lines.pop((node, line), None)) is not None:
+            self.record.passed += 1
+            found.move(self.sites[peer], next(self._line_numbers), number, self.lines)
+
     # --- links ---
 
     def dial(self, node: int, peer: int) -> None:
