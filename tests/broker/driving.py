@@ -100,14 +100,18 @@ class Driven:
 
     # --- clients ---
 
-    def open(self, host: str = "127.0.0.1") -> int:
+    def open(self, host: str = "127.0.0.1", is_movable: bool = False) -> int:
+        line = self.new_line()
+        self.take(Opened(line, host, is_movable=is_movable))
+        return line
+
+    def new_line(self) -> int:
         self._line += 1
         self._decoders[self._line] = Decoder(MQTT_5)
-        self.take(Opened(self._line, host))
         return self._line
 
-    def client(self, name: str, **connect: Any) -> int:
-        line = self.open()
+    def client(self, name: str, is_movable: bool = False, **connect: Any) -> int:
+        line = self.open(is_movable=is_movable)
         self._decoders[line].version = connect.get("version", MQTT_5)
         self.say(line, Connect(name, **connect))
         return line

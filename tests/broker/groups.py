@@ -30,7 +30,7 @@ class Group:
             for node in nodes
         ]  # fmt: skip
         self.cut: set[int] = set()
-        self._said: list[tuple[int, int, list[bytes]]] = []
+        self.said: list[tuple[int, int, list[bytes]]] = []
         self._readers = {(one, other): FrameReader() for one in nodes for other in nodes}
         for node, driven in enumerate(self.nodes):
             driven.on_order = lambda order, node=node: self._told(node, order)  # type: ignore[misc]
@@ -41,15 +41,23 @@ class Group:
 
     def _told(self, node: int, order: Order) -> None:
         if isinstance(order, Tell):
-            self._said.append((node, order.peer, order.chunks))
+            self.said.append((node, order.peer, order.chunks))
         assert not isinstance(order, Dial) or self.cut
 
     def pass_on(self) -> None:
-        while (passing := next((one for one in self._said if not self.cut & {*one[:2]}), None)) is not None:
-            self._said.remove(passing)
-            source, node, chunks = passing
-            frames = self._readers[source, node].feed(b"".join(chunks))
-            self.nodes[node].take(PeerSaid(source, frames))
+        while self.pass_one():
+            pass
+
+    def pass_one(self) -> bool:
+        """The oldest thing that may pass; False if there is none."""
+        passing = next((one for one in self.said if not self.cut & {*one[:2]}), None)
+        if passing is None:
+            return False
+        self.said.remove(passing)
+        source, node, chunks = passing
+        frames = self._readers[source, node].feed(b"".join(chunks))
+        self.nodes[node].take(PeerSaid(source, frames))
+        return True
 
     def wait(self, duration_s: float) -> None:
         for _ in range(int(duration_s * 10)):

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,6 +23,8 @@ from coterie.errors import ConfigError
 from coterie.live.client import MqttClient, connect_packet
 from coterie.live.config import NodeConfig, config_of
 from coterie.live.processes import check_processes, count_of, process_config, socket_of
+from coterie.mqtt.encode import encode_packet
+from coterie.mqtt.packets import MQTT_3, Connect, Publish, Subscribe, Subscription
 from tests.interop.fleet import free_ports, run
 
 pytestmark = pytest.mark.interop
@@ -154,3 +157,91 @@ def test_clients_of_both_talk_and_a_killed_one_comes_back(tmp_path):
         again = [one["pid"] for one in _asked(admin, "/health")["processes"].values()]
         assert again[0] == pids[0]
         assert again[1] != pids[1]
+
+
+PAIRS = 12
+
+
+def _places(admin: int) -> dict[str, int]:
+    """Which process each client is in, by its own word."""
+    found: dict[str, int] = {}
+    for process in range(2):
+        for name in (f"{what}{number}" for number in range(PAIRS) for what in ("reader", "writer")):
+            told = _asked(admin + 1 + process, f"/inspect?client={name}")
+            if told is not None and told["session"] is not None:
+                assert name not in found
+                found[name] = process
+    return found
+
+
+def test_a_publisher_goes_to_the_process_where_its_topic_is_wanted_and_says_all_in_order(tmp_path):
+    async def talk(port: int, admin: int) -> tuple[dict[str, int], dict[str, int]]:
+        got: list[list[bytes]] = [[] for _ in range(PAIRS)]
+        readers, writers = [], []
+        for number, sink in enumerate(got):
+            packet = connect_packet(f"reader{number}")
+            readers.append(MqttClient("127.0.0.1", port, packet, lambda one, sink=sink: sink.append(one.payload)))
+            await readers[-1].start()
+            await readers[-1].subscribe(f"t/{number}", qos=1)
+            writers.append(MqttClient("127.0.0.1", port, connect_packet(f"writer{number}"), lambda message: None))
+            await writers[-1].start()
+        before = await asyncio.to_thread(_places, admin)
+        answers = [
+            writer.send(f"t/{number}", b"%d" % message, 1)
+            for message in range(200)
+            for number, writer in enumerate(writers)
+        ]
+        await asyncio.gather(*answers)
+        async with asyncio.timeout(20):
+            while any(len(one) < 200 for one in got):
+                await asyncio.sleep(0.02)
+        assert got == [[b"%d" % message for message in range(200)]] * PAIRS
+        after = await asyncio.to_thread(_places, admin)
+        for one in (*readers, *writers):
+            await one.stop()
+        return before, after
+
+    with started(tmp_path) as (port, admin, _):
+        before, after = run(lambda: talk(port, admin))
+    crossed = [number for number in range(PAIRS) if before[f"writer{number}"] != before[f"reader{number}"]]
+    moved = [number for number in range(PAIRS) if before[f"writer{number}"] != after[f"writer{number}"]]
+    assert moved == crossed
+    assert all(after[f"reader{number}"] == before[f"reader{number}"] for number in range(PAIRS))
+
+
+def test_a_process_that_is_killed_while_sockets_come_to_it_leaves_nobody_waiting(tmp_path):
+    """Its clients' connections end with it, also those of sockets that it had not taken; the others are served."""
+
+    def connected(port: int, name: str) -> socket.socket:
+        one = socket.create_connection(("127.0.0.1", port), 10)
+        one.sendall(encode_packet(Connect(name, MQTT_3), MQTT_3))
+        assert one.recv(4)[3] == 0
+        return one
+
+    with started(tmp_path) as (port, admin, process):
+        pids = [one["pid"] for one in _asked(admin, "/health")["processes"].values()]
+        for is_stopped in (True, False):
+            readers = [connected(port, f"reader{number}") for number in range(PAIRS)]
+            for number, one in enumerate(readers):
+                one.sendall(encode_packet(Subscribe(1, (Subscription(f"t/{number}", 0),)), MQTT_3))
+                assert one.recv(5)[0] == 0x90
+            writers = [connected(port, f"writer{number}") for number in range(PAIRS)]
+            time.sleep(0.3)
+            if is_stopped:
+                os.kill(pids[1], signal.SIGSTOP)  # what it is asked now it never answers
+            for number, one in enumerate(writers):
+                one.sendall(encode_packet(Publish(f"t/{number}", b"", 1, packet_id=1), MQTT_3))
+            os.kill(pids[1], signal.SIGKILL)
+            for one in writers:
+                one.settimeout(10)
+                try:
+                    told = one.recv(4)
+                except ConnectionResetError:
+                    told = b""
+                assert told in (b"", b"\x40\x02\x00\x01")
+                one.close()
+            for one in readers:
+                one.close()
+            _until(lambda: _asked(admin, "/ready") is None, process, tmp_path)
+            _until(lambda: _asked(admin, "/ready") is not None, process, tmp_path)
+            pids = [one["pid"] for one in _asked(admin, "/health")["processes"].values()]

@@ -18,10 +18,11 @@ from coterie.broker.credentials import Check
 from coterie.broker.crossing import Crossings
 from coterie.broker.departures import Departures
 from coterie.broker.detours import Detours
-from coterie.broker.facts import GotSocket, Opened
+from coterie.broker.facts import Opened
 from coterie.broker.following import Following
 from coterie.broker.keeping import Keeping
-from coterie.broker.limits import Bucket, Gate, address_of
+from coterie.broker.limits import Gate, address_of
+from coterie.broker.lines import ClientLine, Fresh
 from coterie.broker.moving import Moving
 from coterie.broker.orders import Close, Order, Prove, Write
 from coterie.broker.placement import Placing
@@ -45,32 +46,6 @@ PROOF_TIMER = "proof"
 NO_SERIAL = 1 << 62
 BRIDGE_PREFIX = "$bridge-"  # client identifiers of the node's own bridges
 WRONG = (Reason.BAD_USER_NAME_OR_PASSWORD, Reason.NOT_AUTHORIZED)
-
-
-class ClientLine:
-    """One client's connection and what is known of where it comes from."""
-
-    __slots__ = ("certified", "connect", "connection", "host", "is_closing", "is_inner", "is_movable", "publishes")
-
-    def __init__(self, opened: Opened, connection: Connection, publishes: Bucket) -> None:
-        self.host, self.certified, self.is_inner = opened.host, opened.certified, opened.is_inner
-        self.is_movable = opened.is_movable
-        self.connection, self.publishes = connection, publishes
-        self.connect: Connect | None = None  # while it is being decided
-        self.is_closing = False
-
-
-class Fresh:
-    """A client that was let in and has said nothing since: what it connected with, and as whom.
-
-    While it is under way between two processes `peer` is the other one, and what it sends is kept back (`transfers`).
-    """
-
-    __slots__ = ("connect", "peer", "ruling", "sent")
-
-    def __init__(self, connect: Connect, ruling: Ruling, peer: int = -1) -> None:
-        self.connect, self.ruling, self.peer = connect, ruling, peer
-        self.sent: list[bytes] = []
 
 
 class Clients:
@@ -109,9 +84,9 @@ class Clients:
             self._turn.orders.append(Close(line))
             return
         self._counts.connections_taken += 1
-        self._enter(opened)
+        self.enter(opened)
 
-    def _enter(self, opened: Opened) -> None:
+    def enter(self, opened: Opened) -> None:
         self._gate.opened(opened.host)
         connection = self._sessions.open(self._turn.now_s, opened.host)
         connection.line = opened.line
@@ -258,46 +233,13 @@ class Clients:
         ended = self._sessions.connect(connection, packet, ruling, now_s)
         if ended is not None:
             self._counts.connections_refused += 1
-            self._end(connection, ended.linger)
+            self.end(connection, ended.linger)
             return
-        self._welcome(connection, packet, ruling, is_known)
+        self.welcome(connection, packet, ruling, is_known)
         if self._siblings is not None and client.is_movable and connection.is_between:
             self.fresh[connection.line] = Fresh(packet, ruling)
         # What the client sent behind its CONNECT waits in the decoder.
         self.on_bytes(connection.line, b"")
-
-    # --- those that come from another process of the machine ---
-
-    def take_over(self, got: GotSocket) -> bool:
-        """Its socket is here; False if there is no room."""
-        if len(self.lines) >= self.connections_max or self.is_stopping:
-            self._turn.orders.append(Close(got.line))
-            return False
-        self._enter(Opened(got.line, got.host, is_movable=True))
-        self.fresh[got.line] = Fresh(Connect(), Ruling(), got.peer)
-        return True
-
-    def let_in_again(self, line: int, connect: bytes, ruling: Ruling) -> bool:
-        """What it connected with there holds here; it was answered there."""
-        connection = self.lines[line].connection
-        facts = connection.receive(connect, self._turn.now_s)
-        packet = facts[0] if facts else None
-        if not isinstance(packet, Connect):
-            self.drop(line)
-            return False
-        ended = self._sessions.connect(connection, packet, ruling, self._turn.now_s)
-        connection.output.clear()
-        if ended is not None:
-            self.drop(line)
-            return False
-        self._welcome(connection, packet, ruling, False)
-        return True
-
-    def drop(self, line: int) -> None:
-        """Without a word: it has been answered already."""
-        client = self.lines.get(line)
-        if client is not None:
-            self._end(client.connection, False)
 
     def _redirected(self, packet: Connect, ruling: Ruling) -> Ruling:
         server = self._placing.redirect(packet)
@@ -309,7 +251,7 @@ class Clients:
         self.departures.note(packet.client_id, server, self._placing.why)
         return Ruling(Reason.USE_ANOTHER_SERVER, server, "your topics live there")
 
-    def _welcome(self, connection: Connection, packet: Connect, ruling: Ruling, is_known: bool) -> None:
+    def welcome(self, connection: Connection, packet: Connect, ruling: Ruling, is_known: bool) -> None:
         session = connection.session
         assert session is not None
         if ruling.until_s is not None:
@@ -395,7 +337,7 @@ class Clients:
         if fact.linger:
             self._counts.protocol_errors += 1
         self._sessions.ended(connection, fact, self._turn.now_s)
-        self._end(connection, fact.linger)
+        self.end(connection, fact.linger)
 
     def send_away(
         self, connection: Connection, server: str, why: str, reason: Reason = Reason.USE_ANOTHER_SERVER
@@ -409,9 +351,9 @@ class Clients:
         ended = self._sessions.disconnect(
             connection, reason, self._turn.now_s, server_reference=server, with_will=with_will
         )  # fmt: skip
-        self._end(connection, ended.linger)
+        self.end(connection, ended.linger)
 
-    def _end(self, connection: Connection, linger: bool) -> None:
+    def end(self, connection: Connection, linger: bool) -> None:
         client = self.lines.get(connection.line)
         if client is not None and not client.is_closing:
             client.is_closing = True
@@ -451,7 +393,7 @@ class Clients:
             if client.connection.stage is Stage.OPEN:
                 self.throw_out(client.connection, Reason.SERVER_SHUTTING_DOWN)
             else:
-                self._end(client.connection, False)
+                self.end(client.connection, False)
 
     # --- the end of a turn ---
 
@@ -465,7 +407,7 @@ class Clients:
         sessions = self._sessions
         if sessions.closing:
             for connection, ended in sessions.closing:
-                self._end(connection, ended.linger)
+                self.end(connection, ended.linger)
             sessions.closing.clear()
         speaking, self.touched = self.touched, []
         for session in sessions.dirty:

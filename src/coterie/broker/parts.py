@@ -110,12 +110,7 @@ class BrokerParts:
             self.moving, self.placing, self.admitting, self.detours, self.pressure, self.keeping, self.takeover, counts,
             is_alone, setup.mqtt.connections_max, self.siblings, self.crossing, turn,
         )  # fmt: skip
-        self.transfers: Transfers | None = None
-        if self.siblings is not None:
-            self.transfers = Transfers(
-                self.clients, self.sessions, self.siblings, self.placing, setup.admission.connections, self.links,
-                self.talk, turn,
-            )  # fmt: skip
+        self.transfers = self._made_transfers()
         self._make_members()
         self.neighbourhood = Neighbourhood(
             node, self.links, self.cascades, self.talk, self.planes, self.interest, self.words, self.recovery,
@@ -149,6 +144,14 @@ class BrokerParts:
         self.crossing = Crossings(
             setup.node, self.siblings.others, self.sessions, self.delivering, self.arrivals, recent, self.marks,
             self.last, self.identifiers, self.links, self.tallied, turn,
+        )  # fmt: skip
+
+    def _made_transfers(self) -> Transfers | None:
+        if self.siblings is None:
+            return None
+        share = self.setup.admission.connections
+        return Transfers(
+            self.clients, self.sessions, self.siblings, self.placing, share, self.links, self.talk, self.turn
         )  # fmt: skip
 
     def _make_copies(self, shelf: Shelf) -> None:

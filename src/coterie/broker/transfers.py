@@ -14,10 +14,11 @@ link before, of this client's connections before, is there first.
 
 from __future__ import annotations
 
-from coterie.broker.clients import Clients, Fresh
-from coterie.broker.facts import GotSocket
+from coterie.broker.clients import Clients
+from coterie.broker.facts import GotSocket, Opened
+from coterie.broker.lines import Fresh
 from coterie.broker.links import PeerLinks
-from coterie.broker.orders import PassSocket
+from coterie.broker.orders import Close, PassSocket
 from coterie.broker.placement import Placing
 from coterie.broker.said import AboutSockets, AskRoom, ClientComes, HasRoom
 from coterie.broker.siblings import Siblings
@@ -160,7 +161,7 @@ class Transfers:
         for key in [key for key in self._coming if key[0] == peer]:
             del self._coming[key]
         for key in [key for key in self._landed if key[0] == peer]:
-            self._clients.drop(self._landed.pop(key))
+            self._drop(self._landed.pop(key))
 
     # --- in ---
 
@@ -192,22 +193,39 @@ class Transfers:
 
     def on_socket(self, got: GotSocket) -> None:
         """It is here; what it is may have been told before, or will be."""
-        if not self._clients.take_over(got):
-            return
-        key = got.peer, got.number
+        clients, key, line = self._clients, (got.peer, got.number), got.line
         _, told = self._coming.pop(key, (0.0, None))
+        if clients.is_stopping or len(clients.lines) >= clients.connections_max:
+            self._turn.orders.append(Close(line))
+            return
+        clients.enter(Opened(line, got.host, is_movable=True))
+        self._fresh[line] = Fresh(Connect(), Ruling(), got.peer)
         if told is None:
-            self._landed[key] = got.line
+            self._landed[key] = line
         else:
-            self._let_in(got.line, told)
+            self._let_in(line, told)
 
     def _let_in(self, line: int, said: ClientComes) -> None:
-        fresh, clients = self._fresh.pop(line, None), self._clients
+        """What it connected with there holds here; it was answered there."""
+        fresh, clients, now_s = self._fresh.pop(line, None), self._clients, self._turn.now_s
         if fresh is None:  # it has gone
             return
-        if clients.let_in_again(line, said.connect, Ruling(user=said.user, until_s=said.until_s)):
-            for data in (said.sent, *fresh.sent):
-                clients.on_bytes(line, data)
+        connection, ruling = clients.lines[line].connection, Ruling(user=said.user, until_s=said.until_s)
+        packet = next(iter(connection.receive(said.connect, now_s)), None)
+        is_in = isinstance(packet, Connect) and self._sessions.connect(connection, packet, ruling, now_s) is None
+        connection.output.clear()
+        if not (is_in and isinstance(packet, Connect)):
+            self._drop(line)
+            return
+        clients.welcome(connection, packet, ruling, False)
+        for data in (said.sent, *fresh.sent):
+            clients.on_bytes(line, data)
+
+    def _drop(self, line: int) -> None:
+        """Without a word: it has been answered already."""
+        client = self._clients.lines.get(line)
+        if client is not None:
+            self._clients.end(client.connection, False)
 
 
 def published_topic(data: bytes) -> str:

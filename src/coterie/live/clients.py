@@ -174,9 +174,8 @@ class ClientSocket(asyncio.Protocol):
             self._transport.close()
         asyncio.get_running_loop().call_later(LINGER_S, self._give_up)
 
-    @property
-    def file(self) -> int | None:
-        """To be given to another process; -1 while something is still to be written; None if it has gone."""
+    def give(self) -> int | None:
+        """The file to be given to another process; -1 while something is still to be written; None if it has gone."""
         self.is_closing = True
         if self._transport is None or self._transport.is_closing():
             return None

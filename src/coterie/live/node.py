@@ -56,14 +56,13 @@ from coterie.live.processes import machine_of, socket_of
 from coterie.live.reloading import reload
 from coterie.live.store import FOLD_BYTES, Store
 from coterie.live.tokens import kept_token
-from coterie.live.transfers import SocketTransfers
+from coterie.live.transfers import transfers_of
 from coterie.model.plan import Slice
 from coterie.plans.orders import PlanOrder
 from coterie.protocol.events import Stopping
 from coterie.protocol.system import System
 
 LIFE = "life"
-CLIENTS = "clients"  # what the Unix socket is for by which their sockets come
 SYS_S = 10.0
 FOLD_LOOK_S, FOLD_S = 0.5, 4.0
 LOG_LINES_PER_S = 20
@@ -164,7 +163,7 @@ class LiveNode:
                 self.driver,
                 partial(socket_of, config),
             )
-        self.transfers = self._made_transfers()
+        self.transfers = transfers_of(config, self.driver, self._given_line)
         self.bridges = [LiveBridge(config, one, self.driver, log) for one in config.bridges]
         self.token, self.is_new_token = (
             (config.admin.token, False) if config.admin.token else kept_token(config.token_path)
@@ -179,15 +178,6 @@ class LiveNode:
         self._fold_s = 0.0  # since the last time
         self._is_stopped = False
         self._folding: asyncio.Future[None] | None = None
-
-    def _made_transfers(self) -> SocketTransfers | None:
-        """Where there are other processes, and room for the name of a socket."""
-        config, driver = self.config, self.driver
-        if self._board is None or not socket_of(config, config.node.id, CLIENTS):
-            return None
-        made = SocketTransfers(config.node.id, partial(socket_of, config, kind=CLIENTS), driver, self._given_line)
-        driver.giver = made
-        return made
 
     def _given_line(self, given: tuple[int, int]) -> ClientSocket:
         return ClientSocket(self.driver, self.config.mqtt.write_buffer_bytes_max, self.pacer, given)
@@ -204,10 +194,9 @@ class LiveNode:
         """Returns the ports that are open, by what they are for. A node that joins has become a member by then."""
         if self.config.network.join:
             await joined(self.config, self.store, self.log)
+        self.transfers.listen()
         if self.peers is not None:
             self.ports["links"] = await self.peers.listen()
-        if self.transfers is not None:
-            self.transfers.listen()
         saved = old_files(self.config.data, self.store.saved())
         lives = [msgspec.msgpack.decode(value, type=int) for key, value in saved.rows(META) if key == LIFE]
         life = max([int(self.wall_s()), *(one + 1 for one in lives)])
@@ -412,8 +401,7 @@ class LiveNode:
         await asyncio.sleep(0.05)  # last words
         self.driver.stop()
         self.logins.stop()
-        if self.transfers is not None:
-            self.transfers.close()
+        self.transfers.close()
         if self.peers is not None:
             await self.peers.close()
         if self.journal is not None:

@@ -10,23 +10,28 @@ import asyncio
 import socket
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from coterie.live.clients import ClientSocket
+from coterie.live.config import NodeConfig
 from coterie.live.driver import Driver, Line
+from coterie.live.processes import socket_of
 
 AGAIN_S, AGAIN_MAX = 0.005, 200  # until the other process has room, or what was written has left
 AT_ONCE = 16
+CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)  # not every system has it
 FILE_BYTES = 4  # a number of a file, as the system writes it
 
 
 class SocketTransfers:
-    """See the module. `path_of` names a process's socket by its node."""
+    """See the module. `path_of` names a process's socket by its node; empty: it has none."""
 
     def __init__(
         self, node: int, path_of: Callable[[int], str], driver: Driver,
         new_line: Callable[[tuple[int, int]], asyncio.Protocol],
     ) -> None:  # fmt: skip
+        self.path = path_of(node)
         self._node, self._path_of, self._driver, self._new_line = node, path_of, driver, new_line
         self._loop = asyncio.get_running_loop()
         self._tasks: set[asyncio.Task[object]] = set()
@@ -34,7 +39,9 @@ class SocketTransfers:
         self._socket.setblocking(False)
 
     def listen(self) -> None:
-        path = Path(self._path_of(self._node))
+        if not self.path:
+            return
+        path = Path(self.path)
         path.unlink(missing_ok=True)  # of a life before
         self._socket.bind(str(path))
         path.chmod(0o600)
@@ -44,9 +51,9 @@ class SocketTransfers:
 
     def send(self, line: Line, peer: int, number: int, tries: int = 0) -> None:
         """Give it away, or end it."""
-        if not isinstance(line, ClientSocket) or (file := line.file) is None:
+        if not isinstance(line, ClientSocket) or (file := line.give()) is None:
             return
-        if file >= 0 and tries <= AGAIN_MAX:
+        if file >= 0:
             told = self._node.to_bytes(8, "little") + number.to_bytes(8, "little")
             try:
                 given = socket.SOL_SOCKET, socket.SCM_RIGHTS, file.to_bytes(FILE_BYTES, sys.byteorder)
@@ -65,7 +72,7 @@ class SocketTransfers:
     def _on_readable(self) -> None:
         for _ in range(AT_ONCE):
             try:
-                told, given, _, _ = self._socket.recvmsg(16, socket.CMSG_SPACE(FILE_BYTES), socket.MSG_CMSG_CLOEXEC)
+                told, given, _, _ = self._socket.recvmsg(16, socket.CMSG_SPACE(FILE_BYTES), CLOSE_ON_EXEC)
             except (BlockingIOError, InterruptedError):
                 return
             for _, _, file in given:
@@ -81,6 +88,16 @@ class SocketTransfers:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        self._loop.remove_reader(self._socket)
+        if self.path:
+            self._loop.remove_reader(self._socket)
+            Path(self.path).unlink(missing_ok=True)
         self._socket.close()
-        Path(self._path_of(self._node)).unlink(missing_ok=True)
+
+
+def transfers_of(
+    config: NodeConfig, driver: Driver, new_line: Callable[[tuple[int, int]], asyncio.Protocol]
+) -> SocketTransfers:  # fmt: skip
+    """For this process; it gives nothing away where it has none beside it, or the sockets' names are too long."""
+    made = SocketTransfers(config.node.id, partial(socket_of, config, kind="clients"), driver, new_line)
+    driver.giver = made if driver.broker.siblings is not None and made.path else None
+    return made
