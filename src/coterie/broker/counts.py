@@ -31,6 +31,7 @@ class Counts:
     admitted_sent: int = 0  # new clients sent to where what they ask for is wanted
     admitted_unmoved: int = 0  # of those let in: belong elsewhere and do not follow
     stored_refused: int = 0  # publications refused because too much is stored already
+    sockets_passed: int = 0  # clients given to the process of this machine where what they publish is wanted
     publishers_paused: int = 0  # times that a client was not read because what it published piled up
 
     fan_out: Bins = field(default_factory=Bins, compare=False)  # local receivers of a message, published here or not

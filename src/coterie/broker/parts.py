@@ -151,7 +151,8 @@ class BrokerParts:
             return None
         share = self.setup.admission.connections
         return Transfers(
-            self.clients, self.sessions, self.siblings, self.placing, share, self.links, self.talk, self.turn
+            self.clients, self.sessions, self.siblings, self.placing, share, self.links, self.talk, self.tallied,
+            self.turn,
         )  # fmt: skip
 
     def _make_copies(self, shelf: Shelf) -> None:

@@ -15,6 +15,7 @@ link before, of this client's connections before, is there first.
 from __future__ import annotations
 
 from coterie.broker.clients import Clients
+from coterie.broker.counts import Counts
 from coterie.broker.facts import GotSocket, Opened
 from coterie.broker.lines import Fresh
 from coterie.broker.links import PeerLinks
@@ -43,11 +44,11 @@ class Transfers:
 
     def __init__(
         self, clients: Clients, sessions: Sessions, siblings: Siblings, placing: Placing, share: float,
-        links: PeerLinks, talk: Talk, turn: Turn,
+        links: PeerLinks, talk: Talk, counts: Counts, turn: Turn,
     ) -> None:  # fmt: skip
-        self.passed = 0
         self._clients, self._fresh, self._sessions, self._siblings = clients, clients.fresh, sessions, siblings
-        self._placing, self._share, self._links, self._talk, self._turn = placing, share, links, talk, turn
+        self._placing, self._share, self._links, self._talk = placing, share, links, talk
+        self._counts, self._turn = counts, turn
         self._life = 0
         self._asked: dict[int, tuple[int, int, float]] = {}  # number -> line, sibling, until when
         self._coming: dict[Key, tuple[float, ClientComes | None]] = {}  # until when, and what was told of it
@@ -128,7 +129,7 @@ class Transfers:
         told = ClientComes(number, encode_packet(connect, packet.version), ruling.user, ruling.until_s, sent)
         if not self._talk.tell(peer, told):
             return False
-        self.passed += 1
+        self._counts.sockets_passed += 1
         self._clients.departures.note(session.client_id, f"node {peer}", "what it publishes is wanted there alone")
         session.will = None  # it is not lost
         self._clients.on_closed(line)

@@ -69,6 +69,7 @@ MEANING = {
     "retained_refused_total": "Retained messages refused by a limit",
     "sessions": "Sessions, of clients that are connected and of those that are away",
     "shed_messages": "Messages given up for clients whose queue was full",
+    "sockets_passed_total": "Clients given to the process of the same machine where what they publish is wanted",
     "stored_refused_total": "Publications refused because too much is stored already",
     "subscriptions": "Subscriptions of all sessions",
     "subscriptions_refused_total": "Subscriptions refused by a limit or for want of a right",

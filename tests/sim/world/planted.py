@@ -20,6 +20,7 @@ RULES = {
     "forgets its keepers": {"kept"},
     "grants before it raises": {"lost"},
     "forgets the unconfirmed": {"lost"},
+    "forgets what it kept back": {"order", "lost"},
 }
 MACHINE = Swarm(3, (*ALONE, "sever", "one way", "snap", "roam"), is_machine=True)
 

@@ -10,7 +10,9 @@ from coterie.broker.crossing import Crossings
 from coterie.broker.facts import Booted, Fact
 from coterie.broker.machine import Broker
 from coterie.broker.orders import Order, Persist
+from coterie.broker.said import ClientComes
 from coterie.broker.siblings import Siblings
+from coterie.broker.transfers import Transfers
 from coterie.broker.writes import DELIVERIES, INCOMING, SESSIONS, Saved, SessionRow, Shelf
 from coterie.protocol.system import System
 from coterie.sim.world.board import SimBoard
@@ -128,10 +130,18 @@ class ForgetfulCrossings(Crossings):
         return 0
 
 
+class ForgetfulTransfers(Transfers):
+    """What a client sent before its socket was given away is forgotten with the file that was closed."""
+
+    def _let_in(self, line: int, said: ClientComes) -> None:
+        super()._let_in(line, msgspec.structs.replace(said, sent=b""))
+
+
 # What is wrong with one of the processes of a machine: the part, and what stands in its place.
 OF_MACHINE: dict[str, tuple[str, type]] = {
     "grants before it raises": ("siblings", QuietSiblings),
     "forgets the unconfirmed": ("crossing", ForgetfulCrossings),
+    "forgets what it kept back": ("transfers", ForgetfulTransfers),
 }
 
 
