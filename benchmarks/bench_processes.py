@@ -5,7 +5,9 @@ the same load generators, in turns; a round's ratio is broker CPU per delivery, 
 of the rounds counts. Rows:
 
 - `crowds`: 1 publisher, 100 subscribers, wherever the kernel put them: a message crosses once, for all who are there.
-- `pairs`: 1:1, wherever the kernel put them.
+  *In step* the next batch of a hundred is sent when all have the last one: so one process and several read and write as
+  often. As fast as it goes, who has less to do finds less at a time, and wakes up and writes more often.
+- `pairs`: 1:1, wherever the kernel put them; the publisher's socket goes to where the subscriber is.
 - `placed`: as pairs, with both where their topic is wanted: at the process's own port, as admission sends clients.
 - `capacity`: deliveries a second with as many load generators as processes. The generators need cores too: what they
   used is said beside it.
@@ -105,6 +107,8 @@ def main() -> None:
             print(f"{CONNECTIONS} connections over {chosen.processes} processes: {counts}", flush=True)
             few = int(20_000 * chosen.scale)
             rows = [
+                ("crowds, in step", replace(CROWD, window=1), int(2_000 * chosen.scale), [[port]], 1),
+                ("crowds, in step, QoS 0", replace(CROWD, window=1, qos=0), int(10_000 * chosen.scale), [[port]], 1),
                 ("crowds, 1:100", CROWD, int(2_000 * chosen.scale), [[port]], 1),
                 ("crowds, 1:100, QoS 0", replace(CROWD, qos=0), int(10_000 * chosen.scale), [[port]], 1),
                 ("pairs, 1:1 as they come", PAIR, few, [[port]], 8),
