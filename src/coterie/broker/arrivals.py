@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -19,35 +19,47 @@ from coterie.mqtt.session import Delivery, Session, SessionState
 PART_BYTES = 1 << 20
 Place = tuple[int, str]  # origin, topic
 _pack = msgspec.msgpack.Encoder().encode
-_unpack_had = msgspec.msgpack.Decoder(tuple[list[tuple[int, str, int]], list[tuple[int, int]]]).decode
+
+
+class _PackedHad(msgspec.Struct, array_like=True):
+    taken: list[tuple[int, str, int]]
+    floors: list[tuple[int, int]]
+    ahead: list[int] = []
+
+
+_unpack_had = msgspec.msgpack.Decoder(_PackedHad).decode
 
 
 class Had:
-    """What went into a session where it was before: all up to there of each origin and topic, and of each origin.
+    """What went into a session where it was before: all up to there of each origin and topic, and of each origin, and
+    these beyond.
 
     It may still be on its way here; so it is kept with the session, for as long as it may be.
     """
 
-    def __init__(self, taken: dict[Place, int], floors: dict[int, int]) -> None:
-        self.taken, self.floors = taken, floors
+    def __init__(self, taken: dict[Place, int], floors: dict[int, int], ahead: Iterable[int] = ()) -> None:
+        self.taken, self.floors, self.ahead = taken, floors, frozenset(ahead)
 
     def has(self, topic: str, identifier: int) -> bool:
         origin = origin_of(identifier)
-        return identifier <= self.floors.get(origin, 0) or identifier <= self.taken.get((origin, topic), 0)
+        is_up_to = identifier <= self.floors.get(origin, 0) or identifier <= self.taken.get((origin, topic), 0)
+        return is_up_to or identifier in self.ahead
 
-    def and_up_to(self, marks: dict[Place, int]) -> Had:
+    def and_here(self, marks: dict[Place, int], ahead: Iterable[int]) -> Had:
+        """And all up to these marks, and these."""
         taken = self.taken | {place: max(last, self.taken.get(place, 0)) for place, last in marks.items()}
-        return Had(taken, self.floors)
+        return Had(taken, self.floors, self.ahead.union(ahead))
 
     def packed(self) -> bytes:
-        return _pack(([(*place, last) for place, last in self.taken.items()], list(self.floors.items())))
+        taken, floors = [(*place, last) for place, last in self.taken.items()], list(self.floors.items())
+        return _pack((taken, floors, sorted(self.ahead)) if self.ahead else (taken, floors))
 
 
 def had_of(data: bytes) -> Had | None:
     if not data:
         return None
-    taken, floors = _unpack_had(data)
-    return Had({(origin, topic): last for origin, topic, last in taken}, dict(floors))
+    had = _unpack_had(data)
+    return Had({(origin, topic): last for origin, topic, last in had.taken}, dict(had.floors), had.ahead)
 
 
 class ComingSession:
@@ -63,6 +75,7 @@ class ComingSession:
         self.taken: dict[Place, int] | None = None  # what went into it at the other node, as far as that is known
         self.floor = (0, 0)  # all of this origin up to there did
         self.floors: dict[int, int] = {}  # and of these, where it was before
+        self.ahead: frozenset[int] = frozenset()  # and these, beyond something that was missing there
         self.missed_until_us = 0  # nobody collected for it up to then, by our clock: its node is away
         self._sought: dict[int, None] = {}  # what was found missing because of that
         self._index: SubscriptionIndex[Session] = SubscriptionIndex()
@@ -75,7 +88,7 @@ class ComingSession:
     def has(self, topic: str, identifier: int) -> bool:
         """Whether it was dealt with where the session was, or is collected."""
         origin = origin_of(identifier)
-        if self._is_below(origin, identifier):
+        if self._is_below(origin, identifier) or identifier in self.ahead:
             return True
         is_had = self.taken is not None and identifier <= self.taken.get((origin, topic), 0)
         return is_had or (self.guest.collected is not None and identifier in self.guest.collected)
@@ -87,7 +100,7 @@ class ComingSession:
     def had(self) -> Had:
         floors = dict(self.floors)
         floors[self.floor[0]] = max(self.floor[1], floors.get(self.floor[0], 0))
-        return Had(self.taken or {}, floors)
+        return Had(self.taken or {}, floors, self.ahead)
 
     def had_up_to(self, place: Place) -> int:
         """All up to there went into it where it was before."""

@@ -166,6 +166,11 @@ class Copy:
         found = [((int(key[0]), str(key[1])), value) for key, value in rows] + own
         return [(place, unpacked_mark(value)[0]) for place, value in found]
 
+    def ahead(self) -> list[tuple[tuple[int, str], dict[int, int]]]:
+        """And what it has dealt with beyond something that was missing there."""
+        rows = ((key, unpacked_mark(value)[1]) for key, value in self.rows[MARKS].items() if isinstance(key, tuple))
+        return [((int(key[0]), str(key[1])), found) for key, found in rows if found]
+
     def subscriptions(self, client: str) -> tuple[Subscription, ...]:
         return tuple(_subscription(value) for _, value in self.of_client(SUBSCRIPTIONS, client))
 

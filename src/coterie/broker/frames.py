@@ -389,6 +389,7 @@ class GivenSession(Said, frozen=True):
     is_last: bool
     is_gone: bool = False
     floors: tuple[tuple[int, int], ...] = ()  # the same of nodes where it was shortly before
+    ahead: tuple[int, ...] = ()  # these were dealt with too, beyond something that is missing
 
 
 class MovedSessions(Said, frozen=True):

@@ -80,11 +80,13 @@ class Giving:
             is_there = session is not None and not session.is_online and self.leaving.get(said.client) == peer
             state = session.state() if session is not None and is_there else None
             marks = self._marks.all() + [((self._node, topic), last) for topic, last in self._last.all()]
+            beyond = self._marks.ahead()
             floor, ago_us = (self._node, self._identifiers.last), self._recovery.lacking_us
             had = self.came.get(said.client)
         else:
             state = None if copy is None else self._copies.session(copy, said.client)
             marks = [] if copy is None else copy.marks()
+            beyond = [] if copy is None else copy.ahead()
             floor = (said.of, 0 if copy is None else copy.state.log_last)
             ago_us = 1 if copy is None else max(1, self._turn.now_us - copy.state.here_us)
             value = None if copy is None else copy.rows[SESSIONS].get(said.client)
@@ -92,6 +94,7 @@ class Giving:
         if had is not None:
             marks += had.taken.items()
             floors = tuple(had.floors.items())
+        ahead = () if had is None else had.ahead
         if state is None:
             yield GivenSession(said.client, b"", (), (0, 0), 0, True, True)
             return
@@ -100,9 +103,11 @@ class Giving:
         for place, last in marks:
             highest[place] = max(last, highest.get(place, 0))
         told = tuple((origin, topic, last) for (origin, topic), last in highest.items() if wanted.wants(topic))
+        ahead = (*ahead, *(one for (_, topic), found in beyond if wanted.wants(topic) for one in found))
         parts = list(state_parts(state))
         for number, part in enumerate(parts):
             is_last = number == len(parts) - 1
             yield GivenSession(
-                said.client, _pack(part), told if is_last else (), floor, ago_us, is_last, floors=floors
+                said.client, _pack(part), told if is_last else (), floor, ago_us, is_last, floors=floors,
+                ahead=ahead if is_last else (),
             )  # fmt: skip

@@ -83,16 +83,22 @@ class Lacking:
         """What others here have had, it has not, and its origin has not told again: that is looked for like anything
         else that is missing, in order, and passes by those who had it."""
         had_here: dict[Place, int] = {}
-        for place in arrival.gaps():
+        ahead: dict[int, int] = {}
+        beyond_gaps = [place for place, _ in self._marks.ahead() if arrival.wants(place[1])]
+        for place in dict.fromkeys((*arrival.gaps(), *beyond_gaps)):
             origin, topic = place
-            low, mark = arrival.had_up_to(place), self._marks.get(*place)
-            if origin == self._node or mark <= low or not arrival.is_awaited(topic):
+            low, mark, beyond = arrival.had_up_to(place), self._marks.get(*place), self._marks.ahead_of(*place)
+            if origin == self._node or not arrival.is_awaited(topic):
+                continue
+            got = {one.id: one.before for one in rest if one.topic == topic and origin_of(one.id) == origin}
+            got |= {one: before for one, before in beyond.items() if one in arrival.ahead}
+            if mark <= low and beyond.keys() <= got.keys():
                 continue
             if not self._recovery.may_lack(origin, arrival.entered_us):
                 continue
             had_here[place] = mark
-            got = [one for one in rest if one.topic == topic and origin_of(one.id) == origin and one.id > low]
-            self._marks.reopen(origin, topic, low, {one.id: one.before for one in got})
+            ahead |= beyond
+            self._marks.reopen(origin, topic, low, {one: before for one, before in got.items() if one > low})
         if not had_here:
             return
         others: dict[str, Session] = {}
@@ -103,7 +109,7 @@ class Lacking:
             others |= {one.client_id: one for one in receivers if one.collected is None and one is not arrival.guest}
         for client, session in others.items():
             before = session.past if isinstance(session.past, Had) else Had({}, {})
-            session.past = had = before.and_up_to(had_here)
+            session.past = had = before.and_here(had_here, ahead)
             session.report()
             session.update_plain_version()
             self.remember(client, had)
@@ -125,7 +131,9 @@ class Lacking:
     def forget(self, client: str) -> None:
         """By now nothing comes any more that the session had at its last node; or before somebody came who had not."""
         session, had = self._sessions.of.get(client), self._giving.came.get(client)
-        if had is not None and any(self._may_come(place, last) for place, last in had.taken.items()):
+        places = {} if had is None else had.taken
+        is_open = any(self._may_come(place, last) for place, last in places.items())
+        if had is not None and (is_open or not self._recovery.behind.keys().isdisjoint(map(origin_of, had.ahead))):
             self.remember(client, had)
             return
         self._giving.came.pop(client, None)

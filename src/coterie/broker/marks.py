@@ -112,10 +112,16 @@ class Marks:
         """What came behind this one is wanted again, but for those `ahead`: somebody came who has not had it."""
         key = (origin, topic)
         self._of[key] = min(identifier, self._of.get(key, 0))
-        ahead = self._ahead.get(key, {}) | ahead
+        self._ahead.pop(key, None)
         if ahead:
             self._ahead[key] = ahead
         self._write(key)
+
+    def ahead_of(self, origin: int, topic: str) -> dict[int, int]:
+        return self._ahead.get((origin, topic), {})
+
+    def ahead(self) -> list[tuple[tuple[int, str], dict[int, int]]]:
+        return list(self._ahead.items())
 
     def _write(self, key: tuple[int, str]) -> None:
         identifier = self._of.get(key, 0)

@@ -298,7 +298,7 @@ class Takeover:
         if not said.is_last:
             return
         arrival.taken = {(origin, topic): last for origin, topic, last in said.marks}
-        arrival.floor, arrival.floors = said.floor, dict(said.floors)
+        arrival.floor, arrival.floors, arrival.ahead = said.floor, dict(said.floors), frozenset(said.ahead)
         self.lacking.fill(arrival)
         is_late = self._turn.now_s - quest.entered_s > GIVE_UP_S / 2
         others = [place for place in arrival.gaps() if place[0] != self._node]
