@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.broker.facts import PeerGone
-from coterie.broker.frames import FoundSession
+from coterie.broker.facts import PeerGone, PeerSaid
+from coterie.broker.frames import FoundSession, FrameReader
 from coterie.broker.writes import SESSIONS
 from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
 from coterie.mqtt.reasons import Reason
@@ -201,3 +201,17 @@ def test_an_answer_that_comes_too_late_is_heard_all_the_same() -> None:
     here.broker.takeover._giving.leaving["b"] = 1
     here.broker.takeover.on_found(1, FoundSession("b", "owner", 9, 1))
     assert session.epoch == 8
+
+
+def test_what_came_with_this_turn_is_in_a_session_out_of_a_copy() -> None:
+    """Its rows are in memory, its bodies not on the shelf yet."""
+    pair = subscribed()
+    pair.cut = {1}
+    publish(pair, pair.nodes[0], b"1", b"2")
+    pair.cut = set()
+    broker = pair.nodes[1].broker
+    frames = [one for source, node, chunks in pair.said if (source, node) == (0, 1) for one in chunks]
+    broker.step(PeerSaid(0, FrameReader().feed(b"".join(frames))), pair.nodes[1].now_s)
+    state = broker.copies.session(broker.copies.of[0], "a")
+    assert state is not None
+    assert [one.message.payload for one in state.deliveries] == [b"1", b"2"]

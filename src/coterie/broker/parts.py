@@ -53,6 +53,7 @@ from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
 from coterie.broker.transfers import Transfers
 from coterie.broker.turn import Turn
+from coterie.broker.turnshelf import TurnShelf
 from coterie.broker.wards import Wards
 from coterie.broker.writes import Shelf
 from coterie.mqtt.sessions import Sessions
@@ -66,6 +67,7 @@ class BrokerParts:
         node, peers = setup.node, [peer.id for peer in setup.network.peers if peer.id != setup.node]
         self.is_alone = is_alone = not peers and not setup.may_grow
         self.turn = turn = Turn()
+        shelf = TurnShelf(shelf, turn)
         self.tallied = counts = Counts()
         self.links = PeerLinks(node, peers, setup.links, turn)
         self.cascades = Cascades(setup.mqtt.subscribe_wait_s)
