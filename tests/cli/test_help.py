@@ -120,6 +120,8 @@ def test_the_time_that_is_left_counts_down_between_reports_and_the_bar_never_end
     assert (pace.share, pace.left_s()) == (0.5, 10.0)
     now[0] = 14.0
     assert pace.left_s() == 6.0  # nothing was reported, and the clock goes on
+    now[0] = 25.0
+    assert pace.left_s() is None  # half is done, and all the time that was thought of is over
     pace.tell("tables", 0.2)  # a step that looks back does not
     assert pace.share == 0.5
     pace.tell("designs", 1.0)

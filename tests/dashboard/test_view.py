@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from coterie.dashboard.rates import rates
-from coterie.dashboard.view import NodeSays, picture
+from coterie.dashboard.view import LISTED, NodeSays, picture
 from coterie.live.overview import SAMPLE, sample_of
 
 
@@ -111,3 +111,12 @@ def test_few_channels_are_counted_exactly():
     now = [says(0, memberships=["a", "b"]), says(1, memberships=["b", "c"])]
     made = picture(now, now, 1.0)
     assert (made["channel_count"], made["is_channel_count_exact"], len(made["channels"])) == (3, True, 3)
+
+
+def test_a_picture_of_many_channels_lists_those_with_most_members_and_counts_all():
+    count, nodes = 150, range(8)
+    now = [says(node, memberships=["news", *(f"{node}/{number}" for number in range(count))]) for node in nodes]
+    made = picture(now, now, 1.0)
+    assert (made["channel_count"], made["is_channel_count_exact"]) == (8 * count + 1, True)
+    assert len(made["channels"]) == LISTED
+    assert made["channels"][0]["name"] == "news"

@@ -83,6 +83,9 @@ def loading() -> Iterator[None]:
         clock.cancel()
 
 
+NEARLY = 0.9  # done, from here on
+
+
 class Pace:
     """From stages and shares to how much of the whole is done and how many seconds are left."""
 
@@ -105,11 +108,11 @@ class Pace:
         return self._clock() - self._began_s
 
     def left_s(self) -> float | None:
-        """None as long as too little is done to say."""
+        """None as long as too little is done to say, and where it takes longer than was thought."""
         if self.share < 0.05 or self.elapsed_s < 1.0:
             return None
-        whole_s = (self._told_s - self._began_s) / self.share
-        return max(whole_s - self.elapsed_s, 0.0)
+        left_s = (self._told_s - self._began_s) / self.share - self.elapsed_s
+        return max(left_s, 0.0) if left_s >= 1.0 or self.share >= NEARLY else None
 
 
 class StageLines:

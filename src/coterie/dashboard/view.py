@@ -11,6 +11,7 @@ from coterie.dashboard.rates import rates
 from coterie.live.overview import SPACE, hash_of
 
 SUMS = ("clients", "subscriptions", "in", "out", "copies", "control", "queued", "shed", "behind")
+LISTED = 500  # channels in a picture, those with most members; a browser draws them anew every second
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def picture(
         "nodes": nodes,
         "totals": {name: round(sum(node.get(name, 0.0) for node in nodes), 1) for name in SUMS},
         "links": _links(answering),
-        "channels": sample,
+        "channels": sample[:LISTED],
         "channel_count": count,
         "is_channel_count_exact": is_exact,
         "bill": [[name, *pair] for name, pair in (bill or {}).items()],
