@@ -92,9 +92,7 @@ class BrokerParts:
             node, peers, setup.recovery, self.identifiers, self.links, self.talk, self.asking, self.copies,
             self.delivering, shelf, turn,
         )  # fmt: skip
-        self.moving = Moving(
-            self.sessions, self.delivering, self.recovery, self.book, recent, self.talk, turn
-        )  # fmt: skip
+        self.moving = Moving(self.sessions, self.delivering, self.recovery, self.book, recent, self.talk, turn)
         self.publishing = Publishing(
             self.sessions, self.access, self.delivering, self.planes, self.book, self.words, recent,
             self.detours, self.links, self.talk, self.last, self.identifiers, self.journal, counts, is_alone,
