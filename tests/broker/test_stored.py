@@ -5,8 +5,9 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from coterie.broker.carried import EPOCH_S, TIME_BITS, TIME_MASK, encode_carried
+from coterie.broker.carried import EPOCH_S, TIME_BITS, TIME_MASK, decode_carried, encode_carried
 from coterie.broker.counts import Counts
+from coterie.broker.frames import Retained
 from coterie.broker.housekeeping import Housekeeping
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
@@ -126,7 +127,7 @@ def test_what_begins_and_ends_within_a_turn_is_never_written_and_an_end_waits_fo
 
 def test_retained_messages_and_removals_come_back_and_removals_are_forgotten_in_time() -> None:
     turn, shelf, talk = Turn(), MemoryShelf(), Any
-    words = LastWords(RetainedStore(), talk, turn)  # type: ignore[arg-type]
+    words = LastWords(0, RetainedStore(), talk, turn)  # type: ignore[arg-type]
     words.speak(Message("kept", b"1", retain=True, id=5))
     words.hear(5, Message("old", b"2", retain=True, id=5))
     words.hear(6, Message("old", b"", retain=True, id=6))
@@ -136,7 +137,7 @@ def test_retained_messages_and_removals_come_back_and_removals_are_forgotten_in_
     shelf.write(turn.writes)
     turn.writes = []
     store = RetainedStore()
-    again = LastWords(store, talk, turn)  # type: ignore[arg-type]
+    again = LastWords(0, store, talk, turn)  # type: ignore[arg-type]
     again.load(shelf.saved())
     assert [one.payload for one in store] == [b"1"]
     assert [again.stamp(topic) for topic in ("kept", "old", "new")] == [5, 6, 50]
@@ -151,7 +152,7 @@ def test_a_later_word_counts_though_its_node_has_a_clock_that_is_behind() -> Non
     for heard in ("when they met", "by a word"):
         turn, other = Turn(), 1 << TIME_BITS
         turn.now_s = EPOCH_S + 1000.0
-        words = LastWords(RetainedStore(), Any, turn)  # type: ignore[arg-type]
+        words = LastWords(0, RetainedStore(), Any, turn)  # type: ignore[arg-type]
         if heard == "by a word":
             words.hear(other | turn.now_us + hour_us, Message("x", b"1", retain=True))
         else:
@@ -208,3 +209,30 @@ def test_marks_and_what_was_published_last_are_known_after_a_restart() -> None:
     assert (again.get(3, "t"), again.get(3, "u")) == (first | 7, 0)
     assert again.heads == {3: first | 7, 4: 4 << TIME_BITS | 9}
     assert later.follow("t", 8) == 6
+
+
+def test_whoever_comes_is_told_what_those_said_lately_who_are_not_there() -> None:
+    turn, told = Turn(), list[tuple[int, str]]()
+
+    class Noting:
+        """A `Talk`."""
+
+        def tell(self, peer: int, said: object) -> None:
+            if isinstance(said, Retained) and said.is_spread:
+                told.extend((peer, decode_carried(body).topic) for _, body in said.messages)
+
+        def flood(self, said: object, but: int = -1) -> None:
+            self.tell(-1, said)
+
+    words = LastWords(0, RetainedStore(), Noting(), turn)  # type: ignore[arg-type]
+    for origin in (0, 1, 2):
+        words.hear(origin << TIME_BITS | 5, Message(f"of {origin}", b"x", retain=True, id=5))
+    words.greet(1, [1])
+    assert told == [(-1, "of 0"), (-1, "of 1"), (-1, "of 2")]  # the first since its start: it may have lost anybody
+    told.clear()
+    words.greet(3, [1, 3])
+    assert told == [(3, "of 2")]
+    told.clear()
+    turn.now_s = EPOCH_S + 2 * 86_400.0
+    words.greet(4, [1, 4])
+    assert not told

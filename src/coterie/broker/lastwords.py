@@ -25,6 +25,7 @@ RETAINED_LOG = RETAINED_CHANNEL + "/"  # in front of the topic of a retained mes
 STAMPED_LOG = "$coterie/stamped/"  # likewise, if its stamp is not its identifier: the stamp follows, and a slash
 PART_BYTES = 256 << 10
 WORDS_US = "words_us"
+TOLD_ON_US = 86_400_000_000  # by then everybody has heard of it
 LATELY_US = 60_000_000  # before the last that was heard of a node: what not everybody need have heard
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[int, bytes | None]).decode
@@ -33,7 +34,8 @@ _unpack = msgspec.msgpack.Decoder(tuple[int, bytes | None]).decode
 class LastWords:
     """See the module. `$` topics are the node's own: not kept, not told."""
 
-    def __init__(self, retained: RetainedStore, talk: Talk, turn: Turn) -> None:
+    def __init__(self, node: int, retained: RetainedStore, talk: Talk, turn: Turn) -> None:
+        self._node = node
         self._retained, self._talk, self._turn = retained, talk, turn
         self._stamps: dict[str, int] = {}
         self._asked = -1  # the neighbour that was asked for all there is
@@ -115,11 +117,16 @@ class LastWords:
 
     # --- with other nodes ---
 
-    def greet(self, peer: int) -> None:
-        """The first neighbour is asked for all there is; who was lost before the last life ended may have told it."""
-        if self._asked == -1:
-            for origin in sorted({stamp >> TIME_BITS for stamp in self._stamps.values()}):
+    def greet(self, peer: int, others: list[int]) -> None:
+        """The first neighbour is asked for all there is; who was lost before the last life ended may have told it. All
+        are told what those said lately who are not there: they may have been cut off from whoever heard it.
+        """
+        is_first = self._asked == -1
+        for origin in sorted({stamp >> TIME_BITS for stamp in self._stamps.values()}):
+            if is_first:
                 self.spread(origin)
+            elif origin != self._node and origin not in others:
+                self.spread(origin, peer)
         if self._asked in (-1, peer) and not self._is_answered:
             self._asked = peer
             self._talk.tell(peer, AskRetained())
@@ -151,17 +158,21 @@ class LastWords:
         if news:
             self._talk.flood(Retained(tuple(news), True), but=source)
 
-    def spread(self, origin: int) -> None:
+    def spread(self, origin: int, to: int = -1) -> None:
         """That node may be lost, and have told some what it did not tell others: what it said lately is told on."""
         stamps = {topic: stamp for topic, stamp in self._stamps.items() if stamp >> TIME_BITS == origin}
         since_us = max((stamp & TIME_MASK for stamp in stamps.values()), default=0) - LATELY_US
+        since_us = max(since_us, self.now_us - TOLD_ON_US)
         words = []
         for topic, stamp in stamps.items():
             if stamp & TIME_MASK >= since_us:
                 message = self._retained.get(topic, self._turn.now_s) or Message(topic, retain=True)
                 words.append((stamp, encode_carried(stamp, message, 1)))
         for part in in_parts(words, PART_BYTES):
-            self._talk.flood(Retained(part, True))
+            if to >= 0:
+                self._talk.tell(to, Retained(part, True))
+            else:
+                self._talk.flood(Retained(part, True))
 
 
 def logged_name(topic: str, stamp: int) -> str:

@@ -178,7 +178,7 @@ class Neighbourhood:
             self._admitting.reached(peer)
         self._detours.tell_all(peer)
         self._talk.tell(peer, LogHeads((*self._marks.heads.values(), self._last.last), self._words.now_us))
-        self._words.greet(peer)
+        self._words.greet(peer, self._links.connected)
         self._lists.tell_all(peer)
         self._takeover.tell_all(peer)
         self._wards.back(peer)

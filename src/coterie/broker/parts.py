@@ -74,7 +74,7 @@ class BrokerParts:
         self.talk = Talk(self.links, self.cascades)
         self._make_copies(shelf)
         self._make_sessions()
-        self.words = LastWords(self.sessions.retained, self.talk, turn)
+        self.words = LastWords(node, self.sessions.retained, self.talk, turn)
         self.book = InterestBook(node)
         self.marks = Marks(turn)
         self.last = LastPublished(turn)
