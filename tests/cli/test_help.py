@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from coterie.cli import console, main
 
@@ -62,6 +63,11 @@ def test_examples_that_need_nothing_are_run(name: str, line: str, tmp_path: Path
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_example_prices_are_a_document_where_that_is_asked_for() -> None:
+    said = json.loads(CliRunner().invoke(main.app, ["prices", "--json"]).stdout)
+    assert (said["schema"], said["is_example"]) == (1, True)
 
 
 def test_minus_h_helps_everywhere_and_completion_is_offered() -> None:

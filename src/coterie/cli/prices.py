@@ -9,7 +9,7 @@ import typer
 
 from coterie.cli import choices
 from coterie.cli.console import out, print_json
-from coterie.model.prices import EXAMPLE_FILE, read_prices
+from coterie.model.prices import EXAMPLE, EXAMPLE_FILE, read_prices
 
 
 def prices_command(
@@ -22,11 +22,10 @@ def prices_command(
       coterie prices > prices.toml
       coterie prices prices.toml
     """
-    if file is None:
-        out.file.write(EXAMPLE_FILE)
-        return
-    prices = read_prices(file)
+    prices = EXAMPLE if file is None else read_prices(file)
     if as_json:
         print_json(prices)
-        return
-    out.print(f"{file}: fine; a gigabyte between zones costs {prices.per_gb_across_zones:g} {prices.currency}")
+    elif file is None:
+        out.file.write(EXAMPLE_FILE)
+    else:
+        out.print(f"{file}: fine; a gigabyte between zones costs {prices.per_gb_across_zones:g} {prices.currency}")
