@@ -27,7 +27,7 @@ from coterie.substrate.placing import client_weights, problem_of
 F64 = NDArray[np.float64]
 FROM_AFAR = Manner(((0.8, 3), (0.6, 3), (0.4, 3), (0.2, 2), (0.05, 1), (0.0, 2)), 0.85, 0.01)  # groups find together
 HOT = 0.97  # of the limit: a broker that was hotter so far gets less room
-HEAT_COUNTS = 6.0  # times what it was hotter
+HEAT_COUNTS = 12.0  # times what it was hotter
 NOTHING = np.zeros((0, 3))
 SETTLING = 3  # passes in which every move must pay
 
