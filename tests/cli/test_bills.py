@@ -20,7 +20,7 @@ from coterie.model.store import save_workload
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import LATER, LEARN, STAY, Candidate, cheapest, price_one
 from coterie.pipeline.rolling import Rolled
-from coterie.pipeline.verdict import busier, duration, gigabytes, sentences, verdict
+from coterie.pipeline.verdict import at_scale, busier, duration, gigabytes, sentences, verdict
 from coterie.systems import SYSTEMS
 from tests.conftest import small_workload
 
@@ -87,6 +87,16 @@ def test_the_sentences_say_what_runs_what_is_saved_and_what_that_costs(outcome: 
 def test_a_plan_that_saves_next_to_nothing_is_no_reason_to_change(outcome: Outcome) -> None:
     same = Outcome(**{**vars(outcome), "chosen": outcome.against})
     assert "Keep what you have" in " ".join(sentences(same, EXAMPLE))
+
+
+def test_what_costs_more_with_more_traffic_saves_no_negative_amount(outcome: Outcome) -> None:
+    found = verdict(outcome, EXAMPLE)
+    assert found is not None
+    turned = replace(found, now=found.best, best=found.now)
+    told = {at_scale(FACTS, one, EXAMPLE) for one in (found, turned)}
+    assert len(told) == 2
+    assert not any("-" in words for words in told)
+    assert sum(words.endswith(" more") for words in told) == 1
 
 
 def test_numbers_in_words() -> None:

@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark import SparkContext
 
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline import ingest, windows
 from coterie.pipeline.interests import names_in
+from coterie.pipeline.latesession import LateSession
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.storage import write_rows
 from coterie.pipeline.tasks import part_name
@@ -243,6 +245,20 @@ def test_the_cut_lies_where_the_share_of_events_has_happened(spark, tmp_path, co
     write(tmp_path, "publications", PUBLICATIONS, [("p", "t", float(s), n, None) for s, n in enumerate(counts)])
     found = cut_windows(spark, tmp_path, WindowChoices(learn_share=share))
     assert found.edges_s == (0.0, pytest.approx(cut), 10.0)
+
+
+def test_a_session_that_is_not_open_yet_is_opened_to_cut(spark, tmp_path, monkeypatch):
+    """Where the tables were kept, nobody else has opened it."""
+    write(tmp_path, "publications", PUBLICATIONS, [("p", "t", float(s), 1, None) for s in range(10)])
+    context = SparkContext._active_spark_context
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+
+    def opened(_: str) -> object:
+        monkeypatch.setattr(SparkContext, "_active_spark_context", context)
+        return spark
+
+    found = cut_windows(LateSession(opened=opened), tmp_path, WindowChoices(learn_share=0.5))
+    assert found.edges_s == (0.0, pytest.approx(4.0), 10.0)
 
 
 BUSY = [("bob", "x", 1.7e9 + 10.0 * n, 1, None) for n in range(200)]

@@ -125,12 +125,9 @@ def cut_at(spark: SparkSession, tables: Folder, shares: Sequence[float]) -> Wind
     for table, column in (("publications", "time"), ("subscriptions", "since")):
         if not part_files(tables / table):
             continue
+        rows = spark.read.parquet(str(tables / table)).where(f"{column} is not null")  # may open the session
         weight = sf.col("count") if table == "publications" else sf.lit(1)
-        times = (
-            spark.read.parquet(str(tables / table))
-            .where(f"{column} is not null")
-            .select((sf.unix_micros(column) / 1e6).alias("s"), weight.cast("long").alias("events"))
-        )
+        times = rows.select((sf.unix_micros(column) / 1e6).alias("s"), weight.cast("long").alias("events"))
         found = _quantiles(times, shares)
         strays = NO_STRAYS
         if found.low_s is not None and found.may_have_strays:

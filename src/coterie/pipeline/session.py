@@ -112,6 +112,9 @@ def _settings(master: str, profile: str, work_dir: Path, conf: Mapping[str, str]
         "spark.local.dir": str(work_dir),
         "spark.sql.warehouse.dir": str(work_dir / "warehouse"),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # What RocksDB keeps goes into a store as other files do: the SDK's own way to upload a file waits for ever for
+        # a server that answers `Expect: 100-continue` (moto does).
+        "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
         **PROFILES[profile].conf,
     }
     if profile == "job" and master.startswith("local"):

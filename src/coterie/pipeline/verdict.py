@@ -110,18 +110,20 @@ def _saves(outcome: Outcome, found: Saving, prices: Prices) -> str:
     return (
         f"Best: {describe(found.best)}: {gigabytes(best.volume.total)} a month ({per_publication(best, outcome.facts)} "
         f"copies per publication). It saves {found.saved:.0%} of the bytes and {amount(found.saved_money, prices)} a "
-        f"month{_of_fixed(found, prices)}{_at_scale(outcome.facts, found, prices)}."
+        f"month{_of_fixed(found, prices)}{at_scale(outcome.facts, found, prices)}."
     )
 
 
-def _at_scale(facts: Facts, found: Saving, prices: Prices) -> str:
+def at_scale(facts: Facts, found: Saving, prices: Prices) -> str:
     """What the same design would be worth to somebody with more traffic: copies grow with it, heartbeats do not."""
     published = float(facts["published_per_s"])
     now, best = found.now.later, found.best.later
     if not published or published >= SCALE / 2 or now is None or best is None:
         return ""
     paid = [month_of(busier(bill, SCALE / published), prices, facts) for bill in (now, best)]
-    return f"; at {SCALE:,} publications a second it would save {amount(paid[0].total - paid[1].total, prices)}"
+    saved = paid[0].total - paid[1].total
+    worth = f"save {amount(saved, prices)}" if saved >= 0 else f"cost {amount(-saved, prices)} more"
+    return f"; at {SCALE:,} publications a second it would {worth}"
 
 
 def busier(bill: Ledger, times: float) -> Ledger:
