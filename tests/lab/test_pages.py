@@ -119,6 +119,21 @@ def test_every_paper_has_a_page_with_its_verdicts_and_figures(paper):
         assert (DOCS / target).is_file(), target
 
 
+@pytest.mark.parametrize("paper", FIVE)
+def test_a_page_says_which_form_its_table_is_of_and_what_the_other_one_has(paper):
+    text = (DOCS / f"{paper}.md").read_text()
+    form = re.search(r"verdict \((full|quick) form\)", text)
+    told = re.search(
+        r"^\*\*Two forms\.\*\* The table at the end of this page is of the (full|quick) form.*", text, re.M
+    )
+    assert form
+    assert told
+    assert told[1] == form[1]
+    paragraph = text[told.start() : text.index("\n\n", told.start())]
+    assert "full form" in paragraph
+    assert "quick form" in paragraph
+
+
 def test_one_command_can_write_all_pages():
     assert [paper for paper in PAPERS if (DOCS / f"{paper}.md").read_text().count(BEGIN) != 1] == []
 
