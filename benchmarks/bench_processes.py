@@ -6,7 +6,9 @@ of the rounds counts. Rows:
 
 - `crowds`: 1 publisher, 100 subscribers, wherever the kernel put them: a message crosses once, for all who are there.
   *In step* the next batch of a hundred is sent when all have the last one: so one process and several read and write as
-  often. As fast as it goes, who has less to do finds less at a time, and wakes up and writes more often.
+  often. As fast as it goes, who has less to do finds less at a time, and wakes up and writes more often. *Apart* are
+  nodes that know nothing of each other, with a part of the crowd and a publisher each: nothing crosses, and what they
+  cost beyond one process is what it costs to share the machine's cores and caches with each other and the generator.
 - `pairs`: 1:1, wherever the kernel put them; the publisher's socket goes to where the subscriber is.
 - `placed`: as pairs, with both where their topic is wanted: at the process's own port, as admission sends clients.
 - `capacity`: deliveries a second with as many load generators as processes. The generators need cores too: what they
@@ -23,6 +25,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -91,6 +94,24 @@ def capacity(ports: list[int], pids: Sequence[int], messages: int) -> tuple[floa
     return delivered / wall_s, broker_s / wall_s, sum(spent_s for _, spent_s in found) / wall_s
 
 
+def compare(
+    what: str, shape: Shape, messages: int, times: int, rounds: int,
+    one: tuple[list[list[int]], Sequence[int]], several: tuple[list[list[int]], Sequence[int]],
+) -> None:  # fmt: skip
+    costs = []
+    for _ in range(rounds):
+        single_us = several_us(*one, shape, messages, times)
+        costs.append((single_us, several_us(*several, shape, messages, times)))
+    tell(what, costs, len(several[1]))
+
+
+def tell(what: str, costs: list[tuple[float, float]], count: int) -> None:
+    single_us, several_us = (median(one) for one in zip(*costs, strict=True))
+    ratio = median(several / single for single, several in costs)
+    told = f"{single_us:6.2f} us a delivery with one, {several_us:6.2f} with {count}"
+    print(f"{what:26} {told}: ratio {ratio:.2f}", flush=True)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--processes", type=int, default=2)
@@ -98,10 +119,15 @@ def main() -> None:
     arguments.add_argument("--rounds", type=int, default=5, help="the median counts")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as home:
-        first, second = Path(home) / "one", Path(home) / "several"
-        first.mkdir()
-        second.mkdir()
-        with node(first) as (alone, pid), shared_port(second, chosen.processes) as (port, own, pids):
+        first, second, apart = (Path(home) / name for name in ("one", "several", "apart"))
+        for folder in (first, second, *(apart / str(number) for number in range(chosen.processes))):
+            folder.mkdir(parents=True)
+        with (
+            node(first) as (alone, pid),
+            shared_port(second, chosen.processes) as (port, own, pids),
+            ExitStack() as stack,
+        ):
+            parts = [stack.enter_context(node(apart / str(number))) for number in range(chosen.processes)]
             own_ports = [own + number for number in range(chosen.processes)]
             counts = spread(port, pids)
             print(f"{CONNECTIONS} connections over {chosen.processes} processes: {counts}", flush=True)
@@ -115,17 +141,18 @@ def main() -> None:
                 ("placed, 1:1", PAIR, few, [[one] for one in own_ports], chosen.processes),
             ]
             for what, shape, messages, ports, times in rows:
-                ratios, costs = [], []
+                compare(what, shape, messages, times, chosen.rounds, ([[alone]], [pid]), (ports, pids))
+            for qos, messages in ((1, int(2_000 * chosen.scale)), (0, int(10_000 * chosen.scale))):
+                divided = replace(CROWD, qos=qos, publishers=len(parts), reach=CROWD.subscribers // len(parts))
+                ids = [pid for _, pid in parts]
+                where = [port for port, _ in parts]
+                costs = []
                 for _ in range(chosen.rounds):
-                    single_us = several_us([[alone]], [pid], shape, messages, times)
-                    several = several_us(ports, pids, shape, messages, times)
-                    ratios.append(several / single_us)
-                    costs.append((single_us, several))
-                single_us, several = (median(one) for one in zip(*costs, strict=True))
-                told = f"{single_us:6.1f} us a delivery with one, {several:6.1f} with {chosen.processes}"
-                print(f"{what:26} {told}: ratio {median(ratios):.2f}", flush=True)
-            for what, ports, ids in (("one", [alone] * chosen.processes, [pid]), ("several", own_ports, pids)):
-                rate, broker, generator = capacity(ports, ids, int(20_000 * chosen.scale))
+                    single_us = cost_us([alone], [pid], replace(CROWD, qos=qos), messages)
+                    costs.append((single_us, cost_us(where, ids, divided, messages * len(parts))))
+                tell(f"crowds, apart, QoS {qos}", costs, len(parts))
+            for what, targets, ids in (("one", [alone] * chosen.processes, [pid]), ("several", own_ports, pids)):
+                rate, broker, generator = capacity(targets, ids, int(20_000 * chosen.scale))
                 told = f"{rate:9,.0f} deliveries a second, brokers {broker:.2f} cores, generators {generator:.2f}"
                 print(f"capacity, {what:16} {told} of {os.cpu_count()}", flush=True)
 

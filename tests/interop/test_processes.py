@@ -97,8 +97,18 @@ def _run_of_ports() -> list[int]:
     """A client port, two in a row for links, three in a row for the admin interface."""
     while True:
         mqtt, links, admin = free_ports(3)
-        if len({mqtt, links, links + 1, admin, admin + 1, admin + 2}) == 6:
+        further = (links + 1, admin + 1, admin + 2)
+        if len({mqtt, links, admin, *further}) == 6 and all(_is_free(port) for port in further):
             return [mqtt, links, links + 1, admin, admin + 1, admin + 2]
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def _asked(admin: int, path: str) -> Any:

@@ -29,7 +29,7 @@ GONE = "the broker closed the connection in the middle of the run; its log says 
 
 @dataclass(frozen=True)
 class Shape:
-    """Who talks to how many: every publisher's messages go to every subscriber."""
+    """Who talks to how many: every publisher's messages go to every subscriber, or to `reach` of them."""
 
     publishers: int = 1
     subscribers: int = 1
@@ -38,6 +38,12 @@ class Shape:
     topic: str = "bench/load/x"
     filter: str = "bench/load/x"
     window: int = 20_000
+    reach: int = 0
+
+    @property
+    def fan(self) -> int:
+        """Deliveries of a message."""
+        return self.reach or self.subscribers
 
     def __post_init__(self) -> None:
         if self.qos not in (0, 1):
@@ -203,14 +209,14 @@ def run_load(host: str, ports: list[int], shape: Shape, messages: int) -> Result
                 one.socket.close()
         wall_s = time.perf_counter() - start_s
     published = sum(talker.sent for talker in talkers)
-    return Result(published, delivered, wall_s, published * max(1, shape.subscribers) - delivered)
+    return Result(published, delivered, wall_s, published * max(1, shape.fan) - delivered)
 
 
 def _drive(
     selector: selectors.BaseSelector, talkers: list[Talker], listeners: list[Listener], shape: Shape, messages: int
 ) -> int:
     """The loop: who may, talks; what arrives, is counted; until all is there or nothing moves any more."""
-    fan = len(listeners)
+    fan = shape.fan
     published = delivered = 0
     moved_s = time.perf_counter()
     while True:
