@@ -119,7 +119,8 @@ class Session:
         """Send or queue one message; False means it was given up (offline at QoS 0, shed, or too large)."""
         for answer in self.owed.values():
             answer.overtaken(self, shared.message, now_s)
-        if self.past is not None and shared.message.qos and self.past.has(shared.message.topic, shared.message.id):
+        message = shared.message
+        if self.past is not None and (message.qos or message.retain) and self.past.has(message.topic, message.id):
             return False
         return self.pass_on(shared, qos, retain, identifiers, now_s)
 
