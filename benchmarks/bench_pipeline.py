@@ -143,7 +143,7 @@ def run_ours(watch: Stopwatch, data: Path, out: Path, master: str, count_min: in
     watch.lap("first Python worker", lambda: spark.range(2).mapInArrow(lambda rows: rows, "id long").count())
     source = Source((str(data / "subscriptions"),), columns={"subscriber": "user", "since": "ts"})
     account = watch.lap("canonical table", lambda: ingest(spark, [source], out))
-    relation = watch.lap(
+    relation, _ = watch.lap(
         "ids, interests, topic sizes", lambda: encode_interests(spark, out / "subscriptions", out / "ids")
     )
     publications = spark.read.parquet(str(data / "publications"))
