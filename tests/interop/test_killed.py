@@ -52,7 +52,7 @@ def dying(self, writes):
         os.kill(os.getpid(), signal.SIGKILL)
 Store.keep = dying
 """
-AT_SESSIONS = "Draining._hand_over = lambda self: os.kill(os.getpid(), signal.SIGKILL)"
+AT_SESSIONS = "Draining._hand_over = lambda self, left: os.kill(os.getpid(), signal.SIGKILL)"
 AT_LOG = "Draining._await_log = lambda self: os.kill(os.getpid(), signal.SIGKILL)"
 
 
