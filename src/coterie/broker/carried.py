@@ -13,6 +13,7 @@ from coterie.mqtt.properties import NO_PROPERTIES, Properties
 from coterie.mqtt.publish import Message
 from coterie.mqtt.reasons import MqttError
 from coterie.mqtt.topics import check_topic_name
+from coterie.protocol.wire import MALFORMED
 
 EPOCH_S = 1_735_689_600  # 2025-01-01 UTC
 TIME_BITS = 51
@@ -107,7 +108,7 @@ def decode_carried(body: bytes) -> Carried:
     try:
         carried = _decode(body)
         check_topic_name(carried.topic)
-    except (msgspec.MsgspecError, UnicodeDecodeError, MqttError) as error:
+    except (*MALFORMED, MqttError) as error:
         raise RemoteProtocolError(f"malformed event: {error}") from None
     if not 0 <= carried.qos <= 2 or not 0 <= carried.id < 1 << 63:
         raise RemoteProtocolError("malformed event: no such QoS or identifier")

@@ -43,6 +43,7 @@ from coterie.broker.writes import (
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
 from coterie.mqtt.session import Delivery, SessionState
+from coterie.protocol.wire import MALFORMED
 
 SMALL = (SESSIONS, SUBSCRIPTIONS, INCOMING, DELIVERIES, MARKS, WISHES, LAST)
 COPIED = (*SMALL, LOG, MESSAGES)
@@ -67,7 +68,7 @@ def pack_rows(writes: Iterable[StoreWrite]) -> bytes:
 def unpack_rows(data: bytes) -> list[StoreWrite]:
     try:
         return [(COPIED[code], _key(COPIED[code], key), value) for code, key, value in _unpack_rows(data)]
-    except (msgspec.MsgspecError, UnicodeDecodeError, IndexError, TypeError) as error:
+    except (*MALFORMED, IndexError, TypeError, ValueError) as error:
         raise RemoteProtocolError(f"rows to keep are malformed: {error}") from None
 
 

@@ -17,7 +17,7 @@ from coterie.broker.said import AboutLeaves, AboutMembers, AboutRenewal, AboutSi
 from coterie.broker.writes import Since
 from coterie.errors import RemoteProtocolError
 from coterie.mqtt.packets import Subscription
-from coterie.protocol.wire import FRAME_BYTES_MAX
+from coterie.protocol.wire import FRAME_BYTES_MAX, MALFORMED, read_as
 
 LINK_VERSION = 9
 # Nodes of two versions in a row work together, so that they can be upgraded one after the other. The newer says nothing
@@ -437,7 +437,7 @@ def decode_control(body: bytes) -> ControlMessage:
     try:
         said: ControlMessage = _decode(memoryview(body)[1:])
         return said
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except MALFORMED as error:
         if body[0] > LINK_VERSION and _is_new(body):
             return Unheard()
         raise RemoteProtocolError(f"malformed control message: {error}") from None
@@ -447,7 +447,7 @@ def _is_new(body: bytes) -> bool:
     """Whether it is well-formed, and of a kind that this version does not have."""
     try:
         return _decode_head(memoryview(body)[1:])[0] not in KINDS
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
+    except (*MALFORMED, IndexError):
         return False
 
 
@@ -468,10 +468,7 @@ _decode_hello = msgspec.msgpack.Decoder(Hello).decode
 
 
 def decode_hello(body: bytes) -> Hello:
-    try:
-        return _decode_hello(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"malformed greeting: {error}") from None
+    return read_as(_decode_hello, body, "greeting")
 
 
 def encode_hello(hello: Hello) -> bytes:

@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 
 from coterie.broker.commands import Setup
-from coterie.errors import ConfigError, RemoteProtocolError
+from coterie.errors import ConfigError
+from coterie.protocol.wire import read_as
 
 NUMBER_MAX = 4095  # identifiers of events hold the node in 12 bits
 STRIDE = 512  # between the numbers of processes of one machine
@@ -128,17 +129,11 @@ def pack_members(members: Members | MemberEntry) -> bytes:
 
 
 def unpack_members(data: bytes) -> Members:
-    try:
-        return _decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"malformed list of members: {error}") from None
+    return read_as(_decode, data, "list of members")
 
 
 def unpack_member(data: bytes) -> MemberEntry:
-    try:
-        return _decode_member(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise RemoteProtocolError(f"malformed member: {error}") from None
+    return read_as(_decode_member, data, "member")
 
 
 def founding(setup: Setup) -> Members:

@@ -24,10 +24,11 @@ from coterie.broker.recovery import Recovery
 from coterie.broker.said import AboutRenewal, OfferPlan, PlanStands
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
-from coterie.errors import ConfigError, RemoteProtocolError
+from coterie.errors import ConfigError
 from coterie.model.plan import COORDINATOR, renumbered, slices
 from coterie.model.workload import nobody_yet
 from coterie.plans.orders import PlanPart
+from coterie.protocol.wire import read_as
 
 RENEW_TIMER = "renew"
 LOOK_S = 1.0
@@ -213,12 +214,10 @@ class Renewing:
             if said.phase == "load" and not is_here and planes.generation != generation:
                 if self._is_somebodys(planes.next_part):
                     raise ConfigError("plan", generation, "none beside the one that an operator applies")
-                planes.load(_decode(said.part))
+                planes.load(read_as(_decode, said.part, "part of a plan"))
             elif said.phase == "start" and planes.generation != generation:
                 planes.start(generation)
                 is_done = planes.is_ready
         except ConfigError as error:
             reason, is_done = str(error), False
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise RemoteProtocolError(f"malformed part of a plan: {error}") from None
         self._talk.tell(peer, PlanStands(generation, said.phase, is_done, reason))

@@ -79,8 +79,7 @@ class Session:
         self._queue: deque[Delivery] = deque()
         self._queued_bytes = 0
         self._budget = budget or Budget(options.stored_bytes_max)
-        self._window = 0  # how many of them count against the client's receive maximum
-        self._window_max = 0
+        self._window = self._window_max = 0  # how many of them count against the client's receive maximum; that
         self.last_packet_id = 0  # the identifier that was given last
         self._last_sequence = 0
 

@@ -40,6 +40,15 @@ def attach_as_given(workload: Workload, parameters: Any, seed: int) -> Placement
     return Placement(workload.attachment, workload.node_count)
 
 
+def beats_on_links(parameters: Any) -> Upkeep:
+    """Heartbeats on links alone: trees run on links, or there are none."""
+    return Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s)
+
+
+def beats_on_trees_and_links(parameters: Any) -> Upkeep:
+    return Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s)
+
+
 def one_channel_per_topic(workload: Workload, placement: Placement, parameters: Any, seed: int) -> Channels:
     return Channels.one_per_topic(workload.topic_count)
 

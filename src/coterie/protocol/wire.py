@@ -6,10 +6,10 @@ exactly what the types say: any other bytes give RemoteProtocolError and nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from operator import or_
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -18,6 +18,18 @@ from coterie.trace import Traffic
 
 WIRE_VERSION = 1
 FRAME_BYTES_MAX = 4 * 1024 * 1024
+Sort = TypeVar("Sort")
+MALFORMED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding gives for bytes that are not of the declared type; the last for what is nested too deep, even where the
+type has no such field and it is passed over."""
+
+
+def read_as(decode: Callable[[bytes], Sort], data: bytes, what: str) -> Sort:
+    """What a peer sent, decoded; whatever is wrong with it, the peer is told, and nobody else notices."""
+    try:
+        return decode(data)
+    except MALFORMED as error:
+        raise RemoteProtocolError(f"malformed {what}: {error}") from None
 
 
 class SystemMessage(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -47,7 +59,7 @@ class Codec:
             raise RemoteProtocolError(f"frame of {len(frame)} bytes, at most {FRAME_BYTES_MAX} are taken", peer)
         try:
             message = self._decode(memoryview(frame)[1:])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        except MALFORMED as error:
             raise RemoteProtocolError(f"malformed message: {error}", peer) from None
         assert isinstance(message, SystemMessage)
         return message

@@ -12,12 +12,11 @@ from typing import ClassVar
 import numpy as np
 
 from coterie.model import Channels, Entries, Overlay, Placement, Relation, Slice, Spread, Topic, Trees, Workload
-from coterie.model.design import Upkeep
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, EventMessage, Timer
 from coterie.protocol.node import NodeState, OverlayNode
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, Stages, System, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.trace import Traffic
 
@@ -122,7 +121,7 @@ SYSTEM = System(
         channels=one_channel,
         overlay=full_mesh,
         trees=to_all,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_links,
     ),
     node=FloodingNode,
     messages=(Flood, Alive),

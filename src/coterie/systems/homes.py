@@ -20,13 +20,12 @@ from coterie.accounting.changes import node_wishes
 from coterie.accounting.price import local_audience
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Slice, Spread, Topic, Trees, Workload
-from coterie.model.design import Upkeep
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.model.relation import Index
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, Stages, System, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import splitmix64, splitmix64_array, topic_key, topic_keys
 from coterie.systems.announcing import (
@@ -314,7 +313,7 @@ SYSTEM = System(
         overlay=full_mesh,
         trees=through_the_homes,
         announcements=told_to_the_home,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_links,
     ),
     node=HomesNode,
     messages=(Homeward, FromHome, *ANNOUNCING_MESSAGES),

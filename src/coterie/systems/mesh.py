@@ -14,12 +14,11 @@ from typing import ClassVar
 from coterie.accounting.changes import node_wishes
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Slice, Spread, Trees, Workload
-from coterie.model.design import Upkeep
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, Stages, System, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.systems.announcing import ANNOUNCING_MESSAGES, AnnouncingNode
 from coterie.systems.flooding import full_mesh
@@ -105,7 +104,7 @@ SYSTEM = System(
         overlay=full_mesh,
         trees=to_the_interested,
         announcements=told_to_all,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_links,
     ),
     node=MeshNode,
     messages=(Routed, *ANNOUNCING_MESSAGES),

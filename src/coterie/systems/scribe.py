@@ -12,9 +12,8 @@ from typing import ClassVar
 
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Topic, Trees, Workload
-from coterie.model.design import Upkeep
 from coterie.model.ledger import HEARTBEAT_S
-from coterie.protocol.system import Parameters, Stages, System, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_trees_and_links, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.pastry import DIGIT_BITS, LEAVES, PastryRing, PastryRouter
@@ -185,7 +184,7 @@ SYSTEM = System(
     stages=Stages(
         overlay=pastry_overlay,
         trees=reverse_paths,
-        upkeep=lambda parameters: Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_trees_and_links,
     ),
     node=ScribeNode,
     messages=(Join, Leave, ToRoot, Multicast, TreeAlive, *KEY_ROUTING_MESSAGES),

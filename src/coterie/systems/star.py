@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 from coterie.accounting.changes import node_wishes
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Relation, Slice, Spread, Topic, Trees, Workload
-from coterie.model.design import Upkeep
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, Stages, System, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.systems.announcing import ANNOUNCING_MESSAGES, AnnouncingNode
 from coterie.trace import Traffic
@@ -208,7 +207,7 @@ SYSTEM = System(
         overlay=hub_and_spokes,
         trees=through_the_hub,
         announcements=told_to_the_hub,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_links,
     ),
     node=StarNode,
     messages=(Bridged, *ANNOUNCING_MESSAGES),

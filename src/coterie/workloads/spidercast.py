@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from coterie.errors import ConfigError
-from coterie.model import Change, Relation, Timeline, Workload
+from coterie.model import Change, Publications, Relation, Timeline, Workload
 from coterie.workloads.changes import Changes, drawn_anew, in_time_order
 from coterie.workloads.parameters import ATTACHMENT, CHANGES, INTERESTS, Sized, above, at_least, one_of, stream, within
 from coterie.workloads.popularity import draw_interests, exponential, zipf
@@ -80,13 +80,18 @@ def attach(parameters: Sized, seed: int) -> NDArray[np.int32]:
 
 
 def workload_of(
-    name: str, parameters: Sized, interests: Relation, seed: int, modes: NDArray[np.int32] | None = None
+    name: str,
+    parameters: Sized,
+    interests: Relation,
+    seed: int,
+    modes: NDArray[np.int32] | None = None,
+    publications: Publications | None = None,
 ) -> Workload:
-    """Who wants what is drawn; publications and nodes are drawn in the same way for all."""
+    """Who wants what is drawn; nodes are drawn in the same way for all, and publications unless they are given."""
     return Workload(
         name=name,
         interests=interests,
-        publications=publish(parameters, interests, seed),
+        publications=publish(parameters, interests, seed) if publications is None else publications,
         attachment=attach(parameters, seed),
         node_count=parameters.nodes,
         modes=modes,

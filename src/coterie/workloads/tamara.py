@@ -23,7 +23,7 @@ from coterie.workloads.parameters import (
 )
 from coterie.workloads.popularity import draw_interests, even_bounds
 from coterie.workloads.rates import FREQUENCY_BINS, PRINTED_FIRST_BIN, by_bins, publishers_of, settled, topic_rates
-from coterie.workloads.spidercast import attach
+from coterie.workloads.spidercast import workload_of
 
 DAY_S = 86_400.0
 # What the text leaves open about clustered interests: (part of users with two favourite clusters, probability of a
@@ -174,14 +174,8 @@ def _uniform_interests(draw: np.random.Generator, parameters: Tamara) -> Relatio
 def _workload(
     name: str, parameters: Tamara, interests: Relation, seed: int, favourite: NDArray[np.int32] | None
 ) -> Workload:
-    return Workload(
-        name=name,
-        interests=interests,
-        publications=_publications(parameters, interests, seed),
-        attachment=attach(parameters, seed),
-        node_count=parameters.nodes,
-        modes=favourite,
-    )
+    said = _publications(parameters, interests, seed)
+    return workload_of(name, parameters, interests, seed, favourite, said)
 
 
 def _publications(parameters: Tamara, interests: Relation, seed: int) -> Publications:

@@ -9,8 +9,7 @@ the choice of the number of groups on held-out documents, and repair when broker
 from __future__ import annotations
 
 from coterie.model import Workload
-from coterie.model.design import Upkeep
-from coterie.protocol.system import Stages, System
+from coterie.protocol.system import Stages, System, beats_on_links
 from coterie.substrate.steiner import NODES_MAX
 from coterie.systems.content.messages import MESSAGES
 from coterie.systems.content.node import ContentNode
@@ -35,7 +34,7 @@ SYSTEM = System(
         overlay=given_network,
         trees=route_documents,
         # Trees run on the links of the network, so one heartbeat per link serves all of them.
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_links,
     ),
     node=ContentNode,
     messages=MESSAGES,

@@ -9,8 +9,7 @@ papers' and those of what people run; new are the choice and its limits.
 
 from __future__ import annotations
 
-from coterie.model.design import Upkeep
-from coterie.protocol.system import System
+from coterie.protocol.system import System, beats_on_links
 from coterie.systems.content.messages import MESSAGES
 from coterie.systems.coterie.choosing import ChoosingStages
 from coterie.systems.coterie.links import (
@@ -41,7 +40,7 @@ SYSTEM = System(
         announcements=announced_on,
         imbalance=lambda parameters: parameters.imbalance if parameters.placement == "hypergraph" else None,
         in_blocks=place_in_blocks,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_links,
     ),
     node=CoterieNode,
     messages=tuple(dict.fromkeys((*MESSAGES, *(message for kind in KINDS.values() for message in kind.messages)))),

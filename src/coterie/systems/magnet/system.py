@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.model.design import Upkeep
-from coterie.protocol.system import Ordered, Stages, System
+from coterie.protocol.system import Ordered, Stages, System, beats_on_trees_and_links
 from coterie.systems.magnet.interest import InterestNode
 from coterie.systems.magnet.node import MagnetNode
 from coterie.systems.magnet.orderings import likeness_ordering, likes_of
@@ -20,17 +19,12 @@ from coterie.systems.magnet.stages import (
 from coterie.systems.magnet.trees import TreeNode
 from coterie.systems.magnet.wire import INTEREST_MESSAGES, MAGNET_MESSAGES, TREE_MESSAGES
 
-
-def upkeep(parameters: RingParameters) -> Upkeep:
-    return Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s)
-
-
 SYSTEM = System(
     name="magnet",
     title="Magnet: trees on a ring ordered by interest",
     paper="Girdzijauskas et al., DEBS 2010",
     parameters=MagnetParameters,
-    stages=Stages(overlay=ordered_overlay(join_order), trees=greedy_paths, upkeep=upkeep),
+    stages=Stages(overlay=ordered_overlay(join_order), trees=greedy_paths, upkeep=beats_on_trees_and_links),
     node=MagnetNode,
     messages=MAGNET_MESSAGES,
 )
@@ -40,7 +34,7 @@ UNIFORM = System(
     title="Magnet's strawman: the same trees on a ring ordered by name",
     paper="Girdzijauskas et al., DEBS 2010 (baseline)",
     parameters=RingParameters,
-    stages=Stages(overlay=uniform_overlay, trees=uniform_paths, upkeep=upkeep),
+    stages=Stages(overlay=uniform_overlay, trees=uniform_paths, upkeep=beats_on_trees_and_links),
     node=TreeNode,
     messages=TREE_MESSAGES,
 )
@@ -53,7 +47,7 @@ INTEREST_RING = System(
     stages=Stages(
         overlay=ordered_overlay(likeness_ordering),
         trees=interested_paths,
-        upkeep=upkeep,
+        upkeep=beats_on_trees_and_links,
         ordered=Ordered(likes_of, ring_of_order),
     ),
     node=InterestNode,

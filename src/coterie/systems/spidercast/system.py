@@ -10,8 +10,7 @@ import numpy as np
 
 from coterie.accounting.changes import node_wishes
 from coterie.model import Channels, Entries, Overlay, Placement, Relation, Spread, Trees, Workload
-from coterie.model.design import Upkeep
-from coterie.protocol.system import Stages, System
+from coterie.protocol.system import Stages, System, beats_on_links
 from coterie.systems.spidercast import baselines, coverage, greedy
 from coterie.systems.spidercast.entries import entries_of
 from coterie.systems.spidercast.messages import MESSAGES
@@ -88,7 +87,7 @@ SYSTEM = System(
     stages=Stages(
         overlay=overlay,
         trees=floods,
-        upkeep=lambda parameters: Upkeep(tree=0.0, link=1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_links,
         announcements=told_to_neighbours,
     ),
     node=SpiderCastNode,

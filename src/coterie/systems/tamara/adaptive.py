@@ -12,9 +12,8 @@ from __future__ import annotations
 from random import Random
 
 from coterie.model import Topic, Workload
-from coterie.model.design import Upkeep
 from coterie.protocol.events import Timer
-from coterie.protocol.system import System
+from coterie.protocol.system import System, beats_on_trees_and_links
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import topic_key
 from coterie.systems import scribe
@@ -319,7 +318,7 @@ SYSTEM = System(
         channels=adaptive_channels,
         overlay=pastry_overlay,
         trees=cluster_trees,
-        upkeep=lambda parameters: Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_trees_and_links,
     ),
     node=TamaraNode,
     messages=(*scribe.SYSTEM.messages, *CLUSTER_MESSAGES, *ADAPTATION_MESSAGES),

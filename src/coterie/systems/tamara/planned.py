@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from coterie.model.design import Upkeep
-from coterie.protocol.system import System
+from coterie.protocol.system import System, beats_on_trees_and_links
 from coterie.systems import scribe
 from coterie.systems.scribe import ScribeParameters, pastry_overlay
 from coterie.systems.tamara.messages import CLUSTER_MESSAGES
@@ -24,7 +23,7 @@ SYSTEM = System(
         channels=planned_channels,
         overlay=pastry_overlay,
         trees=cluster_trees,
-        upkeep=lambda parameters: Upkeep(1 / parameters.tree_heartbeat_s, 1 / parameters.link_heartbeat_s),
+        upkeep=beats_on_trees_and_links,
     ),
     node=ClusterNode,
     messages=(*scribe.SYSTEM.messages, *CLUSTER_MESSAGES),
