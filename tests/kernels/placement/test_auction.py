@@ -123,6 +123,19 @@ def test_pure_publishers_go_where_they_are_wanted() -> None:
     assert problem.copies(found) == 0
 
 
+@given(st.integers(0, 10_000))
+@settings(max_examples=40, deadline=None)
+def test_layouts_know_which_publishers_want_what_they_say(seed: int) -> None:
+    problem = problem_of(seed, 40, 8, 4, publish=True)
+    clients = Layout.of(problem, ranks(problem), np.random.default_rng(seed)).clients
+    wishes, said = (
+        list(zip(np.repeat(np.arange(40), np.diff(starts)).tolist(), topics.tolist(), strict=True))
+        for starts, topics in ((clients.indptr, clients.topics), (clients.said_indptr, clients.said_topics))
+    )
+    assert clients.is_wanted.tolist() == [one in set(wishes) for one in said]
+    assert {0, 1} >= set(clients.is_wanted.tolist())
+
+
 def test_a_move_that_does_not_pay_is_not_made() -> None:
     problem = problem_of(5, 200, 20, 4)
     now = (np.arange(200) % 4).astype(np.int32)

@@ -133,10 +133,22 @@ def said_rows(
     by_place = np.argsort(at * len(rank) + topic, kind="stable")
     at, topic = at[by_place], topic[by_place]
     starts = np.concatenate([[0], np.cumsum(np.bincount(at, minlength=problem.client_count))]).astype(np.int64)
-    rows = np.repeat(np.arange(problem.client_count), np.diff(indptr)) if len(at) else np.zeros(0, np.int64)
-    wanted = rows * len(rank) + topics[: len(rows)]
-    is_wanted = np.isin(at * len(rank) + topic, wanted).astype(np.uint8)
-    return starts, topic.astype(np.int32), problem.said_rate[by_place].astype(np.float32), is_wanted
+    topic = topic.astype(np.int32)
+    is_wanted = wanted_by_publisher(starts, topic, indptr, topics)
+    return starts, topic, problem.said_rate[by_place].astype(np.float32), is_wanted
+
+
+@kernel
+def wanted_by_publisher(said_indptr: Offset, said_topics: Index, indptr: Offset, topics: Index) -> Bytes:
+    """Row by row, because rows are short: to look all of them up at once took longer than a pass."""
+    found = np.zeros(len(said_topics), np.uint8)
+    for client in range(len(said_indptr) - 1):
+        for i in range(said_indptr[client], said_indptr[client + 1]):
+            for j in range(indptr[client], indptr[client + 1]):
+                if topics[j] == said_topics[i]:
+                    found[i] = 1
+                    break
+    return found
 
 
 def layer_of(topic_count: int, columns: int, *, is_counted: bool) -> Layer:
