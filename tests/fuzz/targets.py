@@ -237,7 +237,7 @@ def websocket(data: bytes) -> None:
 class _Taker:
     """As much of a driver as a client's socket needs."""
 
-    def opened(self, *_: object) -> int:
+    def opened(self, *_: object, **_facts: object) -> int:
         return 1
 
     def closed(self, line: int) -> None:
