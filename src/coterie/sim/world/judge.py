@@ -17,10 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from typing import Any
 
 from coterie.broker.writes import DELIVERIES, INCOMING
 from coterie.mqtt.topics import filter_matches, split_shared
-from coterie.sim.world.owners import check_owners
+from coterie.sim.world.owners import check_owners, may_subscribe
 from coterie.sim.world.people import Person
 from coterie.sim.world.record import Grant, Receipt, Uttered
 from coterie.sim.world.scenario import Tenant
@@ -28,8 +29,8 @@ from coterie.sim.world.turns import check_turns
 from coterie.sim.world.world import World
 
 OPEN = Tenant("")
+LEFT_MAX = 64  # deliveries whose end a node alone need not have written yet: it waits for something else to write
 TOLD_US = 2_000_000  # until everybody goes by other rights
-LEFT_MAX = 64  # deliveries whose end a node may not have written yet
 
 
 class Judge:
@@ -82,8 +83,9 @@ class Judge:
             and grant.from_us < one.asked_us
             and (grant.until_us < 0 or grant.until_us > one.acked_us)
             and self.is_match(split_shared(grant.filter)[1], one.topic)
+            and self._is_lawful(person, grant)
             for person in self._world.people
-            if person.resident.is_lasting and not self._is_changed(person)
+            if person.resident.is_lasting
             for grant in person.diary.grants
         )
 
@@ -105,12 +107,13 @@ class Judge:
     def _owed(self, person: Person, is_calm: bool) -> Iterator[tuple[Uttered, Grant]]:
         diary = person.diary
         grants = [one for one in diary.grants if one.until_us < 0 and one.epoch == diary.epoch]
-        if person.wire is None or not grants or self._world.is_stranded(person) or self._is_changed(person):
+        grants = [one for one in grants if self._is_lawful(person, one)]
+        if person.wire is None or not grants or self._world.is_stranded(person):
             return  # it is not there, or has not noticed yet that nobody else is
         for one in self._record.uttered.values():
             if one.is_refused or (one.acked_us < 0 if one.qos else not is_calm) or not self._counts(one):
                 continue
-            if one.expiry_s or one.is_will:
+            if one.is_will or self._may_expire(one):
                 continue
             for grant in grants:
                 is_sure = (one.qos and grant.qos) or (is_calm and self._is_unbroken(person, one))
@@ -119,15 +122,18 @@ class Judge:
                         yield one, grant
                     break
 
-    def _is_changed(self, person: Person) -> bool:
-        """Whether its rights were others at some time: then a filter may have been taken away as a whole."""
-        user = person.resident.user
-        return any(accounts.get(user, OPEN) != self._eras[0][1].get(user, OPEN) for _, accounts in self._eras)
+    def _is_lawful(self, person: Person, grant: Grant) -> bool:
+        """Whether its rights covered the filter at all times: else it may have been taken away as a whole."""
+        tenants = self._eras[-1][1]
+        return may_subscribe(person, grant.filter, tenants, self.may_read)
+
+    def _may_expire(self, one: Uttered) -> bool:
+        return 0 < one.expiry_s * 1_000_000 <= self._world.now_us - one.asked_us
 
     def _counts(self, one: Uttered) -> bool:
         """What only nodes had that never came back is nobody's fault: with more in reach, more had it (`kept`)."""
         gone = self._world.gone
-        return one.acked_us < 0 or not one.qos or not gone or not gone.issuperset(one.copies)
+        return one.acked_us < 0 or not one.qos or not one.copies or not gone.issuperset(one.copies)
 
     def _is_unbroken(self, person: Person, one: Uttered) -> bool:
         """Whether both ends have been connected since before it was said."""
@@ -168,7 +174,7 @@ class Judge:
         most = 1 + (one.resends if one.may_double or one.qos == 1 else 0)
         if first.qos < 2:  # each of those its author sent may come again wherever something broke
             again = sum(moment >= first.time_us for moment in person.diary.losses_us)
-            most *= 1 + again + sum(moment >= one.asked_us for moment in self._record.failures_us)
+            most *= 1 + again + sum(moment >= one.asked_us for moment, _ in self._record.failures)
         else:  # while nobody could keep for its node, its session may have gone on elsewhere without what it had there
             most += sum(_is_forgotten(person, before, after) for before, after in pairwise(receipts))
         if len(receipts) > most:
@@ -189,13 +195,14 @@ class Judge:
             seen.add(key)
             # What was said before SUBACK is not promised (in doubt it comes); a repetition is not what it was.
             is_again = bool(one.resends) and (
-                shares or bool(one.expiry_s) or not self._world.gone.isdisjoint(one.nodes)
+                shares or self._may_expire(one) or not self._world.gone.isdisjoint(one.nodes)
             )
             # Nor is its order among others that were sent again elsewhere: some of them may be had there, some not. At
             # QoS 0 the first may have been missed, which is no loss.
-            is_again |= len(set(one.nodes)) > 1 or (bool(one.resends) and not receipt.qos)
-            is_again |= shares and any(moment >= one.asked_us for moment in self._record.failures_us)
-            if is_again or not self._was_listening(person, one, receipt.epoch):
+            wished = self._wished(person, one, receipt.epoch)
+            is_again |= len(set(one.nodes)) > 1 or (bool(one.resends) and not min(receipt.qos, max(wished, default=0)))
+            is_again |= shares and any(moment >= one.asked_us for moment, _ in self._record.failures)
+            if is_again or not wished:
                 continue
             stream = (receipt.epoch, one.who, one.topic, one.qos, receipt.qos, one.nodes[:1])
             before = last.get(stream)
@@ -205,13 +212,15 @@ class Judge:
                 self._record.violate("order", f"{text}, both of {self._world.people[one.who].resident.name}")
             last[stream] = one
 
-    def _was_listening(self, person: Person, one: Uttered, epoch: int) -> bool:
-        return any(
-            grant.epoch == epoch
+    def _wished(self, person: Person, one: Uttered, epoch: int) -> list[int]:
+        """At which QoS it had been confirmed to its receiver before it was said."""
+        return [
+            grant.qos
+            for grant in person.diary.grants
+            if grant.epoch == epoch
             and grant.from_us < one.asked_us
             and self.is_match(split_shared(grant.filter)[1], one.topic)
-            for grant in person.diary.grants
-        )
+        ]
 
     # --- retained ---
 
@@ -235,29 +244,11 @@ class Judge:
             latest_us = max((one.asked_us for one in acked), default=-1)
             # Whatever was acknowledged before a later acknowledged one was even asked for has been replaced.
             allowed = {one.number for one in words if one.acked_us < 0 or one.acked_us >= latest_us}
-            if (
-                self._world.scenario.clocks
-            ):  # nodes that have not heard of each other's word go by clocks that are wrong
-                allowed |= self._last_of_each_node(acked)
-            if any(one.expiry_s for one in words):
+            if any(map(self._may_expire, words)):
                 allowed.add(0)
             if acked and not found & allowed:
                 wrong.append(f"{topic}: {sorted(found)} instead of one of {sorted(allowed)}")
         return wrong
-
-    @staticmethod
-    def _last_of_each_node(acked: list[Uttered]) -> set[int]:
-        """Of those that were sent to a node, those that none was asked for behind."""
-        last: dict[int, list[Uttered]] = {}
-        for one in acked:
-            for node in one.nodes:
-                last.setdefault(node, []).append(one)
-        return {
-            one.number
-            for words in last.values()
-            for one in words
-            if one.acked_us >= max(other.asked_us for other in words)
-        }
 
     # --- access, worked out apart from the code that is judged ---
 
@@ -293,14 +284,21 @@ class Judge:
         return all(one.wire is not None and one.client.is_connected for one in self._world.people)
 
     def crowded(self) -> list[str]:
+        """What is still kept for clients that have answered for everything, or for none."""
         if not self._is_all_there():
             return []
+        most = LEFT_MAX if self._world.node_count == 1 else 0
         return [
-            f"node {site.node} still keeps {len(site.disk.tables[table])} rows of {table}"
+            f"node {site.node} still keeps {count} rows of {table}"
             for site in self._world.sites
             for table in (DELIVERIES, INCOMING)
-            if site.broker is not None and len(site.disk.tables[table]) > LEFT_MAX
+            if site.broker is not None and (count := self._count_left(site.disk.tables[table], table)) > most
         ]
+
+    def _count_left(self, rows: dict[Any, bytes], table: str) -> int:
+        """Of an exchange that a client had with a node alone, the end may be known to that node alone."""
+        alone = {one.resident.name for one in self._world.people if one.diary.stays_alone}
+        return sum(table != INCOMING or key[0] not in alone for key in rows if isinstance(key, tuple))
 
 
 def _is_forgotten(person: Person, before: Receipt, after: Receipt) -> bool:

@@ -96,7 +96,7 @@ class Chronicle:
         self.violations: list[Violation] = []
         self.injected: Counter[str] = Counter()
         self.checked: Counter[str] = Counter()
-        self.failures_us: list[int] = []  # when nodes went down
+        self.failures: list[tuple[int, int]] = []  # when which node went down
         self.passed = 0  # sockets that went to another process
         self.choked = 0  # connections whose client did not keep up: what is QoS 0 may be given up there
         self.said: list[str] = []  # what brokers told their log, the last of it

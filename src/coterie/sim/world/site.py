@@ -107,7 +107,7 @@ class Site:
         if self.broker is not None:
             self.broker = None
             self._world.record.injected["torn batch"] += self.disk.crash(self.life, with_power, self._world.now_us)
-            self._world.record.failures_us.append(self._world.now_us)
+            self._world.record.failures.append((self._world.now_us, self.node))
 
     # --- facts ---
 

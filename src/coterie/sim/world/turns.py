@@ -14,7 +14,7 @@ from coterie.sim.world.record import Grant, Receipt, Uttered
 from coterie.sim.world.world import World
 
 LATE_US = 2_000_000  # a message on its way when it expired
-DUE_US = 5_000_000  # a node that fell shortly before or after may have taken a will with it
+DUE_US = 5_000_000  # its node, if it fell shortly before or after, may have taken a will with it
 
 
 def check_turns(world: World, is_calm: bool) -> None:
@@ -64,7 +64,7 @@ def missing_wills(world: World) -> list[str]:
         for due_us, node in person.diary.wills_due:
             if node in world.gone:  # and its will with it: nobody was told that it is kept
                 continue
-            if any(abs(moment - due_us) < DUE_US for moment in world.record.failures_us):
+            if any(fell == node and abs(moment - due_us) < DUE_US for moment, fell in world.record.failures):
                 continue
             for other in world.people:
                 if _misses_will(world, person, other, due_us):
