@@ -49,6 +49,7 @@ def test_what_cannot_be_kept_is_said_with_what_comes_closest(tmp_path: object) -
     assert found.best is None
     assert found.outcome.unmet.startswith("Nothing keeps to hops_p99=1, links_max=2. The closest: mesh")
     assert "1 hops (p99), 7 links at a node, and misses links_max" in found.outcome.unmet
+    assert found.sentences == [found.outcome.unmet]
     with pytest.raises(InputError, match="Nothing keeps to"):
         found.publish(str(tmp_path))
 

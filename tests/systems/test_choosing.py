@@ -139,8 +139,7 @@ def test_a_limit_that_cannot_be_kept_is_said_with_what_can() -> None:
     workload = fleet(16, 10.0)
     with pytest.raises(ConfigError) as told:
         SYSTEM.plan(workload, CoterieParameters(hops_p99=1, links_max=4), 1)
-    assert "expected limits that some links keep to" in str(told.value)
-    assert "hops_p99=1, links_max=4" in str(told.value)
+    assert str(told.value).startswith("no links keep to hops_p99=1, links_max=4; what can be had: ")
     assert "links=mesh has 1 hops (p99), 15 links at a node (misses links_max)" in str(told.value)
     with pytest.raises(ConfigError, match="links=star"):
         SYSTEM.plan(workload, CoterieParameters(links="star", survive="node"), 1)

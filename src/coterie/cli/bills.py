@@ -121,7 +121,7 @@ def answer_of(found: Comparison, unit: Unit, page: Path) -> KeptAnswer:
         tuple(_set_aside(name, account) for name, account in outcome.accounts.items() if account["quarantined"]),
         tuple(found.sentences),
         tuple(bill_tables(outcome, unit)),
-        (*(f"[yellow]{told}[/]" for told in [*([outcome.unmet] if outcome.unmet else []), *lost(outcome)]), *problems),
+        (*(f"[yellow]{told}[/]" for told in lost(outcome)), *problems),
         str(page),
     )
 

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from coterie.api.frontier import Frontier
 
 HEADER = ("design", "GB/month", "across", "hops", "p99", "links", "crash", "moved")
+LEGEND = (
+    "GB/month: between nodes; across: of these between zones. Hops: mean, and p99. Links: most at a node. Crash: "
+    "deliveries among all others that the worst crash of one node cuts. Moved: clients that move once."
+)
 
 
 def frontier_command(
@@ -52,6 +56,7 @@ def _show(found: Frontier, page: Path, everything: bool) -> None:
     points = list(found.points) if everything else shown(found)
     rows = [[f"{'*' if point.is_best else ' '} {point.label}", *cells(point)[1:-1]] for point in points]
     out.print(table("what can be had for what (* nothing beats it in all respects)", HEADER, rows))
+    out.print(LEGEND)
     out.print("\nTo make one of them: coterie plan ... --system WORDS, with the same input. The words:")
     for point in found.best:
         out.print(f"  {point.label}: {point.system}", soft_wrap=True)

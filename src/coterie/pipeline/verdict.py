@@ -79,7 +79,7 @@ def sentences(outcome: Outcome, prices: Prices) -> list[str]:
     """What runs, what would be saved, what that costs, how far from the possible, and what all of it rests on."""
     found = verdict(outcome, prices)
     if found is None:
-        return ["No system serves everybody on the later window."]
+        return [outcome.unmet or "No system serves everybody on the later window."]
     told = [_runs(outcome, found, prices)]
     if found.keeps:
         told.append("Keep what you have: no design here saves more than 2 % of that.")

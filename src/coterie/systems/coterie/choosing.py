@@ -186,7 +186,14 @@ class Chooser:
         return straight[0].bill.volume.copies + upkeep_bytes(Maintenance(link_keepalives=beats), COTERIE)
 
 
-def unmet(points: list[Point], workload: Workload) -> ConfigError:
+class UnmetLimits(ConfigError):
+    """No links keep to the limits; what can be had instead."""
+
+    def __str__(self) -> str:
+        return f"no links keep to {self.value}; {self.do}"
+
+
+def unmet(points: list[Point], workload: Workload) -> UnmetLimits:
     """In a sentence: what was asked for, and for each limit what comes closest to keeping all the others."""
     limits, clients = points[0].parameters.limits, workload.subscriber_count
     told = list[tuple[list[str], Point]]()
@@ -199,7 +206,7 @@ def unmet(points: list[Point], workload: Workload) -> ConfigError:
         f" {' and '.join(missed)})"
         for missed, point in told
     )
-    return ConfigError("limits", limits.named(), "limits that some links keep to", do=f"what can be had: {can}")
+    return UnmetLimits("limits", limits.named(), "limits that some links keep to", do=f"what can be had: {can}")
 
 
 @dataclass(frozen=True)
