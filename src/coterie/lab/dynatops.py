@@ -12,6 +12,7 @@ from coterie.lab.dynatops_located import FIGURE_6, LOCATED
 from coterie.lab.dynatops_patterns import FIGURE_7, FIGURE_8
 from coterie.lab.dynatops_people import PEOPLE
 from coterie.lab.dynatops_runs import run_configuration
+from coterie.lab.dynatops_visits import FIGURE_5
 from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Point, Row, Sense, per_seed, yes
 
 # --- Table 1 and Figure 10 ---
@@ -238,6 +239,7 @@ FIGURE_10 = Experiment(
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     TABLE_1,
+    FIGURE_5,
     FIGURE_6,
     LOCATED,
     PEOPLE,

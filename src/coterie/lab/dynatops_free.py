@@ -167,4 +167,11 @@ FIGURE_9_LOCATED = Experiment(
         )
         for workload in ("foursquare", "gowalla")
     ],
+    plots=[
+        Plot(f"Figure 9, people who move: {told}", "samples", value, "workload", x_label="times in the whole trace")
+        for told, value in (
+            ("messages per event", "dynatops_overhead"),
+            ("reconfiguration messages", "dynatops_reconfiguration"),
+        )
+    ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed, shrunk, yes
 from coterie.lab.magnet_beyond import BEYOND, LETTER
 from coterie.lab.magnet_claims import always_saves
+from coterie.lab.magnet_links import FIGURE_2
 from coterie.lab.magnet_measures import (
     FIRST_PERCENT,
     better_with_rates,
@@ -295,6 +296,7 @@ FIGURE_6 = Experiment(
 )
 
 EXPERIMENTS: tuple[Experiment, ...] = (
+    FIGURE_2,
     FIGURE_3,
     FIGURE_4A,
     FIGURE_4B,
