@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from coterie.pipeline.remarks import remarks
+from coterie.pipeline.remarks import file_remarks, remarks
 
 PLAIN = {
     "is_rate_assumed": False,
@@ -49,3 +49,27 @@ def test_remarks(odd, told):
     assert len(found) == (told is not None)
     if told is not None:
         assert told in found[0]
+
+
+def noted(*notes: str, reasons: tuple[str, ...] = ()) -> dict[str, object]:
+    files = [{"path": f"{number}.gz", "note": note} for number, note in enumerate(notes)]
+    return {"files": files, "reasons": dict.fromkeys(reasons, 1)}
+
+
+@pytest.mark.parametrize(
+    ("account", "told"),
+    [
+        (noted("", "empty file"), []),
+        ({"reasons": {}}, []),  # what was in memory has no files
+        (noted("", "unreadable: no magic"), ["subscriptions: 1 of 2 files left out: no magic (1.gz)"]),
+        (noted("unreadable: a", "unreadable: b"), ["subscriptions: 2 of 2 files left out: a (0.gz, ...)"]),
+        (noted("truncated gz data"), ["subscriptions: 1 of 1 files read up to a damaged spot: truncated gz data (0.gz)"]),
+        (noted("truncated gz data", reasons=("the file is torn here: truncated gz data",)), []),
+        (
+            noted("read by one task: gz cannot be split"),
+            ["subscriptions: 1 of 1 files read by one task: gz cannot be split (0.gz)"],
+        ),
+    ],
+)
+def test_files_that_were_not_read_as_they_should_are_told(account, told):
+    assert file_remarks("subscriptions", account) == told

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape as plain
+
 from coterie.api.answers import KeptAnswer, ShownTable
 from coterie.api.comparing import Comparison
 from coterie.cli.console import number, short
 from coterie.errors import ConfigError
 from coterie.pipeline.job import Outcome
 from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
+from coterie.pipeline.remarks import file_remarks
 from coterie.pipeline.verdict import bytes_saved, usable
 
 __all__ = ["Unit", "answer_of", "bill_tables", "lost", "short"]
@@ -118,7 +121,7 @@ def answer_of(found: Comparison, unit: Unit, page: Path) -> KeptAnswer:
     return KeptAnswer(
         found.document(),
         f"[bold]{outcome.name}[/]: {sizes}, {nodes}",
-        tuple(_set_aside(name, account) for name, account in outcome.accounts.items() if account["quarantined"]),
+        tuple(told for name, account in outcome.accounts.items() for told in _input_lines(name, account)),
         tuple(found.sentences),
         tuple(bill_tables(outcome, unit)),
         (*(f"[yellow]{told}[/]" for told in lost(outcome)), *problems),
@@ -126,7 +129,11 @@ def answer_of(found: Comparison, unit: Unit, page: Path) -> KeptAnswer:
     )
 
 
-def _set_aside(name: str, account: Mapping[str, Any]) -> str:
+def _input_lines(name: str, account: Mapping[str, Any]) -> list[str]:
+    told = [f"[yellow]{plain(line)}[/]" for line in file_remarks(name, account)]
+    if not account["quarantined"]:
+        return told
     common = sorted(account["reasons"].items(), key=lambda told: -told[1])
     reasons = "; ".join(f"{reason}: {count:,}" for reason, count in common)
-    return f"[yellow]{name}: {account['quarantined']:,} of {account['rows_in']:,} rows set aside[/] ({reasons})"
+    counts = f"{account['quarantined']:,} of {account['rows_in']:,} rows set aside"
+    return [*told, f"[yellow]{name}: {counts}[/] ({plain(reasons)})"]

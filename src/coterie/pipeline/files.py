@@ -23,6 +23,7 @@ from coterie.errors import InputError
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.storage import Remote, folder_of, is_remote
 
+EMPTY_FILE, UNREADABLE, IN_ONE_PIECE = "empty file", "unreadable", "read by one task"  # notes, or how they begin
 CHUNK_BYTES = 1 << 22
 LOOKED_AT_ONCE = 16
 MAGIC = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\x28\xb5\x2f\xfd", "zst"), (b"\x04\x22\x4d\x18", "lz4"))
@@ -119,7 +120,7 @@ def look_into(where: str | Remote, source: Source) -> InputFile:
     path = str(where)
     size = (where if isinstance(where, Remote) else Path(where)).stat().st_size
     if size == 0:
-        return InputFile(path, "", note="empty file")
+        return InputFile(path, "", note=EMPTY_FILE)
     with _opened(where) as file:
         head = bytes(file.read(8))
     if head[:4] == b"PAR1" or source.format == "parquet" or _by_suffix(path) == "parquet":
@@ -129,11 +130,11 @@ def look_into(where: str | Remote, source: Source) -> InputFile:
         chunks = (chunk.lstrip(b"\r\n") for chunk in read_chunks(where, compression))
         start = next(filter(None, chunks), b"")
     except (OSError, Torn) as error:
-        return InputFile(path, "", compression, size, note=f"unreadable: {error}")
+        return InputFile(path, "", compression, size, note=f"{UNREADABLE}: {error}")
     if not start.strip():
-        return InputFile(path, "", compression, size, note="empty file")
+        return InputFile(path, "", compression, size, note=EMPTY_FILE)
     if start.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return InputFile(path, "", compression, size, note="unreadable: it is UTF-16; save it as UTF-8")
+        return InputFile(path, "", compression, size, note=f"{UNREADABLE}: it is UTF-16; save it as UTF-8")
     text_format = source.format if source.format != "auto" else _by_suffix(path)
     visible = start.removeprefix(BOM).lstrip()
     if not text_format:
@@ -221,7 +222,12 @@ def _by_header(first: bytes, path: str, source: Source) -> InputFile:
         delimiter = "\t" if ".tsv" in Path(path).name else max(DELIMITERS, key=text.count)
     if source.header:
         return InputFile(path, "csv", columns=source.header, delimiter=delimiter)
-    names = tuple(name.strip() for name in next(csv.reader([text], delimiter=delimiter)))
+    try:
+        names = tuple(name.strip() for name in next(csv.reader([text], delimiter=delimiter)))
+    except csv.Error:
+        is_text = text.replace("\r", "").isprintable()
+        why = "its lines end with CR alone; save it with LF" if is_text else "it does not begin with a line of text"
+        return InputFile(path, "", note=f"{UNREADABLE}: {why}")
     return InputFile(path, "csv", columns=names, delimiter=delimiter, has_header=True)
 
 
@@ -231,8 +237,8 @@ def _look_into_parquet(where: str | Remote, size: int) -> InputFile:
         with _opened(where) as file:
             footer = pq.read_metadata(file)
     except (OSError, pa.ArrowException) as error:
-        return InputFile(path, "", size_bytes=size, note=f"unreadable: {str(error).splitlines()[0]}")
-    note = "" if footer.num_rows else "empty file"
+        return InputFile(path, "", size_bytes=size, note=f"{UNREADABLE}: {str(error).splitlines()[0]}")
+    note = "" if footer.num_rows else EMPTY_FILE
     names = tuple(footer.schema.to_arrow_schema().names)
     groups = tuple(footer.row_group(index).num_rows for index in range(footer.num_row_groups))
     return InputFile(path, "parquet", "", size, names, rows=footer.num_rows, group_rows=groups, note=note)

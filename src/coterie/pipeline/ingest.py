@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline.canonical import VALUE_MARK
-from coterie.pipeline.files import InputFile, find_files
+from coterie.pipeline.files import EMPTY_FILE, IN_ONE_PIECE, InputFile, find_files
 from coterie.pipeline.here import is_here
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.packing import PACKED, carried_schema, cut, packed, unpacked
@@ -41,7 +41,6 @@ SPLIT_BYTES = 64 << 20
 ROWS_PER_PART = 2_500_000  # what one Python worker holds comfortably
 OPENED_BYTES = 1 << 16  # as long as it takes to open a file, and much more in a store
 WHOLE_BYTES = 4 * SPLIT_BYTES  # what one task may read alone without a word
-IN_ONE_PIECE = "read by one task"
 CLOCK_SKEW_S = 300.0
 PLAIN_MARK = "_plain_topics"  # a file in the folder of a table; Spark passes over names that begin so
 I64 = NDArray[np.int64]
@@ -314,7 +313,7 @@ def _why_whole(file: InputFile) -> str:
 
 
 def _is_torn(note: str) -> bool:
-    return note not in ("", "empty file") and not note.startswith(IN_ONE_PIECE)
+    return note not in ("", EMPTY_FILE) and not note.startswith(IN_ONE_PIECE)
 
 
 def _raise_first(out: Folder, account: Account) -> None:

@@ -23,7 +23,7 @@ from coterie.model.store import load_workload, save_workload
 from coterie.model.wires import COTERIE
 from coterie.pipeline.catalogs import read_tables, tables_of, versions_of
 from coterie.pipeline.deriving import derive
-from coterie.pipeline.files import InputFile, find_files
+from coterie.pipeline.files import EMPTY_FILE, InputFile, find_files
 from coterie.pipeline.ingest import Account, ingest
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.pieces import Pieces
@@ -295,15 +295,28 @@ def _check_kept(request: Request, accounts: Mapping[str, Account]) -> None:
     """Tables of nothing but bad rows are a mistake in the mapping more often than in the data: say so at once."""
     for table, account in accounts.items():
         if table == "subscriptions" and not account.rows_in:
+            unread = [file for file in account.files if file.note not in ("", EMPTY_FILE)]
+            if unread:
+                more = f"; {len(unread) - 1:,} more files are like it" if len(unread) > 1 else ""
+                raise InputError(unread[0].path, f"{unread[0].note}{more}")
             files = ", ".join(path for source in request.sources if source.table == table for path in source.paths)
             raise InputError(files or request.name, "holds no subscriptions: not one row was found")
         if account.rows_in and not account.kept:
             reason = max(account.reasons, key=lambda name: account.reasons[name], default="they are bad")
-            wanted = ", ".join(table_schema(table).names)
-            do = f"the columns are {wanted}: name yours with --map, for example --map subscriber=user"
-            if "is not a time" in reason:
-                do = "say how your times are written, for example --time-unit '%d.%m.%Y %H:%M:%S'"
-            raise InputError(request.name, f"all {account.rows_in:,} rows of {table} were set aside: {reason}; {do}")
+            rows = f"all {account.rows_in:,} rows of {table} were" if account.rows_in > 1 else f"the row of {table} was"
+            raise InputError(request.name, f"{rows} set aside: {reason}{_advice(table, reason)}")
+
+
+def _advice(table: str, reason: str) -> str:
+    """What helps against rows that are all bad for one reason."""
+    if "the file is torn" in reason:
+        return ""
+    if "not valid UTF-8" in reason:
+        return """; say what it is in a file for --mapping: encoding = "latin-1\""""
+    if "is not a time" in reason:
+        return "; say how your times are written, for example --time-unit '%d.%m.%Y %H:%M:%S'"
+    wanted = ", ".join(table_schema(table).names)
+    return f"; the columns are {wanted}: name yours with --map, for example --map subscriber=user"
 
 
 def _workloads(spark: SparkSession, request: Request) -> Run:

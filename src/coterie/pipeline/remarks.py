@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from coterie.pipeline.files import EMPTY_FILE, IN_ONE_PIECE, UNREADABLE
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -49,3 +51,21 @@ def _filters(facts: Mapping[str, Any]) -> str:
     without = facts["filters_without_topics"]
     idle = f"; {without:,} of them match nothing that is published" if without else ""
     return f"{facts['filters']:,} filters{shared} match {facts['topics']:,} topics{idle}."
+
+
+def file_remarks(table: str, account: Mapping[str, Any]) -> list[str]:
+    """Which files of a table could not be read, or not to their ends, and which kept one task busy."""
+    files = [file for file in account.get("files", ()) if file["note"] not in ("", EMPTY_FILE)]
+    unread = [file for file in files if file["note"].startswith(UNREADABLE)]
+    whole = [file for file in files if file["note"].startswith(IN_ONE_PIECE)]
+    torn = [file for file in files if file not in unread and file not in whole]
+    if any("torn here" in reason for reason in account["reasons"]):
+        torn = []  # it is told with the rows that were set aside
+    told = [(unread, "left out: "), (torn, "read up to a damaged spot: "), (whole, "")]
+    of = f"of {len(account.get('files', ())):,} files"
+    return [f"{table}: {len(found):,} {of} {words}{_first_note(found)}" for found, words in told if found]
+
+
+def _first_note(files: list[Mapping[str, Any]]) -> str:
+    note, path = files[0]["note"].removeprefix(f"{UNREADABLE}: "), files[0]["path"]
+    return f"{note} ({path}{', ...' if len(files) > 1 else ''})"

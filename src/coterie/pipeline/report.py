@@ -14,6 +14,7 @@ from coterie.pipeline.job import Outcome
 from coterie.pipeline.page import PageSection, Report, ReportTable, TableRow, figure
 from coterie.pipeline.plan_report import plan_section
 from coterie.pipeline.planning import OWN, PLACED, STAY, Priced
+from coterie.pipeline.remarks import file_remarks
 from coterie.pipeline.steps import Facts
 from coterie.pipeline.verdict import bytes_saved, gigabytes, month_of, sentences, usable
 
@@ -179,9 +180,11 @@ def _input(outcome: Outcome) -> PageSection:
         for table, account in outcome.accounts.items()
     ]
     facts = outcome.facts
+    unread = [told for table, account in outcome.accounts.items() for told in file_remarks(table, account)]
     text = [
+        *unread,
         f"{facts['learned_subscriptions']:,} subscriptions were alive in the learning window, "
-        f"{facts['later_subscriptions']:,} in the later one."
+        f"{facts['later_subscriptions']:,} in the later one.",
     ]
     if facts["events_on_topics_nobody_wants"]:
         unwanted = facts["events_on_topics_nobody_wants"] * 86400

@@ -180,6 +180,8 @@ def _anywhere(facts: Facts, best: Ledger) -> str:
     share = least / best.dissemination.copies if best.dissemination.copies else 0.0
     if facts["is_peers"] or share < SAID_MIN:
         return ""
+    if share > 1:  # clients who stay need not be spread within any limits
+        return " It copies less than any placement that keeps brokers about evenly loaded."
     return f" No placement of the clients needs less than {share:.0%} of its copies."
 
 
