@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.broker.carried import decode_carried
 from coterie.broker.copies import pack_rows, unpack_rows
 from coterie.broker.facts import PeerGone
 from coterie.broker.frames import Kept
-from coterie.broker.keeping import rendezvous
+from coterie.broker.keeping import Keeping, rendezvous
 from coterie.broker.views import health
 from coterie.broker.writes import (
     COPIED_BODIES,
@@ -190,3 +192,31 @@ def test_what_a_keeper_answered_before_it_was_told_off_counts_no_more() -> None:
     group.wait(1.0)
     assert here.lists.keepers(0) == (1, 2)
     assert sorted(group.nodes[1].shelf.tables[COPIED_LOG]) == sorted(group.nodes[0].shelf.tables[LOG])
+
+
+def test_a_new_keeper_has_what_is_not_safe_before_the_rest_of_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And as long as that rest is missing there, whoever kept before is not told to forget it."""
+    group = Group(3)
+    here, keeping = group.nodes[0], group.nodes[0].broker.keeping
+    assert keeping is not None
+    line = here.client("a")
+    group.pass_on()
+    for number in range(3):
+        here.say(line, Publish("t", b"safe", 1, packet_id=number + 1))
+        group.pass_on()
+    (before,) = here.broker.lists.keepers(0)
+    (other,) = {1, 2} - {before}
+    with monkeypatch.context() as patched:
+        patched.setattr(Keeping, "_fill_on", lambda *_: None)
+        group.cut = {before}
+        here.say(line, Publish("t", b"not safe", 1, packet_id=4))
+        group.wait(4.0)
+        assert 4 in acknowledged(here, line)
+        copy = group.nodes[other].broker.copies.of[0]
+        assert list(group.nodes[other].shelf.tables[COPIED_LOG]) == [max(here.shelf.tables[LOG])]
+        assert copy.state.log_first <= max(here.shelf.tables[LOG]) == copy.state.log_last
+        assert here.broker.lists.keepers(0) == (before,)
+    keeping._fill_on(other, keeping.keepers[other], Kept(*copy.held))
+    group.wait(1.0)
+    assert sorted(group.nodes[other].shelf.tables[COPIED_LOG]) == sorted(here.shelf.tables[LOG])
+    assert here.broker.lists.keepers(0) == (other,)

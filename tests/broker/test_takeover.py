@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.broker.arrivals import Had
 from coterie.broker.facts import PeerGone, PeerSaid
-from coterie.broker.frames import FoundSession, FrameReader
+from coterie.broker.frames import FoundSession, FrameReader, SeekSession
 from coterie.broker.writes import SESSIONS
 from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
 from coterie.mqtt.reasons import Reason
@@ -215,3 +216,63 @@ def test_what_came_with_this_turn_is_in_a_session_out_of_a_copy() -> None:
     state = broker.copies.session(broker.copies.of[0], "a")
     assert state is not None
     assert [one.message.payload for one in state.deliveries] == [b"1", b"2"]
+
+
+def test_who_looks_for_a_session_without_a_client_gives_way_to_one_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = subscribed(Group(3))
+    assert group.nodes[0].broker.keeping is not None
+    keeper = next(iter(group.nodes[0].broker.keeping.keepers))
+    group.cut = {0, 1, 2}
+    group.nodes[keeper].take(PeerGone(0, "gone"))
+    group.nodes[keeper].client("a", version=MQTT_3, clean_start=False)
+    broker, said = group.nodes[keeper].broker, list[object]()
+    monkeypatch.setattr(broker.talk, "tell", lambda peer, what: said.append(what))
+    for has_client, kind in ((False, "seeking"), (True, "copy")):
+        assert broker.takeover.is_seeking("a")
+        broker.takeover.hear(3 - keeper, SeekSession("a", None, has_client))
+        answer = said.pop()
+        assert isinstance(answer, FoundSession)
+        assert (answer.kind, answer.of) == (kind, 0)
+    assert not broker.takeover.is_seeking("a")
+
+
+def test_what_a_session_lacks_is_looked_for_in_the_log_that_is_kept_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others here had it, its own node did not, and its origin is silent, though its link is believed in."""
+    group = Group(3)
+    assert group.nodes[0].broker.keeping is not None
+    keeper = next(iter(group.nodes[0].broker.keeping.keepers))
+    here, there = group.nodes[keeper], group.nodes[3 - keeper]
+    for driven, name in ((here, "b"), (there, "a")):
+        line = driven.client(name, version=MQTT_3, clean_start=False)
+        group.pass_on()
+        driven.say(line, Subscribe(1, (Subscription("t", 1),)))
+        group.pass_on()
+    there.cut(line)
+    with monkeypatch.context() as patched:
+        patched.setattr(there.broker.planes, "tagged", lambda tag: None)
+        publish(group, group.nodes[0], b"1")
+    line = here.client("a", version=MQTT_3, clean_start=False)
+    group.pass_on()
+    group.cut = {0}
+    group.wait(4.0)
+    answer, *behind = here.hear(line)
+    assert isinstance(answer, ConnAck)
+    assert answer.session_present
+    assert payloads(behind) == [b"1"]
+
+
+def test_what_a_session_had_is_known_for_as_long_as_it_may_come_again() -> None:
+    group = subscribed(Group(3))
+    publish(group, group.nodes[2], b"1")
+    lasting(group, 1)
+    broker = group.nodes[1].broker
+    session = broker.sessions.of["a"]
+    assert isinstance(session.past, Had)
+    ((place, last),) = session.past.taken.items()
+    broker.marks.reopen(*place, last - 1, {})
+    broker.recovery.behind[place[0]] = 1  # its origin has not told all since then
+    group.nodes[1].wait(130.0)
+    assert isinstance(session.past, Had)
+    del broker.recovery.behind[place[0]]
+    group.nodes[1].wait(70.0)
+    assert session.past is None
