@@ -62,20 +62,28 @@ class Stopwatch:
         told = json.loads(kept.read_text()) if kept.exists() else []
         self.laps: dict[str, Lap] = {one["name"]: Lap(**one) for one in told}
         self.peak_bytes = 0
+        self.cpu: dict[int, float] = {}
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
         while True:
-            self.peak_bytes = max(self.peak_bytes, usage_of_tree()[1])
+            self._look()
             time.sleep(0.2)
+
+    def _look(self) -> float:
+        """CPU seconds of all processes so far; those that are gone (Spark ends idle workers) used what they had."""
+        used, resident = usage_of_tree()
+        self.cpu = self.cpu | used
+        self.peak_bytes = max(self.peak_bytes, resident)
+        return sum(self.cpu.values())
 
     def lap(self, name: str, work: Callable[[], object]) -> object:
         self.peak_bytes = 0
-        cpu, began = usage_of_tree()[0], time.monotonic()
+        cpu, began = self._look(), time.monotonic()
         result = work()
         seconds = time.monotonic() - began
         load = os.getloadavg()[0]
-        lap = Lap(name, seconds, usage_of_tree()[0] - cpu, max(self.peak_bytes, usage_of_tree()[1]), load)
+        lap = Lap(name, seconds, self._look() - cpu, self.peak_bytes, load)
         self.laps[name] = lap
         self.kept.write_text(json.dumps([asdict(one) for one in self.laps.values()]))
         busy = f"{lap.cpu_seconds / seconds:6.2f} CPU" if seconds >= LONG_S else " " * 10
@@ -89,8 +97,8 @@ class Stopwatch:
             self.lap(name, work)
 
 
-def usage_of_tree() -> tuple[float, int]:
-    """(CPU seconds, resident bytes) of this process and its living descendants."""
+def usage_of_tree() -> tuple[dict[int, float], int]:
+    """CPU seconds by process, and resident bytes, of this process and its living descendants."""
     children: dict[int, list[int]] = {}
     used: dict[int, tuple[float, int]] = {}
     for name in os.listdir("/proc"):
@@ -101,13 +109,13 @@ def usage_of_tree() -> tuple[float, int]:
         except OSError:
             continue
         children.setdefault(int(fields[1]), []).append(int(name))
-        used[int(name)] = (sum(int(ticks) for ticks in fields[11:15]) / TICK, int(fields[21]) * PAGE)
-    waiting, cpu, resident = [os.getpid()], 0.0, 0
+        used[int(name)] = (sum(int(ticks) for ticks in fields[11:13]) / TICK, int(fields[21]) * PAGE)
+    waiting, found = [os.getpid()], set[int]()
     while waiting:
         pid = waiting.pop()
         waiting += children.get(pid, [])
-        cpu, resident = cpu + used.get(pid, (0, 0))[0], resident + used.get(pid, (0, 0))[1]
-    return cpu, resident
+        found.add(pid)
+    return {pid: used[pid][0] for pid in found}, sum(used[pid][1] for pid in found)
 
 
 def generate(folder: Path, rows: int, subscribers: int, topics: int, zipf: float) -> None:
@@ -242,8 +250,10 @@ def report(watch: Stopwatch, rows: int) -> None:
         print(f"{lap.name:34s}{rate}{lap.seconds:9.1f}{against}")
     both = [(lap, watch.laps[f"DuckDB: {lap.name}"]) for lap in ours if f"DuckDB: {lap.name}" in watch.laps]
     sums = [sum(lap.seconds for lap in side) for side in zip(*both, strict=True)]
+    cpu = [sum(lap.cpu_seconds for lap in side) for side in zip(*both, strict=True)]
     if both:
-        print(f"{'what both do':46s}{sums[0]:9.1f}{sums[1]:10.1f}{sums[0] / sums[1]:8.2f}")
+        print(f"{'what both do':46s}{sums[0]:9.1f}{sums[1]:10.1f}{sums[0] / sums[1]:8.2f}{cpu[0] / cpu[1]:11.2f}")
+        print(f"{'  CPU s':46s}{cpu[0]:9.1f}{cpu[1]:10.1f}")
     total, peak = sum(lap.seconds for lap in ours), max(lap.peak_bytes for lap in ours)
     print(f"{'all of ours':34s}{rows / total:12,.0f}{total:9.1f}     peak {peak / 1e9:.1f} GB in all processes")
 

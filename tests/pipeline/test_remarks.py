@@ -63,7 +63,10 @@ def noted(*notes: str, reasons: tuple[str, ...] = ()) -> dict[str, object]:
         ({"reasons": {}}, []),  # what was in memory has no files
         (noted("", "unreadable: no magic"), ["subscriptions: 1 of 2 files left out: no magic (1.gz)"]),
         (noted("unreadable: a", "unreadable: b"), ["subscriptions: 2 of 2 files left out: a (0.gz, ...)"]),
-        (noted("truncated gz data"), ["subscriptions: 1 of 1 files read up to a damaged spot: truncated gz data (0.gz)"]),
+        (
+            noted("truncated gz data"),
+            ["subscriptions: 1 of 1 files read up to a damaged spot: truncated gz data (0.gz)"],
+        ),
         (noted("truncated gz data", reasons=("the file is torn here: truncated gz data",)), []),
         (
             noted("read by one task: gz cannot be split"),

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from coterie.kernels.placement.blocks import Picture
 from coterie.model.store import load_workload
 from coterie.pipeline.crowds import grouping, placing
 from coterie.pipeline.crowds.building import load_outline
@@ -16,6 +17,7 @@ from coterie.pipeline.crowds.roster import STAYING, number_wishes
 from coterie.pipeline.crowds.seating import seat_clients
 from coterie.pipeline.crowds.speaking import number_publishers
 from coterie.pipeline.cutting import WindowChoices, cut_windows
+from coterie.pipeline.here import NoSession
 from coterie.pipeline.ingest import write_table
 from coterie.pipeline.planning import LEARN
 
@@ -61,6 +63,32 @@ def test_every_block_joins_once_and_no_wave_is_larger_than_what_is_there(blocks)
     waves = placing.growing(blocks)
     assert [block for wave in waves for block in wave] == list(range(blocks))
     assert all(len(wave) <= wave[0] for wave in waves[1:])
+
+
+@pytest.mark.parametrize("files", [1, 2, 5, 40])
+@pytest.mark.parametrize("is_counted", [True, False])
+def test_what_tasks_add_up_is_what_the_driver_would(tmp_path, monkeypatch, files, is_counted):
+    monkeypatch.setattr(placing, "ADDED", 2)
+    draw = np.random.default_rng(files)
+    shape = (30, 4)
+
+    def some(scale: int) -> Picture:
+        entering = draw.integers(0, scale, shape if is_counted else (0, 4)).astype(np.float32)
+        load, price = draw.random((4, 3)), draw.random((4, 3)).astype(np.float32)
+        return Picture(draw.integers(-scale, scale, shape).astype(np.int32), entering, load, price)
+
+    picture, paths = some(50), [tmp_path / f"changed-{number:05d}.npz" for number in range(files)]
+    for path in paths:
+        placing._save_changed(some(3), path)
+    alone = placing._changed(picture, paths, files)
+    rounds = object.__new__(placing._Rounds)
+    rounds.spark = NoSession()
+    left = rounds._added(paths, picture)
+    assert len(left) <= 2
+    assert sorted(tmp_path.iterdir()) == sorted(left)
+    for one, other in zip(alone, placing._changed(picture, left, files), strict=True):
+        assert one.dtype == other.dtype
+        assert np.allclose(one, other, rtol=1e-6)
 
 
 @pytest.mark.spark

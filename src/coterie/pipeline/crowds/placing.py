@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Floats = NDArray[np.float64]
-GANGS = 256  # so many tasks at most pass over a wave, and the driver adds up what they tell
+GANGS = 256  # so many tasks at most pass over a wave
+ADDED = 16  # files of what tasks have changed that one task, or the driver, adds up
 EARLY = 1.05  # while blocks join, a broker may have so much of its part of the room
 
 
@@ -145,13 +146,34 @@ class _Rounds:
 
         gangs = in_gangs(told.blocks)
         run_tasks(self.spark, gangs, run, "first int")
-        picture = _changed(told.picture, [folder / f"changed-{gang[0]:05d}.npz" for gang in gangs], len(told.blocks))
+        changed = self._added([folder / f"changed-{gang[0]:05d}.npz" for gang in gangs], told.picture)
+        picture = _changed(told.picture, changed, len(told.blocks))
         for block in told.blocks:
             if before[block] >= 0:
                 _forget(seats_file(work, before[block], block))
-        for name in ("picture.npz", *(f"changed-{gang[0]:05d}.npz" for gang in gangs)):
-            _forget(folder / name)
+        for path in (folder / "picture.npz", *changed):
+            _forget(path)
         return picture
+
+    def _added(self, paths: list[Folder], picture: Picture) -> list[Folder]:
+        """Fewer files with the same sum: tasks add up, so that what the driver reads does not grow with the tasks."""
+        shapes = [column.shape for column in picture]
+        while len(paths) > ADDED:
+            groups = [list(group) for group in np.array_split(np.array(paths, object), -(-len(paths) // ADDED))]
+
+            def run(group: list[Folder]) -> pa.Table:
+                sums: list[Any] = list(map(np.zeros, shapes, (np.int32, np.float32, float, float)))
+                total = Picture(*sums)
+                for path in group:
+                    _add(total, path)
+                _save_changed(total, _sum_of(group))
+                return pa.table({"files": pa.array([len(group)], pa.int32())})
+
+            run_tasks(self.spark, groups, run, "files int")
+            for path in paths:
+                _forget(path)
+            paths = [_sum_of(group) for group in groups]
+        return paths
 
     def names(self, last: dict[int, int]) -> Any:
         """Which broker each group is to be at, so that most clients stay and every group fits."""
@@ -240,6 +262,11 @@ def pass_files(work: Folder, folder: Folder, gang: list[int], facts: tuple[Any, 
         save_arrays(seats_file(work, number, block), {"part": passed.part})
         total = passed if total is None else _sum(total, passed)
     assert total is not None
+    _save_changed(Picture(*total[1:]), folder / f"changed-{gang[0]:05d}.npz")
+
+
+def _save_changed(total: Picture, path: Folder) -> None:
+    """The cells that are not 0."""
     cells, said = np.flatnonzero(total.counts), np.flatnonzero(total.entering)
     changed: dict[str, Any] = {
         "cells": cells,
@@ -249,7 +276,7 @@ def pass_files(work: Folder, folder: Folder, gang: list[int], facts: tuple[Any, 
         "load": total.load,
         "price": total.price,
     }
-    save_arrays(folder / f"changed-{gang[0]:05d}.npz", changed)
+    save_arrays(path, changed)
 
 
 def _sum(left: Passed, right: Passed) -> Passed:
@@ -260,15 +287,25 @@ def _sum(left: Passed, right: Passed) -> Passed:
 
 def _changed(picture: Picture, paths: list[Folder], blocks: int) -> Picture:
     """As `blocks.merged`, file by file: a driver holds one at a time, and two pictures."""
-    counts, entering, load = picture.counts.copy(), picture.entering.copy(), picture.load.copy()
-    price = np.zeros(picture.price.shape)
+    price: Any = np.zeros(picture.price.shape)  # the sum is a double
+    total = Picture(picture.counts.copy(), picture.entering.copy(), picture.load.copy(), price)
     for path in paths:
-        found = load_arrays(path)
-        counts.reshape(-1)[found["cells"]] += found["changes"]
-        entering.reshape(-1)[found["said_cells"]] += found["entered"]
-        load += found["load"]
-        price += found["price"]
-    return Picture(counts, entering, load, (price / blocks).astype(np.float32))
+        _add(total, path)
+    return total._replace(price=(price / blocks).astype(np.float32))
+
+
+def _add(total: Picture, path: Folder) -> None:
+    """What a file says has changed, in place."""
+    found = load_arrays(path)
+    total.counts.reshape(-1)[found["cells"]] += found["changes"]
+    total.entering.reshape(-1)[found["said_cells"]] += found["entered"]
+    for name in ("load", "price"):
+        sums = getattr(total, name)
+        sums += found[name]
+
+
+def _sum_of(group: list[Folder]) -> Folder:
+    return group[0].with_name(f"sum-{group[0].name}")
 
 
 def _forget(path: Folder) -> None:
