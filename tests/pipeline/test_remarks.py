@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.model.ledger import Dissemination, Ledger
 from coterie.pipeline.remarks import file_remarks, remarks
+from coterie.pipeline.verdict import anywhere
 
 PLAIN = {
     "is_rate_assumed": False,
@@ -76,3 +78,19 @@ def noted(*notes: str, reasons: tuple[str, ...] = ()) -> dict[str, object]:
 )
 def test_files_that_were_not_read_as_they_should_are_told(account, told):
     assert file_remarks("subscriptions", account) == told
+
+
+@pytest.mark.parametrize(
+    ("least", "told"),
+    [
+        (0.005, ""),
+        (0.3, " No balanced placement of the clients needs less than 30% of its copies."),
+        (1.06, " It copies less than any placement that keeps brokers about evenly loaded."),
+    ],
+)
+def test_a_bound_that_keeps_a_balance_says_so(least: float, told: str) -> None:
+    """A plan that is less even on the part it has not seen may have fewer copies than any that is even there."""
+    bill = Ledger(dissemination=Dissemination(wanted=1.0))
+    found = anywhere({"is_peers": False, "least_copies": least}, bill)
+    assert found.endswith(told)
+    assert bool(found) == bool(told)

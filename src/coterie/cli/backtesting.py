@@ -41,7 +41,7 @@ Zones = Annotated[
     int,
     typer.Option(
         "--zones",
-        help="Spread the brokers over so many zones, if the log names none; clients stay in their zone.",
+        help="Spread the brokers over this many zones, if the log names none; clients stay in their zone.",
         rich_help_panel=WINDOWS,
     ),
 ]

@@ -56,8 +56,8 @@ def export_command(
 ) -> None:
     """Turn a plan into configuration for HAProxy, mosquitto, NATS or EMQX, and apply it while they run.
 
-    Files are written to OUT. With --apply they are put in place in the order that loses least, clients move paced
-    (limits.moves_per_s), and everything is taken back when brokers or deliveries fail; --rollback does so later.
+    Files are written to OUT. --apply puts them in place in the order that loses least and moves clients slowly
+    (limits.moves_per_s). If brokers or deliveries fail, everything is taken back; --rollback does so later.
 
     Examples:
       coterie export --example-fleet

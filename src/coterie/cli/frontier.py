@@ -30,8 +30,8 @@ def frontier_command(
 ) -> None:
     """Show the trade-offs: cost against hops, crashes and moves.
 
-    Plans every kind of links, with nobody moved, a few, or all, beside every other system; marks what nothing else
-    beats in all respects. `coterie plan ... --system WORDS` makes the one you pick.
+    Plans each kind of links with no client moved, a few, or all, and every other system. Marks the designs that no
+    other beats in every respect. `coterie plan ... --system WORDS` makes the one you pick.
 
     Examples:
       coterie frontier

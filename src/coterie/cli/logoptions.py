@@ -64,7 +64,7 @@ TimeUnit = Annotated[
     typer.Option(
         "--time-unit",
         help="How times are written: s, ms, us or ns since 1970, iso, or a pattern such as '%d.%m.%Y %H:%M:%S'. "
-        "auto tells all but patterns apart by itself.",
+        "auto recognises all of these but patterns.",
         rich_help_panel=INPUT,
     ),
 ]
@@ -94,7 +94,7 @@ ZoneCount = Annotated[
     int | None,
     typer.Option(
         "--zones",
-        help="Spread the brokers over so many zones, if neither the log nor --fleet says where they are. "
+        help="Spread the brokers over this many zones, if neither the log nor --fleet says where they are. "
         f"{ASSUMED_ZONES} by default; 1 with --fleet or --for.",
         show_default=False,
         rich_help_panel=WINDOWS,

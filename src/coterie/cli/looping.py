@@ -34,7 +34,7 @@ def loop_command(
         "loop"
     ),
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two plans.")] = 900.0,
-    rounds: Annotated[int, typer.Option(min=0, help="Stop after so many plans; 0: never.")] = 0,
+    rounds: Annotated[int, typer.Option(min=0, help="Stop after this many plans; 0: never.")] = 0,
     dry: Annotated[bool, typer.Option("--dry", help="Only report what would be done.")] = False,
     observe: Annotated[
         bool,

@@ -45,8 +45,8 @@ def members_command(network: NetworkOptions, as_json: Json = False) -> None:
 def drain_command(node: Node, network: NetworkOptions, limit: Limit = 600.0) -> None:
     """Make a node leave the network cleanly.
 
-    Its clients are sent to other nodes (who does not follow is disconnected), its sessions and its log are handed over,
-    then its process ends. Killed in the middle, it goes on when it is started again.
+    Its clients are sent to other nodes (those that do not follow are disconnected), its sessions and its log are
+    handed over, then its process ends. Killed in the middle, it goes on when it is started again.
 
     Examples:
       coterie drain 2

@@ -37,7 +37,7 @@ class PlanningOptions(ComparisonOptions):
         float,
         typer.Option(
             "--interval",
-            help="Show rates per so many seconds (60, 3600, 86400 ...); changes no ratio.",
+            help="Show rates per this many seconds (60, 3600, 86400 ...); changes no ratio.",
             rich_help_panel=WINDOWS,
         ),
     ] = 3600.0
@@ -47,11 +47,11 @@ class PlanningOptions(ComparisonOptions):
             "--limit",
             metavar="NAME=VALUE",
             help="What the plan must keep to; repeatable. hops_mean, hops_p99: links that a delivery crosses. ms_mean, "
-            "ms_p99: milliseconds (at hop_ms a link, zone_ms between zones: 1 and 5 unless set). links_max: links at "
-            "any broker. hottest_max: messages of the busiest broker, times the mean (unless set 2, as far as that can "
-            "be had, where a broker has over 10,000 a second). survive=node or survive=zone: the crash of any one cuts "
-            "nobody else off. moves_per_day: share of the clients that may be moved. If no design keeps to them, you "
-            "are told which comes closest.",
+            "ms_p99: milliseconds that it takes (hop_ms for each link, zone_ms for each link between zones; 1 and 5 "
+            "unless you set them). links_max: links at any broker. hottest_max: messages of the busiest broker, as a "
+            "multiple of the mean (not set: 2 if possible, where a broker has over 10,000 a second). survive=node or "
+            "survive=zone: when any one crashes, nobody else is cut off. moves_per_day: share of the clients that may "
+            "be moved. If no design keeps to all limits, you are told which comes closest.",
             rich_help_panel="Limits",
         ),
     ] = None

@@ -44,7 +44,7 @@ class ConnectionOptions:
         typer.Option(
             "--password",
             envvar="COTERIE_PASSWORD",
-            help="Password; better set the variable, which other users cannot see.",
+            help="Password; safer in the variable, which other users cannot see.",
         ),
     ] = None
     tls: Annotated[
@@ -168,8 +168,8 @@ def _checked(check: Callable[[str], object], what: str, text: str) -> None:
 
 def sub_command(
     filters: Annotated[list[str], typer.Argument(help="Topic filters.")],
-    count: Annotated[int, typer.Option("--count", "-c", min=0, help="Stop after so many messages; 0: never.")] = 0,
-    wait: Annotated[float, typer.Option("--wait", "-w", min=0.0, help="Stop after so many seconds; 0: never.")] = 0.0,
+    count: Annotated[int, typer.Option("--count", "-c", min=0, help="Stop after this many messages; 0: never.")] = 0,
+    wait: Annotated[float, typer.Option("--wait", "-w", min=0.0, help="Stop after this many seconds; 0: never.")] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line, with topic and options.")] = False,
     keep: Annotated[
         int, typer.Option(min=0, max=0xFFFFFFFF, help="Seconds the server keeps the session while we are away.")

@@ -12,8 +12,8 @@ from coterie.plans.admin import ask
 def reload_command(network: NetworkOptions, as_json: Json = False) -> None:
     """Make nodes read their configuration again.
 
-    Users, permissions, limits, certificates, keys and the log level are taken at once, as with SIGHUP. Clients that may
-    not do any more what they do are told to come again. What needs a restart is named.
+    Users, permissions, limits, certificates, keys and the log level are taken at once, as with SIGHUP. Clients that
+    lost a right that they use are told to connect again. If a change needs a restart, the answer says so.
 
     Examples:
       coterie reload --nodes 3 --base-port 1883

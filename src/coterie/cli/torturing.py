@@ -39,7 +39,7 @@ _decode = msgspec.json.Decoder(Score).decode
 def torture_command(
     seeds: Annotated[str, typer.Option("--seeds", help="How many, or FIRST:LAST.")] = "200",
     system: Annotated[list[str] | None, typer.Option("--system", "-s", help="Repeatable; all by default.")] = None,
-    nodes: Annotated[int, typer.Option(help="Up to so many brokers; 1 is a broker alone.", min=1, max=16)] = 4,
+    nodes: Annotated[int, typer.Option(help="Up to this many brokers; 1 is a broker alone.", min=1, max=16)] = 4,
     machine: Annotated[bool, typer.Option("--machine", help="Brokers are processes of one machine.")] = False,
     faults: Annotated[str, typer.Option(help="Kinds of faults, separated by commas; 'none' for none.")] = ", ".join(
         FAULTS

@@ -40,7 +40,7 @@ Out = Annotated[
 Checkpoint = Annotated[
     str,
     typer.Option(
-        "--checkpoint", metavar="URI", help="What Spark keeps goes here; all executors must see it. Else to --out."
+        "--checkpoint", metavar="URI", help="Where Spark keeps its state; all executors must see it. Default: --out."
     ),
 ]
 WindowLength = Annotated[
@@ -65,7 +65,8 @@ Beta = Annotated[
     float,
     typer.Option(
         "--beta",
-        help="Look for a new plan only if the current one costs more than this share of a complete change.",
+        help="Look for a new plan only if the current one costs more in a period than this share of a change of "
+        "everything.",
         rich_help_panel=RULES,
     ),
 ]

@@ -171,18 +171,19 @@ def _possible(facts: Facts, found: Saving) -> str:
     return (
         f"The least possible: with clients placed like that, any design must copy {gigabytes(bound.volume.copies)} "
         f"a month; this one copies {gigabytes(best.volume.copies)} ({times:.2f} times)."
-        f"{_anywhere(facts, best)}"
+        f"{anywhere(facts, best)}"
     )
 
 
-def _anywhere(facts: Facts, best: Ledger) -> str:
+def anywhere(facts: Facts, best: Ledger) -> str:
+    """The least that any placement needs, as long as it keeps brokers as even as ours are planned."""
     least = float(facts.get("least_copies") or 0.0)
     share = least / best.dissemination.copies if best.dissemination.copies else 0.0
     if facts["is_peers"] or share < SAID_MIN:
         return ""
-    if share > 1:  # clients who stay need not be spread within any limits
+    if share > 1:  # it was even on the part it learned from, or nobody was moved
         return " It copies less than any placement that keeps brokers about evenly loaded."
-    return f" No placement of the clients needs less than {share:.0%} of its copies."
+    return f" No balanced placement of the clients needs less than {share:.0%} of its copies."
 
 
 def _drift(found: Saving, rolled: Rolled) -> list[str]:

@@ -19,7 +19,7 @@ def pieces(fleet: BrokerFleet, wanted: FleetLayout) -> list[Piece]:
 
 
 def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
-    remarks = [Remark("this target is written after EMQX' documentation and has not been run against EMQX")]
+    remarks = [Remark("this target follows EMQX's documentation; it has not been run against EMQX")]
     remarks += haproxy.check(fleet, wanted)
     if not fleet.emqx.key:
         remarks.append(Remark("emqx.key is missing: an API key, its secret in the environment as EMQX_SECRET", True))

@@ -113,9 +113,7 @@ def needed(fleet: BrokerFleet) -> list[Remark]:
     """What targets say that cut links to where clients will be."""
     if fleet.balancer is not None:
         return []
-    return [
-        Remark("balancer is missing: without it clients stay where they are and links would be cut for elsewhere", True)
-    ]
+    return [Remark("balancer is missing: without it no client moves, but links are cut as if they had", True)]
 
 
 def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:

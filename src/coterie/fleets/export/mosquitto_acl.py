@@ -177,7 +177,9 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
         remarks.append(Remark(f"the plan's hub is {wanted.hub}, the fleet's is {hub.name}, and copies differ: {again}"))
     there = outside(hub.acl.read_text()) if hub.acl.is_file() else ""
     if any(line.split()[:1] == ["pattern"] for line in there.splitlines()):
-        remarks.append(Remark(f"{hub.acl} holds a pattern line: it holds for bridges too and may let everything pass"))
+        remarks.append(
+            Remark(f"{hub.acl} has a pattern line: it applies to bridges too and may let everything through")
+        )
     for spoke in spokes(fleet):
         user = fleet.named(spoke).bridge_name
         if f"user {user}" in there.splitlines():
@@ -188,7 +190,7 @@ def check(fleet: BrokerFleet, wanted: FleetLayout) -> Sequence[Remark]:
             remarks.append(Remark(f"a client of {spoke} wants '#': everything goes there whatever the plan says"))
     if fleet.balancer is not None and fleet.balancer.unknown == "hash":
         remarks.append(
-            Remark("a new client's wishes reach it only at the hub until it is admitted: set balancer.unknown = 'hub'")
+            Remark("until a new client is admitted, it is served at the hub only: set balancer.unknown = 'hub'")
         )
     covered = Filters(one for filters in reads(fleet, wanted).values() for one in filters)
     nobody = [topic for topic in wanted.known_topics if not covered.match(topic) and not wanted.wants(fleet.hub, topic)]
