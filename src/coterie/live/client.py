@@ -28,6 +28,7 @@ from coterie.mqtt.packets import MQTT_5, Connect, Publish, Subscription
 from coterie.mqtt.properties import NO_PROPERTIES, Properties
 from coterie.mqtt.reasons import MqttError, Reason, reason_name
 
+GOODBYE_S = 2.0
 RETRY_S, RETRY_S_MAX = 0.1, 2.0
 ANSWER_S = 10.0  # a server that has said nothing to CONNECT for so long is not one
 REDIRECTS = (Reason.USE_ANOTHER_SERVER, Reason.SERVER_MOVED)
@@ -82,10 +83,21 @@ class MqttClient:
         if self._client.is_connected and self._writer is not None:
             self._client.disconnect()
             self._flush()
-            self._writer.close()
+        if self._writer is not None:
+            await self._hang_up(self._writer)
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
+
+    @staticmethod
+    async def _hang_up(writer: asyncio.StreamWriter) -> None:
+        """Close once all has left, and TLS has said goodbye; a server that does not take part is not waited for."""
+        writer.close()
+        try:
+            async with asyncio.timeout(GOODBYE_S):
+                await writer.wait_closed()
+        except (OSError, TimeoutError):
+            writer.transport.abort()
 
     async def go_to(self, host: str, port: int) -> None:
         """Leave, and come to another server with all that it knows: asked for is the session that it had."""
