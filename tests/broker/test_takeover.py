@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from coterie.broker.arrivals import Had
 from coterie.broker.facts import PeerGone, PeerSaid
-from coterie.broker.frames import FoundSession, FrameReader, SeekSession
+from coterie.broker.frames import FoundSession, FrameReader, GivenSession, SeekSession
 from coterie.broker.writes import SESSIONS
 from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
 from coterie.mqtt.reasons import Reason
@@ -156,6 +157,24 @@ def test_a_session_from_a_copy_goes_on_with_identifiers_of_its_own() -> None:
     sent = [one.packet_id for one in pair.nodes[1].hear(line) if isinstance(one, Publish) and one.qos]
     assert sent
     assert min(sent) > 2048
+
+
+def test_an_answer_to_a_question_that_was_given_up_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its client came again meanwhile, and is asked for again."""
+    pair = subscribed()
+    publish(pair, pair.nodes[0], b"1", b"2")
+    takeover = pair.nodes[1].broker.takeover
+    take = takeover.on_given
+
+    def take_both(peer: int, said: GivenSession) -> None:
+        take(peer, msgspec.structs.replace(said, number=said.number - 1, is_gone=True))
+        take(peer, said)
+
+    monkeypatch.setattr(takeover, "on_given", take_both)
+    _, answer, behind = lasting(pair, 1)
+    assert answer is not None
+    assert answer.session_present
+    assert payloads(behind) == [b"1", b"2"]
 
 
 def test_who_may_lack_something_says_so_when_it_gives_a_session() -> None:

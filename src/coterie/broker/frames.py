@@ -369,10 +369,11 @@ class HandsOver(Said, frozen=True):
 
 
 class AskSession(Said, frozen=True):
-    """What it wants reaches me now: send me all of the session."""
+    """What it wants reaches me now: send me all of the session. The answer says the number again."""
 
     client: str
     of: int
+    number: int = 0
 
 
 class GivenSession(Said, frozen=True):
@@ -390,6 +391,7 @@ class GivenSession(Said, frozen=True):
     is_gone: bool = False
     floors: tuple[tuple[int, int], ...] = ()  # the same of nodes where it was shortly before
     ahead: tuple[int, ...] = ()  # these were dealt with too, beyond something that is missing
+    number: int = 0
 
 
 class MovedSessions(Said, frozen=True):

@@ -96,7 +96,7 @@ class Giving:
             floors = tuple(had.floors.items())
         ahead = () if had is None else had.ahead
         if state is None:
-            yield GivenSession(said.client, b"", (), (0, 0), 0, True, True)
+            yield GivenSession(said.client, b"", (), (0, 0), 0, True, True, number=said.number)
             return
         wanted = ComingSession(guest_of(said.client, None, state.subscriptions, self._sessions.options))
         highest: dict[tuple[int, str], int] = {}
@@ -109,5 +109,5 @@ class Giving:
             is_last = number == len(parts) - 1
             yield GivenSession(
                 said.client, _pack(part), told if is_last else (), floor, ago_us, is_last, floors=floors,
-                ahead=ahead if is_last else (),
+                ahead=ahead if is_last else (), number=said.number,
             )  # fmt: skip

@@ -32,6 +32,7 @@ class Quest:
         self.there: FoundSession | None = None
         self.peer = -1
         self.is_effective = self.is_asking = False
+        self.number = 0  # of the question that an answer is due to
         self.look_until_s = 0.0
         self.missed_us = 0  # something may be missing since then, by our clock
         self.look_batch = -1  # the question to all logs leaves with this batch

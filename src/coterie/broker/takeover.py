@@ -87,6 +87,7 @@ class Takeover:
         self._keeping, self._wards, self._links, self._talk = keeping, wards, links, talk
         self._turn = turn
         self._quests: dict[str, Quest] = {}
+        self._number = 0  # of the last question for a session
         self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, recovery, turn)
         self.lacking = Lacking(node, sessions, interest, marks, recovery, copies, delivering, self._giving, shelf, turn)
         self._residing = Residing(node, sessions, self._giving, following, keeping, links, talk, turn)
@@ -282,12 +283,16 @@ class Takeover:
 
     def _ask(self, client: str, quest: Quest) -> None:
         assert quest.there is not None
-        quest.is_asking, quest.state = True, None
-        self._say(quest.peer, AskSession(client, quest.there.of))
+        self._number = max(self._number + 1, self._turn.now_us)
+        quest.is_asking, quest.state, quest.number = True, None, self._number
+        self._say(quest.peer, AskSession(client, quest.there.of, quest.number))
 
     def on_given(self, peer: int, said: GivenSession) -> None:
         quest, arrival = self._quests.get(said.client), self._arrivals.of.get(said.client)
         if quest is None or arrival is None or quest.peer != peer or not quest.is_asking:
+            return
+        # Whoever asked before may have given up, and its client come again. An older version says no number.
+        if said.number not in (0, quest.number):
             return
         if said.is_gone:
             self._end(said.client, "away")
