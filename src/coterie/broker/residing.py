@@ -61,9 +61,11 @@ class Residing:
         came = said.came or (-1,) * len(said.sessions)
         for (client, epoch, owner), came_us in zip(said.sessions, came, strict=False):
             session = self._sessions.of.get(client)
-            if session is None or session.epoch > epoch or session.owner not in (None, owner):
+            if session is None or session.owner not in (None, owner):
                 continue
-            if session.owner == owner and self._is_later_here(peer, session, epoch, came_us):
+            if session.epoch > epoch:  # it was still on its way there when its client came back here
+                self.tell(lambda: [peer], [session], is_new=False)
+            elif session.owner == owner and self._is_later_here(peer, session, epoch, came_us):
                 session.epoch = epoch + 1
                 session.report()
                 self.tell(lambda: self._links.connected, [session], is_new=True)
