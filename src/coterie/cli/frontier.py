@@ -56,7 +56,7 @@ def _show(found: Frontier, page: Path, everything: bool) -> None:
     points = list(found.points) if everything else shown(found)
     rows = [[f"{'*' if point.is_best else ' '} {point.label}", *cells(point)[1:-1]] for point in points]
     out.print(table("what can be had for what (* nothing beats it in all respects)", HEADER, rows))
-    out.print(LEGEND)
+    out.print(LEGEND, width=min(out.width, 80))
     out.print("\nTo make one of them: coterie plan ... --system WORDS, with the same input. The words:")
     for point in found.best:
         out.print(f"  {point.label}: {point.system}", soft_wrap=True)
