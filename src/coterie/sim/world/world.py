@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import count
 
 from coterie.broker.commands import Command, LoadPlan, StartPlan, SwitchPlan
-from coterie.broker.writes import Shelf
+from coterie.broker.writes import SESSIONS, Shelf
 from coterie.errors import ConfigError, CoterieError
 from coterie.plans.orders import PlanPart
 from coterie.sim.world.attendance import Attendance
@@ -302,9 +302,10 @@ class World:
             return True
         return not person.client.is_connected and len(self.roster.silent) >= self.scenario.copies
 
-    def is_bereft(self, node: int) -> bool:
-        """Whether the only copy of what it had is gone with it."""
-        return self.scenario.copies == 1 and node in self.gone
+    def is_bereft(self, person: Person) -> bool:
+        """Whether the only copy of its session is gone, with its node or with who took it from one that left."""
+        had = (person.resident.name in self.sites[node].disk.tables[SESSIONS] for node in self.gone)
+        return self.scenario.copies == 1 and (person.last_node in self.gone or any(had))
 
     def copies_of(self, node: int, payload: bytes, said_us: int) -> tuple[tuple[int, ...], int]:
         """(nodes that had it on disk, how many must): what an acknowledgement says that the node sent at `said_us`.
