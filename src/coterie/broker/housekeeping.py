@@ -45,7 +45,11 @@ class Housekeeping:
             self._turn.set_timer((TRIM_TIMER,), TRIM_S)
 
     def on_alive(self, heard_count: int) -> None:
-        """Since when something may be missing after a crash; while nothing is said, nothing can be missed."""
+        """Since when something may be missing after a crash; while nothing is said, nothing can be missed.
+
+        What is done and waits for company is written now: in a network that has become still nothing else may come.
+        """
+        self._stored.end_turn(is_pressing=True)
         if heard_count != self._heard_count:
             self._heard_count = heard_count
             self.note_alive()
