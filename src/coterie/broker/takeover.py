@@ -411,9 +411,13 @@ class Takeover:
                 self._residing.hear(peer, said)
                 for client, epoch, owner in said.sessions:
                     quest = self._quests.get(client)
-                    if quest is not None:  # whatever was said before
-                        is_others = owner not in (None, quest.user)
+                    if quest is None:
+                        continue
+                    is_others = owner not in (None, quest.user)
+                    if quest.there is None:  # whatever was said before
                         self.on_found(peer, FoundSession(client, "owner", epoch, peer, is_others))
+                    elif epoch > quest.there.epoch and not is_others:  # what was given is not the last word any more
+                        self._end(client, "away")
             case EndSession():
                 session = self._sessions.of.get(said.client)
                 if session is not None and session.expiry_s and session.owner in (None, said.user):
