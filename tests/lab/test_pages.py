@@ -12,7 +12,7 @@ import pytest
 from coterie.errors import ConfigError
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, ValueTable, per_seed
 from coterie.lab.pages import BEGIN, END, write_pages
-from coterie.lab.registry import PAPERS
+from coterie.lab.registry import PAPERS, experiments
 from coterie.lab.reproduce import reproduce
 from coterie.pipeline.sweep import in_processes
 
@@ -103,11 +103,15 @@ def test_a_page_without_marks_is_left_alone(tmp_path, page):
 
 
 def test_the_survey_counts_the_claims_of_every_paper(tmp_path, page):
+    """As their pages have them, whichever form each is of; it need not be run together with them."""
     survey = page.with_name("survey.md")
     survey.write_text(page.read_text())
-    both = [PLANTED, replace(PLANTED, id="survey/ledger", paper="survey", claims=())]
-    write_pages(reproduce(in_processes(1), both, tmp_path / "out", is_full=False), False, tmp_path)
-    assert "| planted | 2 | 1 | 0 | 1 | 0 | 0 | 1, 50% | 1, 50% | 2, 100% |" in survey.read_text()
+    page.with_name("other.md").write_text("# A page without verdicts\n")
+    write_pages(found(tmp_path), True, tmp_path)
+    ledger = replace(PLANTED, id="survey/ledger", paper="survey", claims=())
+    write_pages(reproduce(in_processes(1), [ledger], tmp_path / "out", is_full=False), False, tmp_path)
+    counts = [line for line in survey.read_text().splitlines() if line.startswith("| planted |")]
+    assert counts == ["| planted | full | 2 | 1 | 0 | 1 | 0 | 0 | 1, 50% | 1, 50% | 2, 100% |"]
     assert "The papers' own claims" not in page.read_text()
 
 
@@ -148,3 +152,16 @@ def test_what_does_not_hold_has_a_reason_and_a_second_reading(paper):
         if verdict.startswith("not reproduced") and not told.startswith(("reading: ", "ours: ")):
             assert ": " in verdict, line
             assert rows[at + 1].split(" | ")[1].startswith("reading: "), line
+
+
+@pytest.mark.parametrize("paper", FIVE)
+def test_a_page_says_of_a_claim_what_the_registry_says(paper):
+    """Who changes a sentence or a reason in the code writes the page anew."""
+    claims = {claim.id: claim for experiment in experiments(paper) for claim in experiment.claims}
+    text = (DOCS / f"{paper}.md").read_text()
+    for row in re.findall(r"^\| `.*$", text[text.index(BEGIN) :], re.M):
+        id, told, *_, verdict = (cell.replace("\\", "") for cell in row[2:-2].split(" | "))
+        claim = claims[id.strip("`")]
+        assert told.endswith(claim.statement), id
+        if not verdict.startswith("reproduced"):
+            assert verdict.partition(": ")[2] == claim.because, id

@@ -137,6 +137,8 @@ class FollowedSystem:
         return {
             f"{name}_changes": float(self.broker_changes),
             f"{name}_handovers": float(self.handovers),
+            f"{name}_updates": float(self.tree_messages),
+            f"{name}_exchange": float(self.cluster_messages),
             f"{name}_management": float(self.tree_messages + self.cluster_messages),
             f"{name}_reconfiguration": self.reconfiguration_messages,
             f"{name}_reconfigurations": float(self.reconfigurations),

@@ -154,8 +154,9 @@ LETTER = Experiment(
             0.0,
             0.0,
             value(f"astray_{ANYHOW}"),
-            because="a node whose next hop towards the member is its child need not be on the greedy path from the "
-            "root itself; our nodes carry the range they are responsible for, and graft only within it",
+            because="the newcomer climbs from the other side until some node has its next hop as a child, but that "
+            "node need not be on the greedy path from the root: all its links may end before it. Whatever the order "
+            "of joins, some are led astray; nodes that know the range they are responsible for, as ours do, lead none",
         ),
         Claim(
             "algorithm2/induction-ringwise",

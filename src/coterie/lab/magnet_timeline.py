@@ -145,8 +145,8 @@ TIMELINE = Experiment(
             0.05,
             lambda rows: [-saved for saved in per_seed(rows, "saving_end", rejoin_every=0)],
             sense=Sense.AT_MOST,
-            because="a peer that is a neighbour on the control ring does not count as a long link; in a small network "
-            "that leaves fewer links than the strawman has",
+            because="in a network of 100 seeds differ by a third either way. In the protocol a peer that is a "
+            "neighbour on the control ring is no long link, so in small networks Magnet has somewhat fewer of them",
         ),
         Claim(
             "rejoin/sparingly",
@@ -156,8 +156,9 @@ TIMELINE = Experiment(
             0.1,
             kept_by_sparing,
             sense=Sense.AT_LEAST,
-            because="all interests change completely within nine steps here; whoever moves rarely moves together with "
-            "many others, and the samples name places that are left at the same time",
+            because="the text gives no rate of changes; here all interests change completely within nine steps. "
+            "Whoever moves rarely then moves with many others, and samples name places that are being left. The "
+            "sentence's own reason, never worse than the strawman, holds for them",
         ),
         Claim(
             "rejoin/never-worse-all-the-time",

@@ -20,6 +20,8 @@ from coterie.lab.experiment import Kind
 from coterie.lab.figures import SMALLER, figures_of
 from coterie.lab.judging import Judgement, Verdict
 from coterie.lab.reproduce import (
+    BEST,
+    SENTENCES,
     SETTLED,
     SMALL_NOTE,
     TOTALS_HEADER,
@@ -38,6 +40,7 @@ END = "<!-- up to here -->"
 FIGURES = "figures"
 SURVEY = "survey"  # its page tells what was found in all papers
 HEADER = ("id", "claim", "claimed", "ours, with its 95 % interval", "verdict")
+Counts = dict[Verdict, int]
 WHOSE = {Kind.PAPER: "", Kind.READING: "reading: ", Kind.OURS: "ours: "}
 
 
@@ -51,7 +54,7 @@ def write_pages(findings: Sequence[Finding], is_full: bool, folder: Path, seeds:
         found = list(group)
         page = folder / f"{paper}.md"
         before, after = _kept(page)
-        every = _every_paper(findings) if paper == SURVEY else ()
+        every = _every_paper(folder) if paper == SURVEY else ()
         lines = [*_section(found, is_full, folder, seeds), *every, *_drawn(found, folder / FIGURES)]
         write_whole(page, "\n".join([before + BEGIN, "", *lines, "", END + after]))
         pages.append(page)
@@ -124,16 +127,16 @@ def _share(found: Sequence[Finding]) -> Iterator[str]:
             yield f"reads best, which no one reading does for all: {_settled(best_readings(found)[paper])})."
 
 
-def _every_paper(findings: Sequence[Finding]) -> Iterator[str]:
-    """How many claims of each paper are reproduced, for the page that compares them; nothing if it was run alone."""
-    own = {paper: counts for paper, kind, counts in totals(findings) if kind is Kind.PAPER}
-    if not own:
+def _every_paper(folder: Path) -> Iterator[str]:
+    """How many claims of each paper are reproduced, as the papers' own pages in this folder have them."""
+    counted = {page.stem: found for page in sorted(folder.glob("*.md")) if (found := _counted(page))}
+    if not counted:
         return
-    once, best = sentences(findings), best_readings(findings)
     yield from ("### The papers' own claims", "")
     yield from _table(
         (
             "paper",
+            "form",
             "claims",
             *(verdict.value for verdict in Verdict),
             "reproduced or partly",
@@ -143,13 +146,27 @@ def _every_paper(findings: Sequence[Finding]) -> Iterator[str]:
         [
             [
                 paper,
-                str(sum(counts.values())),
-                *(str(counts[verdict]) for verdict in Verdict),
-                *(_settled(found[paper]) for found in (own, once, best)),
+                form,
+                str(sum(own.values())),
+                *(str(own[verdict]) for verdict in Verdict),
+                *(_settled(counts) for counts in (own, once, best)),
             ]
-            for paper, counts in own.items()
+            for paper, (form, own, once, best) in counted.items()
         ],
     )
+
+
+def _counted(page: Path) -> tuple[str, Counts, Counts, Counts] | None:
+    """The form that a page's verdicts are of, and its totals: of the paper's claims, its sentences, and as they read
+    best; None for a page without a paper's claims."""
+    text = page.read_text()
+    form = re.search(r"^## Every claim and its verdict \((\w+) form\)", text, re.MULTILINE)
+    found = []
+    for whose in (Kind.PAPER.value, SENTENCES, BEST):
+        row = re.search(rf"^\| {page.stem} \| {re.escape(whose)} \|([\d |]+)\|$", text, re.MULTILINE)
+        if row:
+            found.append(dict(zip(Verdict, map(int, row[1].split("|")), strict=True)))
+    return (form[1], found[0], found[1], found[2]) if form and len(found) == 3 else None
 
 
 def _settled(counts: Mapping[Verdict, int]) -> str:

@@ -30,6 +30,7 @@ from coterie.lab.spidercast_figures import (
     FIGURE_9,
     FIGURE_10,
 )
+from coterie.lab.spidercast_lists import FIGURE_8F
 from coterie.lab.spidercast_protocol import CHURN, PROTOCOL
 from coterie.lab.spidercast_runs import CRASHED_PERCENT, run_churn, run_overlay
 from coterie.lab.spidercast_skewed import FIGURE_6, FOUR
@@ -427,6 +428,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     FIGURE_8A,
     FIGURE_8B,
     FIGURE_8C,
+    FIGURE_8F,
     FIGURE_9,
     FIGURE_10,
     FIGURE_11,

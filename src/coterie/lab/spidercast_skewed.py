@@ -24,8 +24,8 @@ COVERAGES: tuple[Setting, ...] = (
 )
 PARTITIONED = dict(zip(SIZES, (0, 0, 0, 15, 14, 14), strict=True))
 NO_PIECES = (
-    "with ties at random, as Figure 5 asks, no topic is in pieces at any size; ties by node number, which make hubs of "
-    "the lowest numbers, leave as many in pieces as the paper has from 6,000 nodes on"
+    "with ties at random, as Figure 5 asks, no topic is in pieces at any size; ties by node number make hubs of the "
+    "lowest numbers and, at full size, leave as many in pieces as the paper has from 6,000 nodes on"
 )
 AS_FIGURE_3 = (
     "the text disconnects from neighbours that have reached their target, Figure 3 prints those above it; the former "

@@ -61,7 +61,10 @@ COST_FUNCTIONS = Experiment(
 )
 USUAL: Setting = {"users": 3000, "topics": 120, "clusters": 10}
 A_CLUSTER = 12  # topics
-GROWN = "the text does not say how interests grow with the topics; here users keep 26.7 of them and clusters 12"
+GROWN = (
+    "the text does not say how interests grow with the topics; where users keep 26.7 of them and clusters 12, 24 "
+    "topics are two clusters and everybody wants nearly all of both; in ten clusters the sentence holds"
+)
 
 
 def _sized(users: int = 3000, topics: int = 120, clusters: int = 0) -> Setting:
