@@ -101,7 +101,7 @@ BECAUSE = {
     "mult-placed-opt": UNSEEN,
     "single-opt": "a low-stretch tree of a flat graph costs 2.3 times OPT with one keyword a document, 1.9 with three",
     "spt-flooded": "a flooded tree of n brokers costs n - 1 a document. A tenth of that, 500 links of 5,000 brokers, "
-    "is dozens of keywords with ten subscribers each, and the text's have about one; filtered, SPT costs what SINGLE does",
+    "is dozens of keywords with ten subscribers each, and the text's have one; filtered, SPT costs what SINGLE does",
     "spt-filtered": "with filtering, a shortest-path tree is about as good a single tree as any on these graphs",
     "spt-uniform": "flooding costs the same everywhere, one filtered tree more where readers are spread out",
     "semcast": "channels that are split by what a sample shows come close to what filtering does",
