@@ -347,10 +347,12 @@ class FoundSession(Said, frozen=True):
 
 
 class HandOver(Said, frozen=True):
-    """The client is here now: close what it has there, and tell me what it wants; it is that node's session."""
+    """The client is here now: close what it has there, and tell me what it wants; it is that node's session. The answer
+    says the number again."""
 
     client: str
     of: int
+    number: int = 0
 
 
 Wished = tuple[tuple[str, int, Since], ...]
@@ -366,6 +368,7 @@ class HandsOver(Said, frozen=True):
     subscriptions: tuple[Subscription, ...]
     wished: Wished = ()
     is_gone: bool = False
+    number: int = 0
 
 
 class AskSession(Said, frozen=True):

@@ -60,17 +60,17 @@ class Giving:
         if said.of != self._node:
             copy = self._copies.of.get(said.of)
             if copy is None:
-                return HandsOver(said.client, (), is_gone=True)
+                return HandsOver(said.client, (), is_gone=True, number=said.number)
             filters, now_us = copy.subscriptions(said.client), copy.now_us(self._turn.now_us)
-            return HandsOver(said.client, filters, wished_of(filters, copy.wishes(), now_us))
+            return HandsOver(said.client, filters, wished_of(filters, copy.wishes(), now_us), number=said.number)
         session = self._sessions.of.get(said.client)
         if session is None:
-            return HandsOver(said.client, (), is_gone=True)
+            return HandsOver(said.client, (), is_gone=True, number=said.number)
         self._sessions.take_away(session, self._turn.now_s)
         session.will = session.will_due_s = None
         self.leaving[said.client] = peer
         filters = tuple(session.subscriptions.values())
-        return HandsOver(said.client, filters, self._interest.wished(filters))
+        return HandsOver(said.client, filters, self._interest.wished(filters), number=said.number)
 
     def given(self, peer: int, said: AskSession) -> Iterator[GivenSession]:
         """All of it, in parts."""

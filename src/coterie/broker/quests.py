@@ -25,19 +25,23 @@ class Quest:
         self, user: str | None, asked: list[int], now_s: float, done: Callable[[Outcome], None], of: int
     ) -> None:  # fmt: skip
         self.user, self.done, self.of = user, done, of
-        self.since_s = self.entered_s = self.asked_s = now_s
+        self.since_s = self.entered_s = self.asked_s = self.said_s = now_s
         self.is_asked_again = False
         self.asked = dict.fromkeys(asked)
         self.answers: dict[int, FoundSession] = {}
         self.there: FoundSession | None = None
         self.peer = -1
         self.is_effective = self.is_asking = False
-        self.number = 0  # of the question that an answer is due to
+        self.number = 0  # of the question that an answer is due to, asked at `said_s`
         self.look_until_s = 0.0
         self.missed_us = 0  # something may be missing since then, by our clock
         self.look_batch = -1  # the question to all logs leaves with this batch
         self.new: dict[str, int | None] = {}  # filters that nobody here wanted before -> since how long they were there
         self.state: SessionState | None = None
+
+    def is_due(self, number: int) -> bool:
+        """Whether an answer is to the last question; an older version says no number."""
+        return number in (0, self.number)
 
     def asking(self, client: str) -> SeekSession:
         """What the others are asked."""

@@ -209,7 +209,7 @@ class Takeover:
             return
         if own is not None:
             self._residing.drop(own)
-        self._say(quest.peer, HandOver(client, quest.there.of))
+        self._say(quest.peer, HandOver(client, quest.there.of, self._number_of(quest)))
 
     def _may_have_moved(self, quest: Quest, at_home: FoundSession) -> bool:
         """Whether the answers need not be of one moment: one node told before it came there, another after it had left.
@@ -242,12 +242,18 @@ class Takeover:
 
     def on_hands_over(self, peer: int, said: HandsOver) -> None:
         quest = self._quests.get(said.client)
-        if quest is None or quest.peer != peer or said.client in self._arrivals.of:
+        if quest is None or quest.peer != peer or said.client in self._arrivals.of or not quest.is_due(said.number):
             return
         if said.is_gone:
             self._end(said.client, "away")
             return
-        self._enter(said.client, quest, said)
+        late_us = self._late_us(quest)
+        wished = tuple((one, ago_us + late_us, since) for one, ago_us, since in said.wished)
+        self._enter(said.client, quest, msgspec.structs.replace(said, wished=wished))
+
+    def _late_us(self, quest: Quest) -> int:
+        """How old an answer may be: it left behind what its node had to write, and a disk may be slow."""
+        return int((self._turn.now_s - quest.said_s) * 1e6)
 
     def _enter(self, client: str, quest: Quest, said: HandsOver) -> None:
         """Its wishes are wanted here from now on, and a little earlier: what is on its way to the other node counts."""
@@ -283,16 +289,20 @@ class Takeover:
 
     def _ask(self, client: str, quest: Quest) -> None:
         assert quest.there is not None
+        quest.is_asking, quest.state = True, None
+        self._say(quest.peer, AskSession(client, quest.there.of, self._number_of(quest)))
+
+    def _number_of(self, quest: Quest) -> int:
+        """Of the question that is asked now. Whoever asked before may have given up, and its client come again."""
         self._number = max(self._number + 1, self._turn.now_us)
-        quest.is_asking, quest.state, quest.number = True, None, self._number
-        self._say(quest.peer, AskSession(client, quest.there.of, quest.number))
+        quest.number, quest.said_s = self._number, self._turn.now_s
+        return self._number
 
     def on_given(self, peer: int, said: GivenSession) -> None:
         quest, arrival = self._quests.get(said.client), self._arrivals.of.get(said.client)
         if quest is None or arrival is None or quest.peer != peer or not quest.is_asking:
             return
-        # Whoever asked before may have given up, and its client come again. An older version says no number.
-        if said.number not in (0, quest.number):
+        if not quest.is_due(said.number):
             return
         if said.is_gone:
             self._end(said.client, "away")
@@ -314,8 +324,9 @@ class Takeover:
         if said.ago_us and not (is_there and is_new):
             quest.look_until_s, arrival.missed_until_us = self._turn.now_s + LOOK_S, self._turn.now_us
             # There may have been cut off from somebody without knowing it, for as long as links are believed silent.
-            ago_us = said.ago_us + int(max(FRESH_S, self._links.settings.silence_s) * 1e6)
-            self.lacking.want_earlier(quest, said.ago_us)
+            lacking_us = said.ago_us + self._late_us(quest)
+            ago_us = lacking_us + int(max(FRESH_S, self._links.settings.silence_s) * 1e6)
+            self.lacking.want_earlier(quest, lacking_us)
             quest.missed_us = self._recovery.now_us - ago_us
             if not is_there:
                 self.lacking.owe_earlier(arrival, quest)
