@@ -350,6 +350,7 @@ class Neighbourhood:
                 self._copies.on_keep(peer, said)
             case HoldFor() if said.node != self._node:
                 self._copies.on_hold(peer, said)
+                self._wards.took(said.node)
             case HeldFor():
                 self._wards.on_held(peer, said)
             case KeepAll():

@@ -90,6 +90,11 @@ class Wards:
         self._ward(origin).waiting.append((self._turn.now_s + SAFE_S, then))
         self.urge(origin)
 
+    def took(self, origin: int) -> None:
+        """Another one gave what it keeps for that node: from now on this one sees to it as well."""
+        if origin in self._copies.of:
+            self._look_later()
+
     def back(self, origin: int) -> None:
         ward = self._of.pop(origin, None)
         for _, then in ward.waiting if ward is not None else ():
