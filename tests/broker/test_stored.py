@@ -164,6 +164,23 @@ def test_a_later_word_counts_though_its_node_has_a_clock_that_is_behind() -> Non
         assert words.stamp("t") & TIME_MASK == turn.now_us + hour_us
 
 
+def test_the_clock_furthest_ahead_goes_on_while_a_node_is_down() -> None:
+    """It is known from the moment it is heard of; and if this node's own clock was set back, it does not go back."""
+    for down_s, ahead_s in ((600.0, 40.0), (-600.0, 640.0)):
+        turn, shelf = Turn(), MemoryShelf()
+        turn.now_s = EPOCH_S + 1000.0
+        words = LastWords(0, RetainedStore(), Any, turn)  # type: ignore[arg-type]
+        words.hear_time(turn.now_us + 40_000_000)
+        shelf.write(turn.writes)
+        turn.writes = []
+        turn.now_s += down_s
+        again = LastWords(0, RetainedStore(), Any, turn)  # type: ignore[arg-type]
+        again.load(shelf.saved())
+        assert again.now_us == turn.now_us + int(ahead_s * 1e6)
+        again.hear_time(again.now_us)
+        assert bool(turn.writes) == (down_s < 0)
+
+
 def test_a_log_is_forgotten_but_not_what_somebody_waits_for() -> None:
     kept = Kept()
     node = 5 << TIME_BITS

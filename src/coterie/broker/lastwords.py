@@ -24,8 +24,9 @@ from coterie.mqtt.retained import RetainedStore
 RETAINED_LOG = RETAINED_CHANNEL + "/"  # in front of the topic of a retained message in the log: every node wants it
 STAMPED_LOG = "$coterie/stamped/"  # likewise, if its stamp is not its identifier: the stamp follows, and a slash
 PART_BYTES = 256 << 10
-WORDS_US = "words_us"
+WORDS_AHEAD = "words_ahead"  # what the clock furthest ahead says, and how far that is before this node's
 TOLD_ON_US = 86_400_000_000  # by then everybody has heard of it
+AHEAD_STEP_US = 10_000  # by so much more it is written down at once
 LATELY_US = 60_000_000  # before the last that was heard of a node: what not everybody need have heard
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder(tuple[int, bytes | None]).decode
@@ -41,18 +42,20 @@ class LastWords:
         self._asked = -1  # the neighbour that was asked for all there is
         self._is_answered = False
         self._ahead_us = 0  # how far the clock that is furthest ahead is before this node's
+        self._kept_us = 0  # the same as it was written down last
         retained.journal = []
 
     def load(self, saved: Saved) -> None:
+        for key, value in saved.rows(META):
+            if key == WORDS_AHEAD:
+                words_us, self._kept_us = msgspec.msgpack.decode(value, type=tuple[int, int])
+                self.hear_time(max(words_us, self._turn.now_us + self._kept_us))
         for key, value in saved.rows(RETAINED):
             stamp, body = _unpack(value)
             self._stamps[str(key)] = stamp
             self.hear_time(stamp & TIME_MASK)
             if body is not None:
                 self._retained.set(decode_carried(body).message())
-        for key, value in saved.rows(META):
-            if key == WORDS_US:
-                self.hear_time(msgspec.msgpack.decode(value, type=int))
         assert self._retained.journal is not None
         self._retained.journal.clear()
 
@@ -65,11 +68,15 @@ class LastWords:
 
     def hear_time(self, words_us: int) -> None:
         self._ahead_us = max(self._ahead_us, words_us - self._turn.now_us)
+        if self._ahead_us > self._kept_us + AHEAD_STEP_US:
+            self.keep_time()
 
     def keep_time(self) -> None:
-        """So that a restart does not go back to this node's own clock before it has met anybody."""
+        """So that a restart does not go back to this node's own clock before it has met anybody. The other one has gone
+        on while this node was down, or cut off from all and had nothing to write."""
         if self._ahead_us:
-            self._turn.write(META, WORDS_US, msgspec.msgpack.encode(self.now_us))
+            self._kept_us = self._ahead_us
+            self._turn.write(META, WORDS_AHEAD, _pack((self.now_us, self._ahead_us)))
 
     def speak(self, message: Message) -> int:
         """A local client's; returns its stamp, 0 if that is its identifier."""

@@ -198,9 +198,12 @@ class Judge:
                 shares or self._may_expire(one) or not self._world.gone.isdisjoint(one.nodes)
             )
             # Nor is its order among others that were sent again elsewhere: some of them may be had there, some not. At
-            # QoS 0 the first may have been missed, which is no loss.
+            # QoS 0, or while it was not wanted, the first may have been missed, which is no loss.
             wished = self._wished(person, one, receipt.epoch)
-            is_again |= len(set(one.nodes)) > 1 or (bool(one.resends) and not min(receipt.qos, max(wished, default=0)))
+            is_again |= len(set(one.nodes)) > 1
+            if one.resends:
+                still = self._wished(person, one, receipt.epoch, receipt.time_us)
+                is_again |= not min(receipt.qos, max(still, default=0))
             is_again |= shares and any(moment >= one.asked_us for moment, _ in self._record.failures)
             if is_again or not wished:
                 continue
@@ -212,13 +215,14 @@ class Judge:
                 self._record.violate("order", f"{text}, both of {self._world.people[one.who].resident.name}")
             last[stream] = one
 
-    def _wished(self, person: Person, one: Uttered, epoch: int) -> list[int]:
-        """At which QoS it had been confirmed to its receiver before it was said."""
+    def _wished(self, person: Person, one: Uttered, epoch: int, until_us: int = -1) -> list[int]:
+        """At which QoS it had been confirmed to its receiver before it was said; and not given up until then."""
         return [
             grant.qos
             for grant in person.diary.grants
             if grant.epoch == epoch
             and grant.from_us < one.asked_us
+            and person.diary.holds(grant, until_us)
             and self.is_match(split_shared(grant.filter)[1], one.topic)
         ]
 

@@ -81,6 +81,15 @@ class Diary:
         if not receipt.is_retained:
             self.got.setdefault((receipt.number, receipt.epoch), []).append(receipt)
 
+    def holds(self, grant: Grant, until_us: int) -> bool:
+        """Whether it was wanted all the time until then; what is asked for once more goes on."""
+        while 0 <= grant.until_us < until_us:
+            again = [one for one in self.grants if one.filter == grant.filter and one.from_us == grant.until_us]
+            if not again or again[-1] is grant:
+                return False
+            grant = again[-1]
+        return True
+
     def end_grants(self, now_us: int, topic_filter: str | None = None) -> None:
         for grant in self.grants:
             if grant.until_us < 0 and topic_filter in (None, grant.filter):
