@@ -9,15 +9,14 @@ from coterie.lab.content_measures import (
     FAMILIES,
     FLAT,
     STUB,
-    Measure,
     equal,
     exact,
     grid,
     growing,
     nearing,
     ratio,
-    rising,
     sample_penalty,
+    steps_up,
     turning_point,
 )
 from coterie.lab.content_optimum import OPTIMUM
@@ -25,6 +24,7 @@ from coterie.lab.content_readings import run_learning, run_schemes
 from coterie.lab.content_runs import PAPER, run_circle, run_spine, run_trees
 from coterie.lab.content_times import TIMES
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Sense, per_seed, shrunk, yes
+from coterie.lab.measuring import Measure
 
 SAMPLINGS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 0.5)
 TREE_COUNTS = (1, 2, 5, 10, 20, 40, 60, 80, 100, 150, 200, 300, 400, 500)
@@ -325,13 +325,13 @@ TREES = Experiment(
             "fig7/duplicates-stub",
             "Figure 7",
             "duplicates fall with fewer trees (transit-stub)",
-            rising("mult_duplicates", STUB),
+            steps_up("mult_duplicates", STUB),
         ),
         yes(
             "fig7/duplicates-flat",
             "Figure 7",
             "duplicates fall with fewer trees (flat-10)",
-            rising("mult_duplicates", FLAT),
+            steps_up("mult_duplicates", FLAT),
         ),
         Claim(
             "fig6/mult2-cost-flat",

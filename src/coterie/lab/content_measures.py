@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from coterie.lab.experiment import Point, Row, per_seed
+from coterie.lab.experiment import Point, Row, by_seed, matching, per_seed
+from coterie.lab.measuring import Setting, curve, each_seed, falling, rising
 
 FLAT, DENSE, STUB = "flat-10", "flat-20", "transit-stub"
 FAMILIES = (STUB, FLAT, DENSE)
@@ -24,117 +25,76 @@ def grid(networks: Sequence[str], localities: Sequence[float], nodes: Sequence[i
     ]
 
 
-def ratio(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+def ratio(top: str, bottom: str, **where: Setting) -> Measure:
     """Value over value in every matching row, averaged per seed."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
-        found: dict[int, list[float]] = {}
-        for row in rows:
-            if all(row.point.get(key) == wanted for key, wanted in where.items()) and top in row.values:
-                found.setdefault(row.seed, []).append(row.values[top] / row.values[bottom])
-        return [float(np.mean(found[seed])) for seed in sorted(found)]
+        with_both = [row for row in matching(rows, **where) if top in row.values]
+        return [float(np.mean(_quotients(own, top, bottom))) for own in by_seed(with_both)]
 
     return measure
+
+
+def _quotients(rows: Sequence[Row], top: str, bottom: str) -> list[float]:
+    return [row.values[top] / row.values[bottom] for row in rows]
 
 
 def exact(**formulas: Callable[[float], float]) -> Measure:
     """1 where every value is what its formula says of n, in every row of a seed."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        seeds = sorted({row.seed for row in rows})
-        own = {seed: [row.values for row in rows if row.seed == seed] for seed in seeds}
-        return [
-            float(all(found[name] == formula(found["n"]) for found in own[seed] for name, formula in formulas.items()))
-            for seed in seeds
-        ]
-
-    return measure
+    return each_seed(
+        lambda own: all(
+            row.values[name] == formula(row.values["n"]) for row in own for name, formula in formulas.items()
+        )
+    )
 
 
 def equal(one: str, other: str) -> Measure:
     """1 where two values are the same, but for rounding, in every row of a seed."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        seeds = sorted({row.seed for row in rows})
-        own = {seed: [row.values for row in rows if row.seed == seed] for seed in seeds}
-        return [float(all(math.isclose(found[one], found[other]) for found in own[seed])) for seed in seeds]
-
-    return measure
+    return each_seed(lambda own: all(math.isclose(row.values[one], row.values[other]) for row in own))
 
 
-def orders(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+def orders(top: str, bottom: str, **where: Setting) -> Measure:
     """The decimal logarithm of a ratio."""
     plain = ratio(top, bottom, **where)
     return lambda rows: [float(np.log10(value)) for value in plain(rows)]
 
 
-def growing(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+def growing(top: str, bottom: str, **where: Setting) -> Measure:
     """1 where value over value rises with the number of nodes."""
 
-    def measure(rows: Sequence[Row]) -> list[float]:
-        chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
-        verdicts = []
-        for seed in sorted({row.seed for row in chosen}):
-            curve = sorted(
-                (row.point["nodes"], row.values[top] / row.values[bottom]) for row in chosen if row.seed == seed
-            )
-            verdicts.append(float(np.all(np.diff([value for _, value in curve]) > 0)))
-        return verdicts
+    def told(own: list[Row]) -> bool:
+        ordered = sorted(own, key=lambda row: (row.point["nodes"], row.values[top] / row.values[bottom]))
+        return rising(_quotients(ordered, top, bottom))
 
-    return measure
+    return each_seed(told, **where)
 
 
-def nearing(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+def nearing(top: str, bottom: str, **where: Setting) -> Measure:
     """1 where value over value is nearer to 1 the wider the locality, on the mean of all sizes."""
 
-    def measure(rows: Sequence[Row]) -> list[float]:
-        chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
-        verdicts = []
-        for seed in sorted({row.seed for row in chosen}):
-            found: dict[float, list[float]] = {}
-            for row in chosen:
-                if row.seed == seed:
-                    found.setdefault(float(row.point["locality"]), []).append(row.values[top] / row.values[bottom])
-            off = [abs(float(np.mean(found[locality])) - 1) for locality in sorted(found)]
-            verdicts.append(float(np.all(np.diff(off) < 0)))
-        return verdicts
+    def told(own: list[Row]) -> bool:
+        found: dict[float, list[Row]] = {}
+        for row in own:
+            found.setdefault(float(row.point["locality"]), []).append(row)
+        off = [abs(float(np.mean(_quotients(found[locality], top, bottom))) - 1) for locality in sorted(found)]
+        return falling(off)
 
-    return measure
+    return each_seed(told, **where)
 
 
-def worst(top: str, bottom: str, **where: float | int | str | bool) -> Measure:
+def worst_ratio(top: str, bottom: str, **where: Setting) -> Measure:
     """The largest value over value among a seed's rows."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
-        seeds = sorted({row.seed for row in chosen})
-        return [max(row.values[top] / row.values[bottom] for row in chosen if row.seed == seed) for seed in seeds]
-
-    return measure
+    return each_seed(lambda own: max(_quotients(own, top, bottom)), **where)
 
 
-def always_one(value: str, **where: float | int | str | bool) -> Measure:
+def always_one(value: str, **where: Setting) -> Measure:
     """1 for every seed whose rows all have the value 1."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        chosen = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
-        seeds = sorted({row.seed for row in chosen})
-        return [float(all(row.values[value] == 1.0 for row in chosen if row.seed == seed)) for seed in seeds]
-
-    return measure
+    return each_seed(lambda own: all(row.values[value] == 1.0 for row in own), **where)
 
 
 def always(top: str, bottom: str) -> Measure:
     """1 where `top` is at most `bottom` in every row of a seed."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        seeds = sorted({row.seed for row in rows})
-        return [
-            float(all(row.values[top] <= row.values[bottom] * (1 + 1e-9) for row in rows if row.seed == seed))
-            for seed in seeds
-        ]
-
-    return measure
+    return each_seed(lambda own: all(row.values[top] <= row.values[bottom] * (1 + 1e-9) for row in own))
 
 
 def sample_penalty(value: str, network: str, enough: float, keywords: int) -> Measure:
@@ -153,37 +113,21 @@ def turning_point(value: str, network: str) -> Measure:
 
     def measure(rows: Sequence[Row]) -> list[float]:
         verdicts = []
-        for seed in sorted({row.seed for row in rows}):
-            curve = sorted(
-                (float(row.point["trees"]), row.values[value])
-                for row in rows
-                if row.seed == seed and row.point["network"] == network and value in row.values
-            )
-            if not curve:
-                continue
-            low = min(range(len(curve)), key=lambda at: curve[at][1])
-            verdicts.append(float(0 < low < len(curve) - 1))
+        for own in by_seed(matching(rows, network=network)):
+            costs = curve(own, value, "trees")
+            if costs:
+                low = min(range(len(costs)), key=costs.__getitem__)
+                verdicts.append(float(0 < low < len(costs) - 1))
         return verdicts
 
     return measure
 
 
-def rising(value: str, network: str) -> Measure:
+def steps_up(value: str, network: str) -> Measure:
     """Share of steps along which the value grows with the number of trees."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
-        shares = []
-        for seed in sorted({row.seed for row in rows}):
-            curve = [
-                value_at
-                for _, value_at in sorted(
-                    (float(row.point["trees"]), row.values[value])
-                    for row in rows
-                    if row.seed == seed and row.point["network"] == network and value in row.values
-                )
-            ]
-            if len(curve) > 1:
-                shares.append(float(np.mean(np.diff(curve) >= 0)))
-        return shares
+        curves = [curve(own, value, "trees") for own in by_seed(matching(rows, network=network))]
+        return [float(np.mean(np.diff(values) >= 0)) for values in curves if len(values) > 1]
 
     return measure

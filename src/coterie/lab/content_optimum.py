@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from coterie.lab.content_measures import FLAT, STUB, Measure, grid, ratio
+from coterie.lab.content_measures import FLAT, STUB, grid, ratio
 from coterie.lab.content_runs import PAPER, run_trees
 from coterie.lab.experiment import Claim, Experiment, Point, per_seed, shrunk
+from coterie.lab.measuring import Measure
 
 LOCAL, WIDER, EVERYWHERE = 2.0, 15.0, 100.0
 # What else may be meant: the keywords of a document, what is one subscription, and which data-set.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from coterie.lab.content_measures import FLAT, STUB, Measure, grid, orders
+from coterie.lab.content_measures import FLAT, STUB, grid, orders
 from coterie.lab.content_runs import PAPER, everything_of, sample
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, Sense, per_seed, shrunk, yes
+from coterie.lab.measuring import Measure
 from coterie.systems.content.demand import Demand
 from coterie.systems.content.grouping import merge_by_cost, merge_by_overlap
 from coterie.systems.content.merges import Merges

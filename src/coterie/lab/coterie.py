@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from coterie.lab.coterie_ablation import OVER_TIME, run_fleet, run_over_time
 from coterie.lab.coterie_runs import run_row
 from coterie.lab.experiment import OURS, Claim, Experiment, Point, Row, Sense, per_seed, shrunk, yes
+from coterie.lab.measuring import Setting
 
 PAPER = "coterie"
-Setting = float | int | str | bool
 
 # --- the matrix ---
 

@@ -15,13 +15,13 @@ from scipy.sparse import csr_matrix
 from coterie.accounting.price import price
 from coterie.errors import ConfigError
 from coterie.lab.experiment import Point
+from coterie.lab.measuring import Setting
 from coterie.model import Design, Ledger, Relation, Workload
 from coterie.systems import system_named
 from coterie.systems.spidercast import measures
 from coterie.workloads import make_workload
 
 Values = dict[str, float]
-Setting = float | int | str | bool
 COVERED = 3  # neighbours per interest that SpiderCast asks for
 PATHS_MAX = 2e9  # steps of exact shortest paths inside all topics
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from coterie.lab.dynatops_beyond import PARTITIONING, PROTOCOL
-from coterie.lab.dynatops_claims import PAPER, Measure, Setting, value
+from coterie.lab.dynatops_claims import PAPER
 from coterie.lab.dynatops_free import FIGURE_9, FIGURE_9_LOCATED
 from coterie.lab.dynatops_located import FIGURE_6, LOCATED
 from coterie.lab.dynatops_patterns import FIGURE_7, FIGURE_8
@@ -14,6 +14,7 @@ from coterie.lab.dynatops_people import PEOPLE
 from coterie.lab.dynatops_runs import run_configuration
 from coterie.lab.dynatops_visits import FIGURE_5
 from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Point, Row, Sense, per_seed, yes
+from coterie.lab.measuring import Measure, Setting, each_seed, value
 
 # --- Table 1 and Figure 10 ---
 
@@ -133,13 +134,8 @@ def _skew(method: str, spacing: str) -> Measure:
     return measure
 
 
-def _always_saves(rows: Sequence[Row]) -> list[float]:
-    """1 for the seeds in which the printed algorithm saves something at every size."""
-    paper = [row for row in rows if row.point["method"] == "paper"]
-    return [
-        float(all(row.values["saving"] > 0 for row in paper if row.seed == seed))
-        for seed in sorted({row.seed for row in paper})
-    ]
+# 1 for the seeds in which the printed algorithm saves something at every size.
+_always_saves = each_seed(lambda own: all(row.values["saving"] > 0 for row in own), method="paper")
 
 
 def _of_optimiser(pattern: str, compare: Callable[[float, float, float], float]) -> Measure:

@@ -6,18 +6,13 @@ being short of it by less than 10 points counts as partly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from coterie.lab.experiment import Claim, Row, Sense, per_seed
+from coterie.lab.measuring import Measure, Setting
 
 PAPER = "dynatops"
 HALF_A_STEP, A_STEP = 5.0, 10.0  # of the paper's rounding, in points
-Measure = Callable[[Sequence[Row]], Sequence[float]]
-Setting = float | int | str | bool
-
-
-def value(name: str, **where: Setting) -> Measure:
-    return lambda rows: per_seed(rows, name, **where)
 
 
 def change(name: str, base: str, **where: Setting) -> Measure:
@@ -44,19 +39,5 @@ def below(name: str, others: Sequence[str], **where: Setting) -> Measure:
         rivals = [per_seed(rows, other, **where) for other in others]
         own = per_seed(rows, name, **where)
         return [float(all(mine < other[at] for other in rivals)) for at, mine in enumerate(own)]
-
-    return measure
-
-
-def along(name: str, key: str, is_so: Callable[[list[float]], bool], **where: Setting) -> Measure:
-    """1 for every seed whose values, in the order of the point's `key`, are as asked."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        fitting = [row for row in rows if all(row.point.get(k) == v for k, v in where.items()) and name in row.values]
-        marks = []
-        for seed in sorted({row.seed for row in fitting}):
-            ordered = sorted((row for row in fitting if row.seed == seed), key=lambda row: float(row.point[key]))
-            marks.append(float(is_so([row.values[name] for row in ordered])))
-        return marks
 
     return measure

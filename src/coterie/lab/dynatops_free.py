@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from statistics import fmean
 
-from coterie.lab.dynatops_claims import PAPER, Measure, along
+from coterie.lab.dynatops_claims import PAPER
 from coterie.lab.dynatops_located import sampled_people
 from coterie.lab.dynatops_patterns import PATTERNS, SIZES
 from coterie.lab.dynatops_readings import run_located
 from coterie.lab.dynatops_runs import run_poisson
-from coterie.lab.experiment import Experiment, Plot, Row, shrunk, yes
+from coterie.lab.experiment import Experiment, Plot, per_seed, shrunk, yes
+from coterie.lab.measuring import Measure, along, each_seed
 
 FREE_H = (5, 10, 20, 50)
 STILL = (
@@ -34,16 +35,7 @@ def _slightly(values: list[float]) -> bool:
 
 def _over_patterns(name: str, is_so: Callable[[list[float]], bool]) -> Measure:
     """1 for every seed where the mean over all patterns, by free period, is as asked."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        marks = []
-        for seed in sorted({row.seed for row in rows}):
-            mine = [row for row in rows if row.seed == seed]
-            means = [fmean(row.values[name] for row in mine if row.point["free_h"] == free_h) for free_h in FREE_H]
-            marks.append(float(is_so(means)))
-        return marks
-
-    return measure
+    return each_seed(lambda own: is_so([fmean(per_seed(own, name, free_h=free_h)) for free_h in FREE_H]))
 
 
 DEGRADING: tuple[tuple[str, str, str, Callable[[list[float]], bool]], ...] = (

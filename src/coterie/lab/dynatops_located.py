@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
-from coterie.lab.dynatops_claims import PAPER, Measure, Setting, along, below, change, over
+from coterie.lab.dynatops_claims import PAPER, below, change, over
 from coterie.lab.dynatops_readings import run_located
 from coterie.lab.dynatops_runs import run_location
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed, yes
+from coterie.lab.measuring import Measure, Setting, along, falling
 
 TRACES = ("foursquare", "gowalla")
 CLUSTERS = (5, 10, 20, 50)
@@ -89,10 +89,6 @@ def _spread(workload: str, is_so: str) -> Measure:
     return measure
 
 
-def _falling(values: list[float]) -> bool:
-    return all(later < earlier for earlier, later in pairwise(values))
-
-
 def _steps(workload: str, at: dict[str, Setting]) -> list[Claim]:
     """Each half of DYNATOPS is worth something by itself."""
     return [
@@ -161,7 +157,7 @@ def _of_trace(workload: str) -> list[Claim]:
                 f"fig6f/{workload}-{name}",
                 "Figure 6f",
                 f"{name} falls with the cluster size from 5 to 50 ({workload})",
-                along(f"dynatops_{value}", "cluster", _falling, workload=workload, load_weight=0.1),
+                along(f"dynatops_{value}", "cluster", falling, workload=workload, load_weight=0.1),
                 because,
             )
             for name, value, because in (("overhead", "overhead", WEIGHED), ("delay", "user_distance", FARTHER))

@@ -5,17 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from coterie.lab.dynatops_claims import (
-    HALF_A_STEP,
-    PAPER,
-    Measure,
-    below,
-    change,
-    over,
-)
+from coterie.lab.dynatops_claims import HALF_A_STEP, PAPER, below, change, over
 from coterie.lab.dynatops_readings import run_patterns
 from coterie.lab.dynatops_runs import run_poisson
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, Sense, per_seed, shrunk, yes
+from coterie.lab.measuring import Measure
 
 SIZES: Point = {"nodes": 100, "subscribers": 50_000, "topics": 1000, "modes": 100}
 FEWER = shrunk(nodes=4, subscribers=4, duration_h=2.5)  # brokers with as many users and topics each as the paper's

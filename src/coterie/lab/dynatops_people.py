@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from coterie.lab.dynatops_claims import PAPER, Setting, along, below, change, over
+from coterie.lab.dynatops_claims import PAPER, below, change, over
 from coterie.lab.dynatops_located import CLUSTERS, TRACES, fewer_people, minimum_inside
 from coterie.lab.dynatops_runs import run_location
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, yes
+from coterie.lab.measuring import Setting, along
 
 DRAWN = "dynatops-location"  # stays and returns as Figure 5 tells them, as many people a cell as the paper has
 SIZE_OF_DRAWN: Point = {"subscribers": 4000, "rows": 10, "columns": 12}
@@ -76,7 +77,7 @@ def _handovers(workload: str) -> list[Claim]:
     ]
 
 
-def _falling(values: list[float]) -> bool:
+def falling(values: list[float]) -> bool:
     return all(later < earlier for earlier, later in pairwise(values))
 
 
@@ -89,7 +90,7 @@ def _steps_and_sizes(mark: str, told: str, at: dict[str, Setting], reads: str) -
                 f"fig6f/{mark}-{name}",
                 "Figure 6f",
                 f"{name} falls with the cluster size from 5 to 50 ({told})",
-                along(f"dynatops_{value}", "cluster", _falling, **at),
+                along(f"dynatops_{value}", "cluster", falling, **at),
                 reads=f"fig6f/{reads}-{name}",
             )
             for name, _, value in named

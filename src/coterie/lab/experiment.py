@@ -177,7 +177,23 @@ class Experiment:
         return f"{figure}/{parts.strip('-')}"
 
 
+def is_at(point: Point, where: Mapping[str, float | int | str | bool | None]) -> bool:
+    """Has the point these parameters, whatever others it has?"""
+    return all(point.get(key) == wanted for key, wanted in where.items())
+
+
+def matching(rows: Sequence[Row], **where: float | int | str | bool) -> list[Row]:
+    return [row for row in rows if is_at(row.point, where)]
+
+
+def by_seed(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows of each seed, in ascending order of seeds."""
+    found: dict[int, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row.seed, []).append(row)
+    return [found[seed] for seed in sorted(found)]
+
+
 def per_seed(rows: Sequence[Row], value: str, **where: float | int | str | bool) -> list[float]:
     """The named value of the rows whose point matches, one per seed in ascending order."""
-    matching = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
-    return [row.values[value] for row in sorted(matching, key=lambda row: row.seed) if value in row.values]
+    return [row.values[value] for own in by_seed(matching(rows, **where)) for row in own if value in row.values]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from coterie.lab.experiment import Experiment, Plot, Row
+from coterie.lab.experiment import Experiment, Plot, Row, is_at
 from coterie.lab.judging import confidence
 from coterie.lab.printed import printed_points
 from coterie.pipeline import charts
@@ -89,7 +89,7 @@ def _is_asked(plot: Plot, row: Row) -> bool:
         return False
     if callable(plot.only):
         return plot.only(row.point)
-    return all(row.point.get(key) == wanted for key, wanted in plot.only.items())
+    return is_at(row.point, plot.only)
 
 
 def _where(plot: Plot, row: Row, label: str) -> tuple[str, float | str]:

@@ -8,19 +8,12 @@ from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed
 from coterie.lab.magnet_beyond import BEYOND, LETTER
 from coterie.lab.magnet_claims import always_saves
 from coterie.lab.magnet_links import FIGURE_2
-from coterie.lab.magnet_measures import (
-    FIRST_PERCENT,
-    better_with_rates,
-    by_popularity,
-    compare,
-    holds,
-    rises,
-    value,
-)
+from coterie.lab.magnet_measures import FIRST_PERCENT, better_with_rates, by_popularity, compare, rises
 from coterie.lab.magnet_models import FIGURE_7, FIGURE_8, UNCORRELATED, WIKIPEDIA
 from coterie.lab.magnet_sensitivity import LIMITS, REPAIR, SENSITIVITY
 from coterie.lab.magnet_timeline import TIMELINE
 from coterie.lab.magnet_unknown import UNKNOWN
+from coterie.lab.measuring import along, value
 
 PAPER = "magnet"
 MODES = ((1, 10), (2, 20), (3, 30), (5, 50), (1, 5), (2, 10), (3, 15), (5, 25))
@@ -44,10 +37,8 @@ def _adapts(rows: Sequence[Row]) -> list[float]:
         few, many = float(row.point["modes_per_peer"]), float(row.point["modes"])
         savings.setdefault((row.seed, row.point["rates"], few / many), []).append((few, row.values["saving"]))
     fails = {key: not rises([saved for _, saved in sorted(found)][::-1]) for key, found in savings.items()}
-    return [
-        float(not any(failed for key, failed in fails.items() if key[0] == seed))
-        for seed in sorted({row.seed for row in rows})
-    ]
+    seeds = sorted({seed for seed, _, _ in fails})
+    return [float(not any(failed for key, failed in fails.items() if key[0] == seed)) for seed in seeds]
 
 
 FIGURE_3 = Experiment(
@@ -129,7 +120,7 @@ FIGURE_4A = Experiment(
             "fig4a/rises",
             "Figure 4(a)",
             "the saving rises with alpha",
-            holds(rises, "saving", along="exponent"),
+            along("saving", "exponent", rises),
         ),
     ),
     plots=(Plot("Figure 4(a): saving by popularity exponent", "exponent", "saving", x_label="alpha"),),
@@ -155,7 +146,7 @@ FIGURE_4B = Experiment(
             "fig4b/always",
             "Figure 4(b)",
             "something is saved at every subscription size, with equal and with power-law rates",
-            holds(lambda values: min(values) > 0, "saving", along="subscriptions"),
+            along("saving", "subscriptions", lambda values: min(values) > 0),
         ),
     ),
     plots=(Plot("Figure 4(b): saving by subscriptions of a peer", "subscriptions", "saving", "rates"),),
@@ -228,7 +219,7 @@ FIGURE_5 = Experiment(
             "fig5/reduced",
             "Figure 5",
             "a smaller share of all copies goes to the uninterested than in the strawman, in both cases",
-            holds(lambda values: max(values) < 0, "reduced", along="modes"),
+            along("reduced", "modes", lambda values: max(values) < 0),
         ),
     ),
     plots=[
@@ -276,13 +267,13 @@ FIGURE_6 = Experiment(
             "fig6/rises-with-t",
             "Figure 6",
             "the saving rises with the subscriptions of a peer (1,000 nodes)",
-            holds(rises, "saving", along="subscriptions", nodes=1000),
+            along("saving", "subscriptions", rises, nodes=1000),
         ),
         yes(
             "fig6/rises-with-n",
             "Figure 6",
             "the saving rises with the network (32 subscriptions)",
-            holds(rises, "saving", along="nodes", subscriptions=32),
+            along("saving", "nodes", rises, subscriptions=32),
         ),
     ),
     plots=(

@@ -9,7 +9,8 @@ from random import Random
 from coterie.accounting.price import price
 from coterie.kernels.trees.interested import interested_trees
 from coterie.lab.experiment import OURS, Claim, Experiment, Point, per_seed, yes
-from coterie.lab.magnet_measures import parameters_of, value, workload_of
+from coterie.lab.magnet_measures import parameters_of, workload_of
+from coterie.lab.measuring import value
 from coterie.model import Ledger, Spread, Trees, Workload
 from coterie.protocol.system import Stages
 from coterie.substrate.identifiers import topic_keys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
@@ -11,7 +11,7 @@ import numpy as np
 
 from coterie.accounting.price import price
 from coterie.kernels.rings.eitherway import either_way_paths
-from coterie.lab.experiment import Point, Row, per_seed
+from coterie.lab.experiment import Point, Row, by_seed, per_seed
 from coterie.model import Design, Overlay, Trees, Workload
 from coterie.model.plan import slices
 from coterie.model.relation import Index
@@ -29,7 +29,6 @@ from coterie.trace import Traffic
 from coterie.workloads import make_workload
 
 OWN_KEYS = ("links", "samples", "choices", "rounds", "near", "median_samples")
-Measure = Callable[[Sequence[Row]], Sequence[float]]
 
 
 def workload_of(point: Point, seed: int) -> Workload:
@@ -212,25 +211,6 @@ def crash_a_tenth(point: Point, seed: int) -> Mapping[str, float]:
 # --- claims ---
 
 
-def value(name: str, **where: float | int | str | bool) -> Measure:
-    return lambda rows: per_seed(rows, name, **where)
-
-
-def holds(check: Callable[[list[float]], bool], name: str, along: str, **where: float | int | str | bool) -> Measure:
-    """1 for each seed in which the values along a parameter, in ascending order of it, pass the check."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        marks = []
-        for seed in sorted({row.seed for row in rows}):
-            mine = [row for row in rows if row.seed == seed and all(row.point.get(k) == v for k, v in where.items())]
-            ordered = sorted(mine, key=lambda row: float(row.point[along]))
-            if ordered:
-                marks.append(1.0 if check([row.values[name] for row in ordered]) else 0.0)
-        return marks
-
-    return measure
-
-
 def rises(values: list[float]) -> bool:
     """From each point to the next but for the noise of one seed."""
     return all(later > earlier - 0.01 for earlier, later in pairwise(values))
@@ -258,10 +238,7 @@ def ours_is_better(rows: Sequence[Row]) -> list[float]:
 def better_with_rates(rows: Sequence[Row]) -> list[float]:
     """Over all correlations of a seed, the mean saving with power-law rates exceeds that with equal ones."""
     marks = []
-    for seed in sorted({row.seed for row in rows}):
-        mean = {
-            rates: np.mean([row.values["saving"] for row in rows if row.seed == seed and row.point["rates"] == rates])
-            for rates in ("constant", "power-law")
-        }
-        marks.append(float(mean["power-law"] > mean["constant"]))
+    for own in by_seed(rows):
+        equal, uneven = (per_seed(own, "saving", rates=rates) for rates in ("constant", "power-law"))
+        marks.append(float(np.mean(uneven) > np.mean(equal)))
     return marks

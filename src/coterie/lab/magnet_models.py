@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Sense, per_seed, shrunk, yes
-from coterie.lab.magnet_measures import (
-    POPULARITIES,
-    compare,
-    falls,
-    holds,
-    popularity_exponent,
-    rises,
-    value,
-)
+from coterie.lab.magnet_measures import POPULARITIES, compare, falls, popularity_exponent, rises
+from coterie.lab.measuring import along, value
 
 PAPER = "magnet"
 
@@ -90,10 +83,10 @@ FIGURE_8 = Experiment(
             "fig8/range",
             "section 1, Figure 8(a)",
             "between 20 and 60 % saved with initFrac 10 % and Z = 16",
-            holds(
-                lambda values: 0.2 <= min(values) <= max(values) <= 0.6,
+            along(
                 "saving",
-                along="homophily",
+                "homophily",
+                lambda values: 0.2 <= min(values) <= max(values) <= 0.6,
                 initial_fraction=0.1,
                 subscriptions=16,
             ),
@@ -102,19 +95,19 @@ FIGURE_8 = Experiment(
             "fig8/homophily",
             "Figure 8(a)",
             "the saving rises with lambda",
-            holds(rises, "saving", along="homophily", initial_fraction=0.1, subscriptions=16),
+            along("saving", "homophily", rises, initial_fraction=0.1, subscriptions=16),
         ),
         yes(
             "fig8/initial",
             "Figure 8(a)",
             "the saving falls with initFrac (lambda = 2)",
-            holds(falls, "saving", along="initial_fraction", homophily=2.0, subscriptions=16),
+            along("saving", "initial_fraction", falls, homophily=2.0, subscriptions=16),
         ),
         yes(
             "fig8/size",
             "Figure 8(b)",
             "the saving falls with Z (lambda = 2, initFrac 10 %)",
-            holds(falls, "saving", along="subscriptions", homophily=2.0, initial_fraction=0.1),
+            along("saving", "subscriptions", falls, homophily=2.0, initial_fraction=0.1),
         ),
     ),
     plots=(
@@ -190,7 +183,7 @@ UNCORRELATED = Experiment(
             "uncorrelated/never-worse",
             "section 1",
             "never worse than the strawman, at 2,000, 4,000 and 10,000 nodes",
-            holds(lambda saved: min(saved) >= 0, "saving", along="nodes"),
+            along("saving", "nodes", lambda saved: min(saved) >= 0),
         ),
         *(
             Claim(

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coterie.lab.experiment import OURS, Claim, Experiment, Point, Sense, per_seed, yes
-from coterie.lab.magnet_measures import (
-    compare,
-    crash_a_tenth,
-    ours_is_better,
-    value,
-)
+from coterie.lab.magnet_measures import compare, crash_a_tenth, ours_is_better
+from coterie.lab.measuring import value
 
 PAPER = "magnet"
 SMALL: Point = {"nodes": 600, "topics": 200, "subscriptions": 12}

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from coterie.lab.experiment import Claim, Experiment, Point, Sense, shrunk
-from coterie.lab.magnet_measures import parameters_of, relays, value, workload_of
+from coterie.lab.magnet_measures import parameters_of, relays, workload_of
+from coterie.lab.measuring import value
 from coterie.model import Relation, Workload
 from coterie.model.relation import Index
 from coterie.protocol.system import Stages

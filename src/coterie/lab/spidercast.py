@@ -8,20 +8,8 @@ from statistics import fmean
 
 from coterie.lab import spidercast_sentences as sentences
 from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Point, Row, Sense, per_seed, shrunk, yes
-from coterie.lab.spidercast_claims import (
-    A_QUARTER,
-    LIVES,
-    SIZES,
-    Measure,
-    Setting,
-    experiment,
-    holds,
-    only_ends,
-    ratio,
-    rising,
-    value,
-    worst,
-)
+from coterie.lab.measuring import Measure, Setting, Settings, along, each_seed, rising, value, worst
+from coterie.lab.spidercast_claims import A_QUARTER, LIVES, SIZES, above, experiment, only_ends
 from coterie.lab.spidercast_figures import (
     FIGURE_7,
     FIGURE_8A,
@@ -36,15 +24,9 @@ from coterie.lab.spidercast_runs import CRASHED_PERCENT, run_churn, run_overlay
 from coterie.lab.spidercast_skewed import FIGURE_6, FOUR
 
 
-def _divided(name: str, by: str, **where: float | int | str | bool) -> Measure:
+def _divided(name: str, by: str, **where: Setting) -> Measure:
     """The mean over all points of one value divided by another, per seed."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        mine = [row for row in rows if all(row.point.get(key) == wanted for key, wanted in where.items())]
-        seeds = sorted({row.seed for row in mine})
-        return [fmean(row.values[name] / row.values[by] for row in mine if row.seed == seed) for seed in seeds]
-
-    return measure
+    return each_seed(lambda own: fmean(row.values[name] / row.values[by] for row in own), **where)
 
 
 FIGURE_12 = dict(zip(SIZES, (10.81, 10.11, 9.53, 9.24, 9.08, 8.95), strict=True))
@@ -126,7 +108,7 @@ OTHERS = {
 }
 
 
-def similar(nodes: int, close: int, anyhow: int) -> Setting:
+def similar(nodes: int, close: int, anyhow: int) -> Settings:
     return {"nodes": nodes, "links": "similarity", "k_greedy": close, "k_random": anyhow}
 
 
@@ -190,7 +172,7 @@ FIGURE_12_13 = experiment(
                 f"fig13/components-{x}-{y}",
                 "Figure 13",
                 f"similarity({x}, {y}) has more than 100 components" + ("" if x == 20 else ", more with more nodes"),
-                holds(
+                along(
                     "components",
                     "nodes",
                     _always_over_100 if (x, y) == (20, 0) else _more_and_more,
@@ -222,7 +204,7 @@ FIGURE_12_13 = experiment(
             "the degree of a ring per topic does not change with the number of nodes (1,000 to 10,000)",
             0.0,
             3.0,
-            ratio(
+            above(
                 "degree",
                 {"nodes": SIZES[-1], "links": "ring-per-topic"},
                 {"nodes": SIZES[0], "links": "ring-per-topic"},
@@ -236,7 +218,7 @@ FIGURE_12_13 = experiment(
                 f"a ring per topic needs {expected} % more links at {nodes} nodes",
                 expected,
                 8.0,
-                ratio(
+                above(
                     "degree",
                     {"nodes": nodes, "links": "ring-per-topic"},
                     {"nodes": nodes, "links": "spidercast"},
@@ -251,7 +233,7 @@ FIGURE_12_13 = experiment(
             "in a large setting the degree is at least 45 % smaller than that of a ring per topic (10,000 nodes)",
             -45.0,
             5.0,
-            ratio(
+            above(
                 "degree",
                 {"nodes": SIZES[-1], "links": "spidercast"},
                 {"nodes": SIZES[-1], "links": "ring-per-topic"},
@@ -310,7 +292,7 @@ KEPT = ("spidercast", "lean", "two-connected", "greedy-merge")
 BEYOND_SIZES = (1000, 4000, 10000)
 
 
-def kept(nodes: int, links: str) -> Setting:
+def kept(nodes: int, links: str) -> Settings:
     """Bounds belong to the instance, so they are computed once per size."""
     return {"nodes": nodes, "links": links, "crashes": True, "diameter": True, "bounds": links == "greedy-merge"}
 
@@ -366,7 +348,7 @@ BEYOND = experiment(
                 f"lean: connected, covered three times, 10 to 15 % fewer links than SpiderCast ({nodes} nodes)",
                 -12.5,
                 2.5,
-                ratio("degree", {"nodes": nodes, "links": "lean"}, {"nodes": nodes, "links": "spidercast"}),
+                above("degree", {"nodes": nodes, "links": "lean"}, {"nodes": nodes, "links": "spidercast"}),
                 "%",
             )
             for nodes in BEYOND_SIZES
@@ -411,7 +393,7 @@ BEYOND = experiment(
                 f"two-connected: fewer links than the (3,0) overlay ({nodes} nodes)",
                 -40.0,
                 10.0,
-                ratio("degree", {"nodes": nodes, "links": "two-connected"}, {"nodes": nodes, "links": "spidercast"}),
+                above("degree", {"nodes": nodes, "links": "two-connected"}, {"nodes": nodes, "links": "spidercast"}),
                 "%",
             )
             for nodes in BEYOND_SIZES

@@ -6,25 +6,12 @@ from collections.abc import Callable, Sequence
 from math import log2
 
 from coterie.lab import spidercast_sentences as sentences
-from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, yes
-from coterie.lab.spidercast_claims import (
-    SIZES,
-    Measure,
-    Setting,
-    Table,
-    capped,
-    experiment,
-    falling,
-    holds,
-    only_ends,
-    ratio,
-    rising,
-    value,
-    worst,
-)
+from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, by_seed, yes
+from coterie.lab.measuring import Measure, Settings, along, each_seed, falling, rising, value, worst
+from coterie.lab.spidercast_claims import SIZES, Table, above, capped, experiment, only_ends
 from coterie.lab.spidercast_runs import run_overlay
 
-KINDS: dict[str, Setting] = {
+KINDS: dict[str, Settings] = {
     "uniform": {"workload": "uniform"},
     "rss": {"workload": "rss"},
     "zipf": {"workload": "zipf", "exponent": 1.0},
@@ -34,7 +21,7 @@ KINDS: dict[str, Setting] = {
 
 DIAMETERS = (("uniform", 6.0), ("rss", 6.0), ("zipf", 7.0), ("nyse", 8.0))
 # Readings of the overlay whose diameter is told; the text says (3,0), and ties at random.
-SHALLOWER: dict[str, Setting] = {
+SHALLOWER: dict[str, Settings] = {
     "31": {"k_random": 1, "reading": "(3,1)"},
     "ties": {"ties": "first", "reading": "ties by node number"},
     "above": {"disconnects": "above-target", "reading": "candidates above their target"},
@@ -48,16 +35,15 @@ def as_printed(measure: Measure) -> Measure:
 
 def off_random(rows: Sequence[Row]) -> list[float]:
     """Per seed: by how many hops a diameter exceeds a random graph's, where that is most."""
-    pairs = [(row.seed, row.values) for row in rows if "diameter_rewired" in row.values]
-    seeds = sorted({seed for seed, _ in pairs})
-    return [max(it["diameter"] - it["diameter_rewired"] for seed, it in pairs if seed == one) for one in seeds]
+    compared = by_seed([row for row in rows if "diameter_rewired" in row.values])
+    return [max(row.values["diameter"] - row.values["diameter_rewired"] for row in own) for own in compared]
 
 
 def by_seed_and_size(rows: Sequence[Row], name: str, verdict: Callable[[Table], bool]) -> list[float]:
     """1.0 for every seed where, at every size, the four distributions' values satisfy the verdict."""
     result = []
-    for seed in sorted({row.seed for row in rows}):
-        mine = [row for row in rows if row.seed == seed and "reading" not in row.point]
+    for own in by_seed(rows):
+        mine = [row for row in own if "reading" not in row.point]
         tables: list[Table] = [
             {row.point["workload"]: row.values[name] for row in mine if row.point["nodes"] == size}
             for size in sorted({row.point["nodes"] for row in mine}, key=float)
@@ -113,7 +99,7 @@ FIGURE_7 = experiment(
                 f"fig7/falls-{name}",
                 "section 3.4",
                 f"degree falls as nodes are added ({name})",
-                as_printed(holds("degree", "nodes", falling, workload=name)),
+                as_printed(along("degree", "nodes", falling, workload=name)),
             )
             for name in KINDS
         ),
@@ -174,8 +160,8 @@ FIGURE_7 = experiment(
             "the higher tdi(20), the lower the degree, for each pair of distributions",
             lambda rows: [
                 float(sorted(degree, key=degree.__getitem__) == sorted(tdi, key=lambda kind: -tdi[kind]))
-                for seed in sorted({row.seed for row in rows})
-                for degree, tdi in [_largest_tables(rows, seed)]
+                for own in by_seed(rows)
+                for degree, tdi in [_largest_tables(own)]
             ],
         ),
     ],
@@ -197,9 +183,9 @@ FIGURE_7 = experiment(
 )
 
 
-def _largest_tables(rows: Sequence[Row], seed: int) -> tuple[Table, Table]:
+def _largest_tables(rows: Sequence[Row]) -> tuple[Table, Table]:
     largest = max(float(row.point["nodes"]) for row in rows)
-    mine = [row for row in rows if row.seed == seed and row.point["nodes"] == largest and "tdi" in row.values]
+    mine = [row for row in rows if row.point["nodes"] == largest and "tdi" in row.values]
     degree: Table = {row.point["workload"]: row.values["degree"] for row in mine}
     tdi: Table = {row.point["workload"]: row.values["tdi"] for row in mine}
     return degree, tdi
@@ -207,13 +193,7 @@ def _largest_tables(rows: Sequence[Row], seed: int) -> tuple[Table, Table]:
 
 def _largest_over_mean(name: str) -> Measure:
     """Per seed: the largest ratio of a value to the mean degree, ties at random."""
-
-    def measure(rows: Sequence[Row]) -> list[float]:
-        mine = [row for row in rows if row.point["ties"] == "random"]
-        seeds = sorted({row.seed for row in mine})
-        return [max(row.values[name] / row.values["degree"] for row in mine if row.seed == seed) for seed in seeds]
-
-    return measure
+    return each_seed(lambda own: max(row.values[name] / row.values["degree"] for row in own), ties="random")
 
 
 GROWING: list[Point] = [
@@ -234,7 +214,7 @@ FIGURE_8A = experiment(
                 f"fig8a/falls-{topics}",
                 "section 3.5.1",
                 f"degree falls with nodes ({topics} topics)",
-                holds("degree", "nodes", falling, topics=topics, ties="random"),
+                along("degree", "nodes", falling, topics=topics, ties="random"),
             )
             for topics in (100, 200)
         ),
@@ -244,7 +224,7 @@ FIGURE_8A = experiment(
             "twice the topics raise the degree moderately: by less than half, at 10,000 nodes",
             lambda rows: [
                 float(0 < more < 50)
-                for more in ratio(
+                for more in above(
                     "degree",
                     {"nodes": 10000, "topics": 200, "ties": "random"},
                     {"nodes": 10000, "topics": 100, "ties": "random"},
@@ -256,7 +236,7 @@ FIGURE_8A = experiment(
                 f"fig8d/tdi-{topics}",
                 "Figure 8(d)",
                 f"tdi(20) rises with nodes ({topics} topics)",
-                holds("tdi", "nodes", rising, topics=topics, ties="random"),
+                along("tdi", "nodes", rising, topics=topics, ties="random"),
             )
             for topics in (100, 200)
         ),
@@ -279,7 +259,7 @@ FIGURE_8A = experiment(
             "fig8d/topics",
             "Figure 8(d)",
             "twice the topics reduce tdi(20), at 10,000 nodes",
-            holds("tdi", "topics", falling, nodes=10000, ties="random"),
+            along("tdi", "topics", falling, nodes=10000, ties="random"),
         ),
         Claim(
             "fig8a/max-over-mean",
@@ -299,7 +279,7 @@ FIGURE_8A = experiment(
             "fig8a/logarithmic",
             "section 3.5.1",
             "the diameter grows logarithmically: ten times the nodes add at most log2(10) hops (100 topics)",
-            holds("diameter", "nodes", lambda v: v[-1] - v[0] <= log2(10), topics=100, ties="random"),
+            along("diameter", "nodes", lambda v: v[-1] - v[0] <= log2(10), topics=100, ties="random"),
         ),
         Claim(
             "fig8a/diameter",
@@ -333,19 +313,19 @@ FIGURE_8B = experiment(
     run_overlay,
     MORE_TOPICS,
     [
-        yes("fig8b/rises", "section 3.5.2", "degree rises with topics", holds("degree", "topics", rising)),
-        yes("fig8b/tdi", "Figure 8(e)", "tdi(40) falls with topics", holds("tdi", "topics", falling)),
+        yes("fig8b/rises", "section 3.5.2", "degree rises with topics", along("degree", "topics", rising)),
+        yes("fig8b/tdi", "Figure 8(e)", "tdi(40) falls with topics", along("tdi", "topics", falling)),
         yes(
             "fig8b/moderate",
             "section 3.5.2",
             "the rise is moderate: ten times the topics, less than three times the degree",
-            lambda rows: [float(each < 200) for each in ratio("degree", {"topics": 1000}, {"topics": 100})(rows)],
+            lambda rows: [float(each < 200) for each in above("degree", {"topics": 1000}, {"topics": 100})(rows)],
         ),
         yes(
             "fig8b/diameter",
             "section 3.5.2",
             "the maximum topic diameter falls as topics grow from 100 to 1000",
-            holds("diameter", "topics", lambda values: values[-1] < values[0]),
+            along("diameter", "topics", lambda values: values[-1] < values[0]),
         ),
         *sentences.TOPICS,
     ],
@@ -370,13 +350,13 @@ FIGURE_8C = experiment(
             "fig8c/shape",
             "section 3.5.3",
             "degree rises from 10 to 20 subscriptions and falls from 20 to 40 (10,000 nodes)",
-            holds("degree", "subscriptions", lambda v: rising(v[:3]) and falling(v[2:]), nodes=10000),
+            along("degree", "subscriptions", lambda v: rising(v[:3]) and falling(v[2:]), nodes=10000),
         ),
         yes(
             "fig8c/tdi",
             "Figure 8(f)",
             "tdi(2d) falls until 20 subscriptions and rises afterwards",
-            holds("tdi", "subscriptions", lambda v: falling(v[:3]) and rising(v[2:]), nodes=10000),
+            along("tdi", "subscriptions", lambda v: falling(v[:3]) and rising(v[2:]), nodes=10000),
             because="no overlay enters into tdi, only the lists: of lists of RSS and of uniform popularity the nearest "
             "overlap least at 15 of 100 topics or before, by tdi(d) as by tdi(2d). The degree turns at 20 nevertheless",
         ),
@@ -384,14 +364,14 @@ FIGURE_8C = experiment(
             "fig8c/tdi-1000",
             "Figure 8(f)",
             "tdi(2d) falls until 20 subscriptions and rises afterwards, 1,000 nodes",
-            holds("tdi", "subscriptions", lambda v: falling(v[:3]) and rising(v[2:]), nodes=1000),
+            along("tdi", "subscriptions", lambda v: falling(v[:3]) and rising(v[2:]), nodes=1000),
             reads="fig8c/tdi",
         ),
         yes(
             "fig8c/tdi-until-30",
             "Figure 8(f)",
             "tdi(2d) is higher at 40 and at 30 subscriptions than at 20, and lower at 15 than at 10 (10,000 nodes)",
-            holds("tdi", "subscriptions", lambda v: v[1] < v[0] and v[2] < v[3] < v[4], nodes=10000),
+            along("tdi", "subscriptions", lambda v: v[1] < v[0] and v[2] < v[3] < v[4], nodes=10000),
             reads="fig8c/tdi",
         ),
     ],
@@ -417,7 +397,7 @@ FIGURE_9 = experiment(
                 f"sizes in [10:{high}] instead of {average}: negligible effect on the average degree",
                 0.0,
                 10.0,
-                ratio("degree", {"subscriptions": 10, "subscriptions_max": high}, {"subscriptions": average}),
+                above("degree", {"subscriptions": 10, "subscriptions_max": high}, {"subscriptions": average}),
                 "%",
             )
             for average, high in ((20, 30), (40, 70))
@@ -454,7 +434,7 @@ FIGURE_10 = experiment(
                 f"views of 5 % have a small effect on the degree ({nodes} nodes): below 15 %",
                 15.0,
                 5.0,
-                ratio("degree", {"nodes": nodes, "view_share": 0.05}, {"nodes": nodes, "view_share": 1.0}),
+                above("degree", {"nodes": nodes, "view_share": 0.05}, {"nodes": nodes, "view_share": 1.0}),
                 "%",
                 "fewer candidates overlap less: a greedy choice from 200 cannot be as good as one from 4,000",
                 Sense.AT_MOST,
@@ -468,7 +448,7 @@ FIGURE_10 = experiment(
                 f"views of {100 * share:g} % have a small effect on the degree ({nodes} nodes): {told}",
                 most,
                 5.0,
-                ratio("degree", {"nodes": nodes, "view_share": share}, {"nodes": nodes, "view_share": 1.0}),
+                above("degree", {"nodes": nodes, "view_share": share}, {"nodes": nodes, "view_share": 1.0}),
                 "%",
                 sense=Sense.AT_MOST,
                 reads=f"fig10/effect-{nodes}",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from coterie.lab.experiment import Point, yes
-from coterie.lab.spidercast_claims import capped, experiment, falling, holds, rising
+from coterie.lab.measuring import along, falling, rising
+from coterie.lab.spidercast_claims import capped, experiment
 from coterie.lab.spidercast_runs import workload_of
 from coterie.systems.spidercast import measures
 
@@ -36,7 +37,7 @@ FIGURE_8F = experiment(
             f"fig8c/tdi-{mark}",
             "Figure 8(f)",
             f"the overlap falls until 20 subscriptions and rises afterwards, {told} (10,000 nodes)",
-            holds("tdi", "subscriptions", lambda found: falling(found[:3]) and rising(found[2:]), workload=workload),
+            along("tdi", "subscriptions", lambda found: falling(found[:3]) and rising(found[2:]), workload=workload),
             reads="fig8c/tdi",
         )
         for mark, (told, workload, _) in READINGS.items()

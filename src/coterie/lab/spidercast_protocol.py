@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, yes
+from coterie.lab.measuring import value, worst
 from coterie.lab.spidercast_churn import run_protocol_churn
-from coterie.lab.spidercast_claims import LIVES, experiment, only_ends, ratio, value, worst
+from coterie.lab.spidercast_claims import LIVES, above, experiment, only_ends
 from coterie.lab.spidercast_runs import run_protocol
 
 FEW = 0.05  # views of so few choose badly while they stay the same, and gossip changes them
@@ -103,7 +104,7 @@ CHURN = experiment(
             "the churn rate does not change the degree: lives of 100 s against 500 s (320 nodes up)",
             0.0,
             10.0,
-            ratio("degree", {"nodes": 400, "life_s": 100}, {"nodes": 400, "life_s": 500}),
+            above("degree", {"nodes": 400, "life_s": 100}, {"nodes": 400, "life_s": 500}),
             "%",
         ),
         Claim(

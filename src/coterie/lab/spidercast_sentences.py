@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from coterie.lab.experiment import Claim, Row, Sense, yes
-from coterie.lab.spidercast_claims import SIZES, Measure, holds, ratio, value, worst
+from coterie.lab.experiment import Claim, Row, Sense, by_seed, yes
+from coterie.lab.measuring import Measure, along, each_seed, value, worst
+from coterie.lab.spidercast_claims import SIZES, above
 
 STRAIGHT = 0.95  # share of the variance that a line explains
 
@@ -17,8 +18,8 @@ def _by_topics(told: Callable[[np.ndarray, np.ndarray], float]) -> Measure:
 
     def measure(rows: Sequence[Row]) -> list[float]:
         found = []
-        for seed in sorted({row.seed for row in rows}):
-            pairs = sorted((float(row.point["topics"]), row.values["degree"]) for row in rows if row.seed == seed)
+        for own in by_seed(rows):
+            pairs = sorted((float(row.point["topics"]), row.values["degree"]) for row in own)
             if len(pairs) > 2:
                 topics, degrees = np.array(pairs).T
                 found.append(told(topics, degrees))
@@ -107,7 +108,7 @@ TEN_LINKS = ((10, 0), (9, 1), (8, 2), (7, 3), (0, 10))
 
 
 def _growing(x: int, y: int) -> Measure:
-    return holds("components", "nodes", lambda found: found[-1] > found[0], links="similarity", k_greedy=x, k_random=y)
+    return along("components", "nodes", lambda found: found[-1] > found[0], links="similarity", k_greedy=x, k_random=y)
 
 
 OVERLAYS = [
@@ -133,7 +134,7 @@ OVERLAYS = [
         "in pieces even so (10,000 nodes)",
         -45.0,
         5.0,
-        ratio(
+        above(
             "degree",
             {"nodes": SIZES[-1], "links": "spidercast"},
             {"nodes": SIZES[-1], "links": "similarity", "k_greedy": 20, "k_random": 0},
@@ -144,13 +145,8 @@ OVERLAYS = [
 ]
 
 
-def _concentrated(rows: Sequence[Row]) -> list[float]:
-    """1 for every seed in which no overlay's degrees spread by more than a quarter of their mean."""
-    seeds = sorted({row.seed for row in rows})
-    return [
-        float(all(row.values["degree_std"] < 0.25 * row.values["degree"] for row in rows if row.seed == seed))
-        for seed in seeds
-    ]
+# 1 for every seed in which no overlay's degrees spread by more than a quarter of their mean.
+_concentrated = each_seed(lambda own: all(row.values["degree_std"] < 0.25 * row.values["degree"] for row in own))
 
 
 LISTS = [

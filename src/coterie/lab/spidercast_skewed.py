@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from coterie.lab.experiment import Claim, Plot, Row, per_seed, yes
-from coterie.lab.spidercast_claims import AN_EIGHTH, SIZES, Measure, Setting, experiment, value, worst
+from coterie.lab.experiment import Claim, Plot, Row, by_seed, per_seed, yes
+from coterie.lab.measuring import Measure, Settings, value, worst
+from coterie.lab.spidercast_claims import AN_EIGHTH, SIZES, experiment
 from coterie.lab.spidercast_runs import run_overlay
 
 
-def zipf2(nodes: int, **more: float | int | str | bool) -> Setting:
+def zipf2(nodes: int, **more: float | int | str | bool) -> Settings:
     return {"workload": "zipf", "exponent": 2.0, "nodes": nodes, **more}
 
 
 # The text's rules, which are taken; beside them ties by number, and candidates as Figure 3 prints them.
-TAKEN: Setting = {"ties": "random", "disconnects": "at-target"}
-BY_NUMBER: Setting = {"ties": "first", "disconnects": "at-target"}
-ABOVE: Setting = {"ties": "random", "disconnects": "above-target"}
-NO_RANDOM: Setting = {"k_random": 0, "disconnects": "at-target"}
-COVERAGES: tuple[Setting, ...] = (
+TAKEN: Settings = {"ties": "random", "disconnects": "at-target"}
+BY_NUMBER: Settings = {"ties": "first", "disconnects": "at-target"}
+ABOVE: Settings = {"ties": "random", "disconnects": "above-target"}
+NO_RANDOM: Settings = {"k_random": 0, "disconnects": "at-target"}
+COVERAGES: tuple[Settings, ...] = (
     *({"k_random": extra, **rules} for extra in (0, 1) for rules in (TAKEN, BY_NUMBER, ABOVE)),
     *({"is_adaptive": True, **rules} for rules in (TAKEN, BY_NUMBER)),
 )
@@ -33,7 +34,7 @@ AS_FIGURE_3 = (
 )
 
 
-def _partitioned(rules: Setting, mark: str) -> list[Claim]:
+def _partitioned(rules: Settings, mark: str) -> list[Claim]:
     return [
         Claim(
             f"fig6/partitioned-{nodes}{mark}",
@@ -51,7 +52,7 @@ def _partitioned(rules: Setting, mark: str) -> list[Claim]:
     ]
 
 
-def _repaired(rules: Setting, mark: str) -> list[Claim]:
+def _repaired(rules: Settings, mark: str) -> list[Claim]:
     told = ", ties by node number" if mark else ""
     return [
         Claim(
@@ -74,7 +75,7 @@ def _repaired(rules: Setting, mark: str) -> list[Claim]:
     ]
 
 
-def _degrees(rules: Setting, mark: str) -> list[Claim]:
+def _degrees(rules: Settings, mark: str) -> list[Claim]:
     return [
         Claim(
             f"fig6/degree-3{extra}{mark}",
@@ -125,12 +126,11 @@ FIGURE_6 = experiment(
 )
 
 
-def _in_pieces(rules: Setting) -> Measure:
+def _in_pieces(rules: Settings) -> Measure:
     """1 for every seed where some topic is in pieces at every size."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
-        seeds = sorted({row.seed for row in rows})
-        found = [per_seed([row for row in rows if row.seed == seed], "partitioned", **rules) for seed in seeds]
+        found = [per_seed(own, "partitioned", **rules) for own in by_seed(rows)]
         return [float(min(each) > 0) for each in found if each]
 
     return measure

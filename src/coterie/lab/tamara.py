@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from coterie.lab import tamara_sentences as sentences
 from coterie.lab.experiment import Claim, Experiment, Plot, Sense, per_seed, shrunk, yes
+from coterie.lab.measuring import value
 from coterie.lab.tamara_beyond import AUDIT, COST_FUNCTIONS, OPTIMUM, PLANNER, READINGS, SIZES
-from coterie.lab.tamara_claims import PAPER, RATES, grid, holds, value
+from coterie.lab.tamara_claims import PAPER, RATES, grid, holds
 from coterie.lab.tamara_readings import SHIFTED
 from coterie.lab.tamara_runs import (
     run_arrivals,

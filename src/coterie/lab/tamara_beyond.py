@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coterie.lab.experiment import OURS, Claim, Experiment, Row, Sense, per_seed, shrunk, yes
-from coterie.lab.tamara_claims import PAPER, RATES, Setting, grid, holds, value
+from coterie.lab.measuring import Settings, value
+from coterie.lab.tamara_claims import PAPER, RATES, grid, holds
 from coterie.lab.tamara_readings import cells_of
 from coterie.lab.tamara_runs import run_audit, run_cost_functions, run_optimum, run_planner, run_readings, run_sizes
 
@@ -59,7 +60,7 @@ COST_FUNCTIONS = Experiment(
         for name in ("average", "worst")
     ],
 )
-USUAL: Setting = {"users": 3000, "topics": 120, "clusters": 10}
+USUAL: Settings = {"users": 3000, "topics": 120, "clusters": 10}
 A_CLUSTER = 12  # topics
 GROWN = (
     "the text does not say how interests grow with the topics; where users keep 26.7 of them and clusters 12, 24 "
@@ -67,11 +68,11 @@ GROWN = (
 )
 
 
-def _sized(users: int = 3000, topics: int = 120, clusters: int = 0) -> Setting:
+def _sized(users: int = 3000, topics: int = 120, clusters: int = 0) -> Settings:
     return {"users": users, "topics": topics, "clusters": clusters or max(2, topics // A_CLUSTER)}
 
 
-def _size_claim(id: str, statement: str, at: Setting, because: str = "", reads: str = "") -> Claim:
+def _size_claim(id: str, statement: str, at: Settings, because: str = "", reads: str = "") -> Claim:
     """The difference to the text's own sizes."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
@@ -82,7 +83,7 @@ def _size_claim(id: str, statement: str, at: Setting, because: str = "", reads: 
 
 
 # id, statement, sizes, what is known, the claim that is read in another way
-SIZE_CLAIMS: tuple[tuple[str, str, Setting, str, str], ...] = (
+SIZE_CLAIMS: tuple[tuple[str, str, Settings, str, str], ...] = (
     *(
         (f"users-{count}", f"of users: OC with {count:,} against 3,000", _sized(count), "", "")
         for count in (300, 1000, 10_000)

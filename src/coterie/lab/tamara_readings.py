@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from coterie.lab.experiment import Claim, Experiment, Point, shrunk, yes
-from coterie.lab.tamara_claims import PAPER, RATES, grid, holds, value
+from coterie.lab.measuring import value
+from coterie.lab.tamara_claims import PAPER, RATES, grid, holds
 from coterie.lab.tamara_runs import SAMPLES, _clustered, _deltas, _first, natural_clusters, percent
 from coterie.model import Relation, Timeline
 from coterie.systems.tamara.bulk import TopicClusters

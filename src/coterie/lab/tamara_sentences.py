@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from coterie.lab.experiment import Claim, Row, per_seed, yes
-from coterie.lab.tamara_claims import RATES, Setting
+from coterie.lab.measuring import Settings
+from coterie.lab.tamara_claims import RATES
 
 SLIGHTLY = 10.0  # points of OC
 STABLE = 5.0  # per cent
 NEGLIGIBLE = 2.0  # per cent of OC
 
 
-def _at(**where: float | int | str | bool) -> Setting:
+def _at(**where: float | int | str | bool) -> Settings:
     return where
 
 
-def _compared(is_so: Callable[..., bool], *series: tuple[str, Setting]) -> Callable[[Sequence[Row]], list[float]]:
+def _compared(is_so: Callable[..., bool], *series: tuple[str, Settings]) -> Callable[[Sequence[Row]], list[float]]:
     """1 for every seed whose values, one of each series, are as asked."""
 
     def measure(rows: Sequence[Row]) -> list[float]:
@@ -26,7 +27,7 @@ def _compared(is_so: Callable[..., bool], *series: tuple[str, Setting]) -> Calla
     return measure
 
 
-def _per_model(name: str) -> list[tuple[str, Setting]]:
+def _per_model(name: str) -> list[tuple[str, Settings]]:
     return [(name, _at(rates=rates, reading="tables")) for rates in RATES]
 
 
