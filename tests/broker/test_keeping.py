@@ -6,7 +6,7 @@ import pytest
 
 from coterie.broker.carried import decode_carried
 from coterie.broker.copies import pack_rows, unpack_rows
-from coterie.broker.facts import PeerGone
+from coterie.broker.facts import PeerGone, PeerUp
 from coterie.broker.frames import Kept
 from coterie.broker.keeping import Keeping, rendezvous
 from coterie.broker.views import health
@@ -119,6 +119,43 @@ def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
     pair.wait(4.0)
     assert acknowledged(here, line) == [7]
     assert (health(here.broker)["copies"], health(here.broker)["copies_wanted"]) == (1, 2)
+
+
+def test_a_keeper_that_is_back_just_before_it_would_go_on_without_is_waited_for() -> None:
+    pair = Group()
+    here = pair.nodes[0]
+    line = here.client("a")
+    pair.pass_on()
+    here.hear(line)
+    pair.cut = {1}
+    here.take(PeerGone(1, "gone"))
+    here.say(line, Publish("t", b"x", 1, packet_id=7))
+    pair.wait(4.9)
+    here.take(PeerUp(1))
+    pair.wait(1.5)
+    assert not acknowledged(here, line)
+    pair.wait(2.0)  # it does not answer
+    assert acknowledged(here, line) == [7]
+
+
+def test_who_has_nothing_yet_and_does_not_answer_gives_way_to_one_that_does() -> None:
+    """A newcomer's first keeper may not be able to speak: the others are asked before that takes long."""
+    group = Group(4)
+    keeping = group.nodes[0].broker.keeping
+    assert keeping is not None
+    first, second, third = keeping._order
+    keeping.keepers.clear()
+    keeping.look()
+    assert list(keeping.keepers) == [first]
+    group.cut = {first}
+    group.wait(1.2)
+    assert list(keeping.keepers) == [second]
+    keeping.keepers.clear()
+    keeping.on_kept(second, Kept(0, 0, 1, 0))
+    group.nodes[0].take(PeerGone(second, "gone"))  # it has answered just now, but is there no more
+    keeping._failed = {first: None}
+    keeping.look()
+    assert list(keeping.keepers) == [third]
 
 
 def test_rows_travel_as_they_are() -> None:

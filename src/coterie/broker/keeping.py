@@ -42,13 +42,19 @@ class _Keeper:
     What it answered before `asked`, by number, counts no more: it may have forgotten since then what it had.
     """
 
-    __slots__ = ("acked", "asked", "fill", "is_current", "waits_s")
+    __slots__ = ("acked", "asked", "fill", "is_current", "reached_s", "waits_s")
 
     def __init__(self, now_s: float, asked: int) -> None:
         self.acked, self.asked = -1, asked
         self.is_current = False
         self.waits_s: float | None = now_s  # since when an answer is due
+        self.reached_s = 0.0  # since when its link is there
         self.fill: list[tuple[int, int]] = []  # stretches of the log that it lacks, the first one next
+
+    @property
+    def is_new(self) -> bool:
+        """It has nothing yet, and has not answered what it has."""
+        return self.acked < 0 and not self.is_current
 
 
 class Keeping:
@@ -335,6 +341,7 @@ class Keeping:
         self._asked[peer] = self._answered[peer] = 0
         one = self.keepers.get(peer)
         if one is not None:
+            one.reached_s = self._turn.now_s
             self._ask_anew(peer, one)
         elif len(self.keepers) < self.wanted:
             self.look()
@@ -374,10 +381,11 @@ class Keeping:
             chosen = next(peer for peer in free or self._order if peer not in self.keepers)
             self.keepers[chosen] = _Keeper(now_s, self._next_answer(chosen))
             self._ask(chosen, self.keepers[chosen])
-        if any(peer not in self.keepers for peer in had):  # the next may be silent too: who would answer?
+        is_replaced = any(peer not in self.keepers for peer in had)  # the next may be silent too
+        if is_replaced or any(self._is_slow_to_begin(one) for one in self.keepers.values()):
             for peer in self._order:
                 if self._is_free(peer) and self._links.is_connected(peer):
-                    self._tell(peer)
+                    self._tell(peer)  # who would answer?
         for peer, one in self.keepers.items():
             if not one.is_current and (not self._links.is_connected(peer) or now_s - (one.waits_s or now_s) > SILENT_S):
                 self._ask(peer, one)
@@ -385,15 +393,18 @@ class Keeping:
         self._update()
         self._watch()
 
+    def _is_slow_to_begin(self, one: _Keeper) -> bool:
+        return one.is_new and one.waits_s is not None and self._turn.now_s - one.waits_s > REACH_S
+
     def _is_late(self, peer: int, one: _Keeper) -> bool:
-        is_new = one.acked < 0 and not one.is_current
-        is_new &= not self._links.is_connected(peer) or any(map(self._is_ready, self._order))
-        limit_s = REACH_S if is_new else SILENT_S
+        is_replaceable = not self._links.is_connected(peer) or any(map(self._is_ready, self._order))
+        limit_s = REACH_S if one.is_new and is_replaceable else SILENT_S
         return peer in self._away or (one.waits_s is not None and self._turn.now_s - one.waits_s > limit_s)
 
     def _is_ready(self, peer: int) -> bool:
-        """Whether it is free, and has answered just now."""
-        return self._is_free(peer) and self._turn.now_s - self._answered_s.get(peer, -SILENT_S) < SILENT_S
+        """Whether it is free and there, and has answered just now."""
+        is_there = self._is_free(peer) and self._links.is_connected(peer)
+        return is_there and self._turn.now_s - self._answered_s.get(peer, -SILENT_S) < SILENT_S
 
     def _is_free(self, peer: int) -> bool:
         return peer not in self.keepers and peer not in self._away
@@ -439,9 +450,13 @@ class Keeping:
     def _is_trying(self) -> bool:
         """Whether somebody in reach may be a good keeper in a moment: slow ones may stand before it in the order."""
         trying = [peer for peer, one in self.keepers.items() if not (one.is_current and one.acked >= 0)]
-        trying = [peer for peer in trying if not self._is_late(peer, self.keepers[peer])]
+        trying = [peer for peer in trying if not self._is_late(peer, self.keepers[peer]) or self._is_back(peer)]
         free = [peer for peer in self._order if self._is_free(peer)]
         return any(self._links.is_connected(peer) for peer in (*trying, *free))
+
+    def _is_back(self, peer: int) -> bool:
+        """Whether its link came only just now, however long that took: its answer is on its way."""
+        return self._turn.now_s - self.keepers[peer].reached_s <= SILENT_S
 
     def _watch(self) -> None:
         """Look again while something is not as it should be."""
