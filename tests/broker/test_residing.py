@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.broker.facts import PeerGone
 from coterie.broker.frames import MovedSessions
+from coterie.broker.wards import PATIENT_S
 from coterie.mqtt.packets import MQTT_3
 from tests.broker.groups import Group
 
@@ -94,3 +96,26 @@ def test_who_learns_of_another_while_it_looks_tells_it() -> None:
     group.wait(0.5)
     epochs = [node.broker.sessions.of["a"].epoch for node in group.nodes if "a" in node.broker.sessions.of]
     assert epochs == [2]
+
+
+def test_a_node_that_leaves_keeps_what_it_gave_until_it_is_kept_elsewhere() -> None:
+    """Else it is nowhere but where it went, and gone with that; a client does not come to who leaves."""
+    group = Group(3)
+    group.nodes[0].client("a", version=MQTT_3, clean_start=False)
+    group.pass_on()
+    there = group.nodes[1].broker
+    assert there.keeping is not None
+    there.keeping.set_order([2])
+    group.cut = {2}
+    group.nodes[1].take(PeerGone(2, "gone"))
+    group.wait(7.0)
+    there.takeover._residing.leaving = frozenset({0})
+    session = there.sessions._new_session("a", None)
+    session.expiry_s, session.epoch = 1000, 2
+    session.came_s = there.turn.now_s + 1.0
+    there.takeover._residing.tell(lambda: [0], [session], is_new=False)
+    group.wait(PATIENT_S - 1.0)
+    assert there.keeping.is_short
+    assert list(group.nodes[0].broker.sessions.of) == ["a"]
+    group.wait(2.0)  # nobody comes
+    assert not group.nodes[0].broker.sessions.of

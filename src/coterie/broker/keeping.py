@@ -18,6 +18,7 @@ from hashlib import blake2b
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK
 from coterie.broker.copies import COPIED, SMALL, delivery_row, log_stretch, pack_rows, whole_in_parts
+from coterie.broker.copykeeper import CopyKeeper
 from coterie.broker.frames import CONTROL, AskKept, Keep, Kept, KeptBy, encode_control, frame
 from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.links import PeerLinks
@@ -34,27 +35,7 @@ REACH_S = 0.4  # one that has nothing yet and cannot be reached for so long, too
 QUEUE_BYTES_MAX = 16 << 20
 PART_BYTES = 512 << 10
 RIDE_TIMER, KEEP_TIMER = "ride", "keep"
-
-
-class _Keeper:
-    """One keeper as this node sees it. `acked` is what it has; it counts only while `is_current`.
-
-    What it answered before `asked`, by number, counts no more: it may have forgotten since then what it had.
-    """
-
-    __slots__ = ("acked", "asked", "fill", "is_current", "reached_s", "waits_s")
-
-    def __init__(self, now_s: float, asked: int) -> None:
-        self.acked, self.asked = -1, asked
-        self.is_current = False
-        self.waits_s: float | None = now_s  # since when an answer is due
-        self.reached_s = 0.0  # since when its link is there
-        self.fill: list[tuple[int, int]] = []  # stretches of the log that it lacks, the first one next
-
-    @property
-    def is_new(self) -> bool:
-        """It has nothing yet, and has not answered what it has."""
-        return self.acked < 0 and not self.is_current
+_Firm = tuple[int, float, Callable[[], None]]  # what is done when that serial is kept, or if too few are there then
 
 
 class Keeping:
@@ -68,7 +49,7 @@ class Keeping:
         self.serial = self.safe = 0
         self.life = 0
         self.sent_bytes = self.sent_count = self.replaced_count = 0
-        self.keepers: dict[int, _Keeper] = {}
+        self.keepers: dict[int, CopyKeeper] = {}
         self._node, self._order, self._settings = node, order, settings
         self._lists, self._links, self._talk, self._shelf, self._turn = lists, links, talk, shelf, turn
         self._pending: dict[tuple[str, Key | Between], bytes | None] = {}
@@ -85,7 +66,8 @@ class Keeping:
         self._is_awaited = False  # somebody waits for what this turn writes
         self._told: tuple[int, ...] = ()
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
-        self._firm: deque[tuple[int, Callable[[], None]]] = deque()
+        self._firm: deque[_Firm] = deque()
+        self._patient: deque[_Firm] = deque()  # what waits longer where there are few
 
     def start(self, life: int) -> None:
         self.life = life
@@ -182,7 +164,7 @@ class Keeping:
         if self._queue_bytes > QUEUE_BYTES_MAX:
             self._forget_queue()
 
-    def _put(self, peer: int, one: _Keeper, data: bytes, is_answered: bool = True) -> None:
+    def _put(self, peer: int, one: CopyKeeper, data: bytes, is_answered: bool = True) -> None:
         if one.waits_s is None:
             one.waits_s = self._turn.now_s
         self.sent_count += 1
@@ -203,22 +185,28 @@ class Keeping:
             self._waiting.append((self.serial + 1, then))
             self._is_awaited = True
 
-    def when_firm(self, then: Callable[[], None], is_new: bool) -> None:
-        """Do this when what was written, or (`is_new`) is in this turn, is kept by as many as should or can."""
+    def when_firm(self, then: Callable[[], None], is_new: bool, patient_s: float = 0.0) -> None:
+        """Do this when what was written, or (`is_new`) is in this turn, is kept by as many as should or can.
+
+        With too few in reach that is at once, or after so long, for who can wait for more.
+        """
         if self.is_idle:
             then()
         else:
-            self._firm.append((self.serial + (is_new or bool(self._pending)), then))
+            waiting = self._patient if patient_s else self._firm
+            waiting.append((self.serial + (is_new or bool(self._pending)), self._turn.now_s + patient_s, then))
             self._is_awaited |= is_new
             self._watch()
 
     def _firm_up(self) -> None:
-        while self._firm:
-            serial = self._firm[0][0]
-            having = sum(one.is_current and one.acked >= serial for one in self.keepers.values())
-            if self.serial < serial or (having < self.wanted and (not self.is_short or self._is_trying())):
-                return
-            self._firm.popleft()[1]()
+        for waiting in (self._firm, self._patient):
+            while waiting and self._is_firm(*waiting[0][:2]):
+                waiting.popleft()[2]()
+
+    def _is_firm(self, serial: int, until_s: float) -> bool:
+        having = sum(one.is_current and one.acked >= serial for one in self.keepers.values())
+        may_do = self.is_short and not self._is_trying() and self._turn.now_s >= until_s
+        return self.serial >= serial and (having >= self.wanted or may_do)
 
     # --- what keepers say ---
 
@@ -247,7 +235,7 @@ class Keeping:
         self._update()
         self._announce()
 
-    def _begin(self, peer: int, one: _Keeper, said: Kept) -> None:
+    def _begin(self, peer: int, one: CopyKeeper, said: Kept) -> None:
         """It has answered what it has: go on from there, or give it everything."""
         one.is_current, one.waits_s = True, None
         first = self._queue[0][0] if self._queue else self.serial + 1
@@ -270,7 +258,7 @@ class Keeping:
         one.fill = [(low, high) for low, high in one.fill if low <= high]
         self._send_all(peer, one, last)
 
-    def _send_all(self, peer: int, one: _Keeper, log_last: int) -> None:
+    def _send_all(self, peer: int, one: CopyKeeper, log_last: int) -> None:
         """What the store holds, as of the last serial that is safe; then again all that was written since.
 
         Rows may already be newer than that: written twice they are the same in the end. But the log that nobody else
@@ -280,7 +268,7 @@ class Keeping:
             self._put(peer, one, encode_control(said), said.is_last)
         self._resend(peer, one, self.safe)
 
-    def _resend(self, peer: int, one: _Keeper, behind: int) -> None:
+    def _resend(self, peer: int, one: CopyKeeper, behind: int) -> None:
         for serial, data, _ in self._queue:
             if serial > behind:
                 self._put(peer, one, data)
@@ -295,7 +283,7 @@ class Keeping:
                     if body is not None:
                         yield MESSAGES, message, body
 
-    def _fill_on(self, peer: int, one: _Keeper, said: Kept) -> None:
+    def _fill_on(self, peer: int, one: CopyKeeper, said: Kept) -> None:
         """The next stretch of the log, downwards from its end; one at a time."""
         while one.fill and one.fill[0][0] >= said.log_first:
             one.fill.pop(0)
@@ -313,7 +301,8 @@ class Keeping:
             self.safe = max(self.safe, counted[self.need - 1])
         while self._waiting and self._waiting[0][0] <= self.safe:
             self._waiting.popleft()[1]()
-        self._firm_up()
+        if self._firm or self._patient:
+            self._firm_up()
         # What is not safe yet is sent again to whoever gets everything, even if all had it before they fell.
         done = min((one.acked for one in self.keepers.values()), default=self.serial)
         while self._queue and self._queue[0][0] <= min(done, self.safe):
@@ -379,7 +368,7 @@ class Keeping:
             free = [peer for peer in free if peer not in self._failed] or [one for one in self._failed if one in free]
             free = [peer for peer in self._order if self._is_ready(peer)] or free
             chosen = next(peer for peer in free or self._order if peer not in self.keepers)
-            self.keepers[chosen] = _Keeper(now_s, self._next_answer(chosen))
+            self.keepers[chosen] = CopyKeeper(now_s, self._next_answer(chosen))
             self._ask(chosen, self.keepers[chosen])
         is_replaced = any(peer not in self.keepers for peer in had)  # the next may be silent too
         if is_replaced or any(self._is_slow_to_begin(one) for one in self.keepers.values()):
@@ -393,10 +382,10 @@ class Keeping:
         self._update()
         self._watch()
 
-    def _is_slow_to_begin(self, one: _Keeper) -> bool:
+    def _is_slow_to_begin(self, one: CopyKeeper) -> bool:
         return one.is_new and one.waits_s is not None and self._turn.now_s - one.waits_s > REACH_S
 
-    def _is_late(self, peer: int, one: _Keeper) -> bool:
+    def _is_late(self, peer: int, one: CopyKeeper) -> bool:
         is_replaceable = not self._links.is_connected(peer) or any(map(self._is_ready, self._order))
         limit_s = REACH_S if one.is_new and is_replaceable else SILENT_S
         return peer in self._away or (one.waits_s is not None and self._turn.now_s - one.waits_s > limit_s)
@@ -409,7 +398,7 @@ class Keeping:
     def _is_free(self, peer: int) -> bool:
         return peer not in self.keepers and peer not in self._away
 
-    def _ask(self, peer: int, one: _Keeper) -> None:
+    def _ask(self, peer: int, one: CopyKeeper) -> None:
         one.waits_s = one.waits_s if one.waits_s is not None else self._turn.now_s
         if self._links.is_connected(peer):
             self._tell(peer)
@@ -428,7 +417,7 @@ class Keeping:
     def _next_answer(self, peer: int) -> int:
         return self._asked.get(peer, 0) + 1
 
-    def _ask_anew(self, peer: int, one: _Keeper) -> None:
+    def _ask_anew(self, peer: int, one: CopyKeeper) -> None:
         """What it has now is not known."""
         one.is_current, one.asked = False, self._next_answer(peer)
         self._ask(peer, one)
@@ -460,7 +449,7 @@ class Keeping:
 
     def _watch(self) -> None:
         """Look again while something is not as it should be."""
-        is_calm = self.need == self.wanted and not self._lack_s and not self._firm
+        is_calm = self.need == self.wanted and not self._lack_s and not self._firm and not self._patient
         is_calm = is_calm and all(one.is_current and one.waits_s is None for one in self.keepers.values())
         if not is_calm and not self._is_looking:
             self._is_looking = True

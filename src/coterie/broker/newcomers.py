@@ -48,12 +48,12 @@ class MemberParts:
         for node in self.links.peers:
             if not after.has(node):  # the configuration named it, the list does not
                 self._forget(node)
-        for one in after.entries:
-            if one.state == "leaving":
-                self.servers.pop(one.id, None)
+        leaving = [one.id for one in after.entries if one.state == "leaving"]
+        for node in leaving:
+            self.servers.pop(node, None)
         self._set_keepers(after)
         self._recovery.set_others(self.links.peers, lambda node: bool(self._lists.keepers(node)))
-        self._takeover.set_members()
+        self._takeover.set_members(leaving)
 
     def _forget(self, node: int) -> None:
         self.servers.pop(node, None)

@@ -8,6 +8,7 @@ there is what it goes by. Otherwise the higher epoch counts.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from coterie.broker.following import Following
 from coterie.broker.frames import MovedSessions
@@ -16,6 +17,7 @@ from coterie.broker.keeping import Keeping
 from coterie.broker.links import PeerLinks
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
+from coterie.broker.wards import PATIENT_S
 from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
 
@@ -31,23 +33,31 @@ class Residing:
     ) -> None:  # fmt: skip
         self._node, self._sessions, self._giving, self._following = node, sessions, giving, following
         self._keeping, self._links, self._talk, self._turn = keeping, links, talk, turn
+        self.leaving: frozenset[int] = frozenset()  # members that are
 
     def tell(self, peers: Callable[[], list[int]], sessions: list[Session], is_new: bool) -> None:
-        """When as many have them as can be had: until then, whoever had them before must not forget them."""
-        moved = [(one, one.epoch) for one in sessions]
+        """When as many have them as can be had: until then, whoever had them before must not forget them.
 
-        def tell() -> None:
+        One that leaves has nobody coming to it, and can keep them until others are in reach here.
+        """
+        moved, keeping = [(one, one.epoch) for one in sessions], self._keeping
+        leaving = frozenset() if keeping is None else self.leaving
+
+        def tell(is_leaving: bool) -> None:
             still = [one for one, epoch in moved if self._sessions.of.get(one.client_id) is one and one.epoch == epoch]
+            told = [peer for peer in peers() if (peer in leaving) == is_leaving]
             for start in range(0, len(still), MOVED_PER_FRAME):
                 part = still[start : start + MOVED_PER_FRAME]
                 names = tuple((one.client_id, one.epoch, one.owner) for one in part)
-                for peer in peers():
+                for peer in told:
                     self._talk.tell(peer, MovedSessions(names, tuple(map(self._came_us, part))))
 
-        if self._keeping is None:
-            tell()
-        else:
-            self._keeping.when_firm(tell, is_new)
+        if keeping is None:
+            tell(False)
+            return
+        keeping.when_firm(partial(tell, False), is_new)
+        if leaving:
+            keeping.when_firm(partial(tell, True), is_new, PATIENT_S)
 
     def claim(self, session: Session, epoch: int, owners: list[int]) -> None:
         """These have one too, up to that epoch: each began it, or took it, when it could not ask."""

@@ -14,7 +14,7 @@ is unavailable, never that it has no session.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -114,8 +114,9 @@ class Takeover:
     def is_seeking(self, client: str) -> bool:
         return client in self._quests
 
-    def set_members(self) -> None:
+    def set_members(self, leaving: Iterable[int]) -> None:
         """Others are to be asked from now on, by those who are asking, too."""
+        self._residing.leaving = frozenset(leaving)
         peers = dict.fromkeys(self._links.peers)
         for client, quest in list(self._quests.items()):
             new = [peer for peer in peers if peer not in quest.asked]
