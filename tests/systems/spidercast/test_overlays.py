@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.errors import ConfigError
+from coterie.kernels.links import greedy as kernel
 from coterie.model import Relation
 from coterie.systems.spidercast import baselines, coverage, greedy, measures, search
 from coterie.systems.spidercast.parameters import SpiderCastParameters
@@ -63,6 +64,22 @@ def test_greedy_merge_connects_every_topic(nodes: int, topics: int, seed: int) -
     links = greedy.greedy_merge(interests, seed)
     assert measures.connectivity(links, interests).partitioned_count == 0
     assert links.pair_count <= 2 * max(interests.pair_count - topics, 0) + 2 * topics
+
+
+@settings(max_examples=40)
+@given(is_begun=st.booleans(), **instances)
+def test_merging_alone_takes_the_very_links_of_the_plain_scan(
+    is_begun: bool, nodes: int, topics: int, seed: int
+) -> None:
+    """Components laid out for scans are another way to see the same."""
+    interests = oracles.random_interests(nodes, topics, seed)
+    begun = greedy._once(oracles.random_links(nodes, seed, share=0.2)) if is_begun else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(greedy, "is_dense", lambda interests: False)
+        fast = greedy._Builder(interests, seed, begun).serve(wanted=0).links()
+        patch.setattr(kernel, "labels_of", lambda pair, group: kernel.NO_LABELS)
+        plain = greedy._Builder(interests, seed, begun).serve(wanted=0).links()
+    assert fast == plain
 
 
 @settings(max_examples=40)

@@ -26,6 +26,18 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
 
+class Labels(NamedTuple):
+    """Components of topics once more, laid out for scans: all arrays beside the subscribers of the topics."""
+
+    label: Int32  # the same within a component: the number of one of its members
+    following: Int32  # the next member, round in a circle
+    size: Int32  # of the component with this label
+    entry: Int32  # beside each pair: where it stands among the subscribers
+
+
+NO_LABELS = Labels(*(np.zeros(0, np.int32) for _ in range(4)))
+
+
 class Needs(NamedTuple):
     """Interests in both directions and what is still to be done, per pair (node, topic) of the interests."""
 
@@ -43,6 +55,7 @@ class Needs(NamedTuple):
     leaf: Int64  # number of the leaf block a pair lies in, -1 if in none
     cut: Int32  # per leaf block: the node that ties it to the rest
     is_open: Bytes  # per leaf block: nothing has been done for it yet
+    labels: Labels  # where nothing but components counts, else empty
 
 
 class Web(NamedTuple):
@@ -121,12 +134,46 @@ def settle_pair(needs: Needs, topic: int, one: int, other: int, own: int, its: i
     if first != second:
         needs.group[first] = second
         needs.parts[topic] -= 1
+        if len(needs.labels.entry):
+            label_alike(needs.labels, needs.labels.entry[own], needs.labels.entry[its])
     left, right = needs.leaf[own], needs.leaf[its]
     if left != right:
         if left >= 0 and needs.cut[left] != other:
             needs.is_open[left] = 0
         if right >= 0 and needs.cut[right] != one:
             needs.is_open[right] = 0
+
+
+@kernel
+def labels_of(pair: Int64, group: Int64) -> Labels:
+    """What the components are called that `group` tells, by entry; `pair` is that of every entry."""
+    count = len(pair)
+    entry = np.empty(count, np.int32)
+    for at in range(count):
+        entry[pair[at]] = at
+    own, size = np.arange(count).astype(np.int32), np.ones(count, np.int32)
+    labels = Labels(own, own.copy(), size, entry)
+    for at in range(count):
+        first = entry[find(group, pair[at])]
+        if labels.label[at] != labels.label[first]:
+            label_alike(labels, at, first)
+    return labels
+
+
+@kernel
+def label_alike(labels: Labels, one: int, other: int) -> None:
+    """Two components become one: the smaller takes the name of the larger."""
+    if labels.size[labels.label[one]] > labels.size[labels.label[other]]:
+        one, other = other, one
+    new = labels.label[other]
+    labels.size[new] += labels.size[labels.label[one]]
+    at = one
+    while True:
+        labels.label[at] = new
+        at = labels.following[at]
+        if at == one:
+            break
+    labels.following[one], labels.following[other] = labels.following[other], labels.following[one]
 
 
 @kernel
@@ -194,11 +241,45 @@ def scan(needs: Needs, web: Web, board: Board, node: int) -> int:
 
 
 @kernel
-def take(needs: Needs, web: Web, board: Board, node: int, level: int, enough: int, draw: Words) -> int:
-    """Add the node's links of this gain (at least), in random order, until enough is gained; returns what was.
+def scan_parts(needs: Needs, board: Board, node: int, level: int) -> tuple[int, int]:
+    """The same where nothing but components counts: how many were touched that gain so much, and the most any gains.
 
-    Remembers the best gain left.
+    Who is linked already is in the same components. Plain passes are several times faster than one that asks at every
+    subscriber whether it was met before.
     """
+    label, entry, seen = needs.labels.label, needs.labels.entry, 0
+    best, good = 0, 0
+    for own in range(needs.interest_indptr[node], needs.interest_indptr[node + 1]):
+        topic, mine = needs.interest[own], label[entry[own]]
+        if needs.parts[topic] > 1:
+            start, end = needs.topic_indptr[topic], needs.topic_indptr[topic + 1]
+            seen += end - start
+            for at in range(start, end):
+                other = needs.subscriber[at]
+                gain = board.gain[other] + (label[at] != mine)
+                board.gain[other] = gain
+                best = max(best, gain)
+    if best >= level or seen < len(board.gain):
+        for own in range(needs.interest_indptr[node], needs.interest_indptr[node + 1]):
+            topic, mine = needs.interest[own], label[entry[own]]
+            if needs.parts[topic] > 1:
+                for at in range(needs.topic_indptr[topic], needs.topic_indptr[topic + 1]):
+                    other = needs.subscriber[at]
+                    if label[at] != mine:
+                        if board.gain[other] >= level:
+                            board.touched[good] = other
+                            good += 1
+                        board.gain[other] = 0
+    if seen >= len(board.gain):
+        board.gain[:] = 0
+    return good, best
+
+
+@kernel
+def reach(needs: Needs, web: Web, board: Board, node: int, level: int) -> tuple[int, int]:
+    """Who would gain so much by a link, first among the touched: how many; and the most any link gains."""
+    if len(needs.labels.entry):
+        return scan_parts(needs, board, node, level)
     count = scan(needs, web, board, node)
     best, good = 0, 0
     for at in range(count):
@@ -209,6 +290,16 @@ def take(needs: Needs, web: Web, board: Board, node: int, level: int, enough: in
             board.touched[good] = other
             good += 1
         best = max(best, gain)
+    return good, best
+
+
+@kernel
+def take(needs: Needs, web: Web, board: Board, node: int, level: int, enough: int, draw: Words) -> int:
+    """Add the node's links of this gain (at least), in random order, until enough is gained; returns what was.
+
+    Remembers the best gain left.
+    """
+    good, best = reach(needs, web, board, node, level)
     gained = 0
     for at in range(good):
         if gained >= enough:

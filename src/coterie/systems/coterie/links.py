@@ -9,7 +9,7 @@ systems of these names.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from coterie.model import Channels, Entries, Overlay, Placement, Trees, Workload
 from coterie.model.graph import BrokerGraph
 from coterie.protocol.system import Parameters, System
 from coterie.systems import content, homes, mesh, star
-from coterie.systems.content.stages import given_network, group_subscriptions, network_of, route_documents
+from coterie.systems.content.stages import Groups, given_network, group_subscriptions, network_of, route_documents
 from coterie.systems.coterie.parameters import LEAN, LINKS, SPARSE, CoterieParameters
 from coterie.systems.spidercast.greedy import greedy_merge, lean, uncut
 from coterie.systems.spidercast.system import with_contacts
@@ -75,12 +75,20 @@ def sparse_graph(count: int, degree: int, seed: int) -> BrokerGraph:
     return BrokerGraph.of(count, np.concatenate(rings), np.concatenate([np.roll(ring, 1) for ring in rings]))
 
 
+@dataclass(frozen=True, eq=False)
+class OnLinks(Groups):
+    """Groups with the links that their trees were learned on, which take long to find."""
+
+    graph: BrokerGraph
+
+
 def channels_on(workload: Workload, placement: Placement, parameters: CoterieParameters, seed: int) -> Channels:
     kind = parameters.known_links
     if kind in KINDS:
         return KINDS[kind].stages.channels(workload, placement, below(parameters, kind), seed)
-    on_graph = replace(workload, graph=interest_graph(workload, placement, parameters, seed))
-    return group_subscriptions(on_graph, placement, parameters, seed)
+    graph = interest_graph(workload, placement, parameters, seed)
+    found = group_subscriptions(replace(workload, graph=graph), placement, parameters, seed)
+    return OnLinks(found.topics, found.strategy, graph) if isinstance(found, Groups) else found
 
 
 def links_between(
@@ -89,7 +97,8 @@ def links_between(
     kind = parameters.known_links
     if kind in KINDS:
         return KINDS[kind].stages.overlay(workload, placement, channels, below(parameters, kind), seed)
-    graph = interest_graph(workload, placement, parameters, seed)
+    known = channels.graph if isinstance(channels, OnLinks) else None
+    graph = known or interest_graph(workload, placement, parameters, seed)
     return given_network(replace(workload, graph=graph), placement, channels, parameters, seed)
 
 

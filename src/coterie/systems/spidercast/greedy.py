@@ -90,7 +90,9 @@ class _Builder:
         if links is not None:
             spidercast_greedy.add_links(self._needs(spidercast_greedy.COVERAGE, 0, 0), self._web, links)
 
-    def _needs(self, kind: int, wanted: int, leaves: int) -> spidercast_greedy.Needs:
+    def _needs(
+        self, kind: int, wanted: int, leaves: int, labels: spidercast_greedy.Labels = spidercast_greedy.NO_LABELS
+    ) -> spidercast_greedy.Needs:
         return spidercast_greedy.Needs(
             kind,
             wanted,
@@ -106,6 +108,7 @@ class _Builder:
             self._leaf,
             self._cut,
             np.ones(leaves, np.uint8),
+            labels,
         )
 
     def serve(self, wanted: int, left_share: float = 0.0) -> _Builder:
@@ -116,8 +119,11 @@ class _Builder:
             enough = max(int((self._cover < wanted).sum()) - int(left_share * self._interests.pair_count), 0)
         if is_dense(self._interests):
             spidercast_dense.serve_dense(needs, self._web, self._interests.rows, enough, self._draw)
-        else:
-            spidercast_greedy.serve(needs, self._web, self._board, enough, self._draw)
+            return self
+        if not wanted:
+            labels = spidercast_greedy.labels_of(self._pair, self._group)
+            needs = self._needs(spidercast_greedy.COVERAGE, wanted, 0, labels)
+        spidercast_greedy.serve(needs, self._web, self._board, enough, self._draw)
         return self
 
     def tie_blocks(self) -> _Builder:
