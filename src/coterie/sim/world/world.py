@@ -375,6 +375,8 @@ class World:
 
         self.links[ends] = link
         is_cut = self._is_cut(node, peer) or self._is_cut(peer, node)
+        if is_cut:
+            self.outages.dialled(node, peer, self.now_us, self.now_us + DIAL_US)
         self.at(self.now_us + (DIAL_US if is_cut else 3 * self._delay_us), answer)
 
     def tell(self, node: int, peer: int, data: bytes) -> None:
