@@ -108,8 +108,11 @@ def test_a_word_that_was_held_up_is_as_old_as_it_is() -> None:
     held._turn.now_s += 9.0
     held._set(copy, now_us=before.now_us + 2_000_000)
     assert abs(copy.state.here_us - before.here_us - 2_000_000) < 10_000
+    held._set(copy, now_us=before.now_us - 3_000_000)  # said again, behind everything that was given later
+    assert abs(copy.state.here_us - before.here_us + 3_000_000) < 10_000
+    assert abs(copy.now_us(held._turn.now_us) - before.now_us - 9_000_000) < 10_000  # and its clock is what it was
     held._turn.now_s += 1.0
-    held._set(copy, now_us=before.now_us - 5_000_000)  # its clock was set back: nothing is known but when it was heard
+    held._set(copy, now_us=before.now_us - 120_000_000)  # it was set back: nothing is known but when it was heard
     assert copy.state.here_us == held._turn.now_us
 
 

@@ -53,6 +53,7 @@ STATE = "state"
 PART_BYTES = 512 << 10
 STRETCH_ROWS = 256
 DRIFT = 1e-3  # what two clocks may gain on each other
+SAID_AGAIN_US = 60_000_000  # nothing waits longer than this to be safe; a clock that goes back further was set
 _pack = msgspec.msgpack.Encoder().encode
 _unpack_rows = msgspec.msgpack.Decoder(list[tuple[int, Any, bytes | None]]).decode
 delivery_row = msgspec.msgpack.Decoder(DeliveryRow).decode
@@ -125,9 +126,10 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 
 def _said_us(state: _State, changes: dict[str, Any], heard_us: int) -> int:
     """When that was said, by this node's clock. It may have been held up on its way: then less time has passed at its
-    origin since the last word than here. A clock that was set back says nothing."""
+    origin since the last word than here. Behind everything, what was not safe is said again: that is older, by as much
+    as its origin says. A clock that was set back further says nothing."""
     passed_us = int((changes["now_us"] - state.now_us) * (1 + DRIFT))
-    is_same = state.here_us > 0 and changes.get("life", state.life) == state.life and passed_us >= 0
+    is_same = state.here_us > 0 and changes.get("life", state.life) == state.life and passed_us >= -SAID_AGAIN_US
     return min(heard_us, state.here_us + passed_us) if is_same else heard_us
 
 
