@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from coterie.broker.arrivals import Had
-from coterie.broker.facts import PeerGone, PeerSaid
+from coterie.broker.facts import DialFailed, PeerGone, PeerSaid, PeerUp
 from coterie.broker.frames import FoundSession, FrameReader, GivenSession, SeekSession
+from coterie.broker.orders import Dial
 from coterie.broker.writes import SESSIONS
 from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
 from coterie.mqtt.reasons import Reason
@@ -194,7 +195,7 @@ def begun_while_away() -> tuple[Group, Driven]:
     group.cut, here = {1}, group.nodes[0]
     here.take(PeerGone(1, "gone"))
     line = here.client("b", version=MQTT_3, clean_start=False)
-    group.wait(4.0)
+    group.wait(5.0)
     assert [one.reason for one in here.hear(line) if isinstance(one, ConnAck)] == [Reason.SUCCESS]
     return group, here
 
@@ -206,6 +207,39 @@ def test_a_session_begun_while_somebody_was_silent_is_told_to_it_like_one_that_m
     group.nodes[0].client("c", version=MQTT_3, clean_start=False)
     group.pass_on()
     assert group.nodes[0].broker.sessions.of["c"].epoch == 1
+
+
+@pytest.mark.parametrize("is_dialled_in_vain", [False, True])
+def test_that_nobody_has_it_is_not_said_before_who_is_silent_was_dialled_in_vain(is_dialled_in_vain: bool) -> None:
+    """It may just have become possible to reach it."""
+    group = Group(3)
+    group.cut, here = {0}, group.nodes[2]
+    here.take(PeerGone(0, "gone"))
+    here.client("a", version=MQTT_3, clean_start=False)
+    group.wait(1.5)  # all have been asked again by now
+    if is_dialled_in_vain:
+        here.take(DialFailed(0, "refused"))
+    group.wait(1.0)
+    assert here.broker.takeover.is_seeking("a") is not is_dialled_in_vain
+
+
+def test_all_are_asked_anew_when_one_of_them_has_left_and_may_have_given_it_away() -> None:
+    """And who could not be reached is dialled at once, however often that was tried in vain."""
+    group = Group(3)
+    group.cut, here = {0, 1}, group.nodes[2]
+    here.take(PeerGone(0, "gone"))
+    for _ in range(6):
+        here.take(DialFailed(0, "refused"))
+    here.client("a", version=MQTT_3, clean_start=False)
+    here.broker.takeover.on_found(1, FoundSession("a", "none", 0, 1))
+    asked: list[int] = []
+    here.on_order = lambda order: asked.append(order.peer) if isinstance(order, Dial) else None
+    here.broker.links.part(1)
+    here.broker.takeover.set_members()
+    here.take(PeerUp(0))
+    assert asked == [0]
+    here.broker.takeover.on_found(0, FoundSession("a", "owner", 2, 0))
+    assert here.broker.takeover._quests["a"].peer == 0
 
 
 def test_an_answer_that_comes_too_late_is_heard_all_the_same() -> None:

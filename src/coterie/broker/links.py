@@ -31,8 +31,8 @@ class _Target:
     """What is known of one peer. `output` is what it has not been told yet: of this turn, or while it is choked."""
 
     __slots__ = (
-        "delay_s", "heard_s", "held_batch", "is_choked", "is_dialling", "is_leaving", "is_up", "next_try_s", "output",
-        "output_bytes", "peer", "sent_s", "used_s", "was_up",
+        "delay_s", "failed_s", "heard_s", "held_batch", "is_choked", "is_dialling", "is_leaving", "is_up", "next_try_s",
+        "output", "output_bytes", "peer", "sent_s", "used_s", "was_up",
     )  # fmt: skip
 
     def __init__(self, peer: int) -> None:
@@ -42,7 +42,7 @@ class _Target:
         self.output: list[bytes] = []
         self.output_bytes = 0
         self.delay_s = self.next_try_s = 0.0
-        self.heard_s = self.sent_s = self.used_s = 0.0
+        self.heard_s = self.sent_s = self.used_s = self.failed_s = 0.0
         self.held_batch = 0  # the last batch that something for this peer waits for
 
 
@@ -100,6 +100,11 @@ class PeerLinks:
     def was_heard(self, peer: int, since_s: float) -> bool:
         """Whether it is there for sure: it has said something since then."""
         return self.is_connected(peer) and self._targets[peer].heard_s > since_s
+
+    def was_out_of_reach(self, peer: int, since_s: float) -> bool:
+        """Whether there is no link to it, and it was dialled in vain since then."""
+        target = self._targets.get(peer)
+        return target is not None and not target.is_up and target.failed_s > since_s
 
     @property
     def heard_until_s(self) -> float:
@@ -218,15 +223,16 @@ class PeerLinks:
 
     # --- reaching peers ---
 
-    def want(self, peers: Iterable[int]) -> None:
-        """Make links to these peers where there are none; losses show as such."""
+    def want(self, peers: Iterable[int], is_urgent: bool = False) -> None:
+        """Make links to these peers where there are none; losses show as such. What is urgent does not wait because
+        others have tried in vain."""
         if self._is_closing:
             return
         for peer in peers:
             target = self._targets.get(peer)
             if target is None or target.is_up or target.is_dialling:
                 continue
-            if self._turn.now_s >= target.next_try_s:
+            if is_urgent or self._turn.now_s >= target.next_try_s:
                 self._dial(target)
 
     def _dial(self, target: _Target) -> None:
@@ -241,6 +247,7 @@ class PeerLinks:
         if target.is_up:  # it dialled us meanwhile
             return False
         self.counts.failed_dials += 1
+        target.failed_s = self._turn.now_s
         self._turn.say(f"node {peer} cannot be reached: {reason}")
         settings = self.settings
         target.delay_s = min(max(settings.backoff_s, 2 * target.delay_s), settings.backoff_s_max)

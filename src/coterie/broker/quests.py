@@ -8,8 +8,13 @@ from collections.abc import Callable
 from typing import Literal
 
 from coterie.broker.frames import FoundSession, SeekSession
+from coterie.broker.links import PeerLinks
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.session import SessionState
+
+ANSWER_S = 1.0  # a node that has not answered by then is silent
+PATIENT_S = 2.5  # the same for one that there is a link to: its disk may be slow
+REACH_S = 3.2  # by then it has been found out whether one that there is no link to can be reached
 
 Outcome = Literal["here", "away", "other"]
 REFUSALS: dict[Outcome, tuple[Reason, str]] = {
@@ -46,3 +51,14 @@ class Quest:
     def asking(self, client: str) -> SeekSession:
         """What the others are asked."""
         return SeekSession(client, self.user, self.of < 0)
+
+    def is_slow(self, links: PeerLinks) -> bool:
+        return any(links.is_connected(peer) for peer in self.asked if peer not in self.answers)
+
+    def patience_s(self, links: PeerLinks) -> float:
+        """How long answers are waited for. Before it is said that nobody has it, who is silent was dialled in vain: two
+        nodes may have found each other again while a third one has not found them yet."""
+        silent = [peer for peer in self.asked if peer not in self.answers]
+        if self.is_asked_again and not all(links.was_out_of_reach(peer, self.asked_s) for peer in silent):
+            return REACH_S
+        return PATIENT_S if self.is_slow(links) else ANSWER_S

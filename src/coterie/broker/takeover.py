@@ -57,8 +57,6 @@ from coterie.mqtt.sessions import Sessions
 from coterie.mqtt.topics import split_shared
 
 AGAIN_S = 0.2
-ANSWER_S = 1.0  # a node that has not answered by then is silent
-PATIENT_S = 2.5  # the same for one that there is a link to: its disk may be slow
 GIVE_UP_S = 5.0
 EFFECT_S = 1.5  # a node that is silent holds up no session: what it missed of the wishes is found by logs
 LOOK_S = 4.0  # how long logs are compared for what a node that is away took with it
@@ -120,7 +118,11 @@ class Takeover:
         peers = dict.fromkeys(self._links.peers)
         for client, quest in list(self._quests.items()):
             new = [peer for peer in peers if peer not in quest.asked]
+            has_lost = any(peer not in peers for peer in quest.asked)
             quest.asked = peers.copy()
+            if has_lost and quest.there is None:  # what it had is at another one now, who may have denied it before
+                self._ask_all(client, quest)
+                continue
             quest.answers = {peer: said for peer, said in quest.answers.items() if peer in peers}
             for peer in new:
                 self._talk.tell(peer, quest.asking(client))
@@ -157,7 +159,7 @@ class Takeover:
             return
         self._turn.set_timer((TAKE_TIMER, client), AGAIN_S)
         if quest.there is None:
-            if now_s - quest.asked_s > (PATIENT_S if self._is_slow(quest) else ANSWER_S):
+            if now_s - quest.asked_s > quest.patience_s(self._links):
                 self._decide(client, quest)
         elif client in self._arrivals.of and not quest.is_asking:
             if quest.is_effective or now_s - quest.entered_s > EFFECT_S:
@@ -224,7 +226,7 @@ class Takeover:
         """Nobody who has answered knows of it. Before that is said while somebody is silent, or the session may have
         gone from one to another meanwhile, all are asked again. If nobody answers at all, it may be this node's fault.
         """
-        if not is_doubtful or (quest.is_asked_again and (quest.answers or not self._is_slow(quest))):
+        if not is_doubtful or (quest.is_asked_again and (quest.answers or not quest.is_slow(self._links))):
             is_heard_of = len(quest.answers) == len(quest.asked)
             self._end(client, "here")
             session = self._sessions.of.get(client)
@@ -234,12 +236,15 @@ class Takeover:
                 session.epoch += 1
                 session.report()
         elif not quest.is_asked_again:
-            quest.is_asked_again, quest.asked_s, quest.answers = True, self._turn.now_s, {}
-            for peer in quest.asked:
-                self._talk.tell(peer, quest.asking(client))
+            quest.is_asked_again = True
+            self._ask_all(client, quest)
 
-    def _is_slow(self, quest: Quest) -> bool:
-        return any(self._links.is_connected(peer) for peer in quest.asked if peer not in quest.answers)
+    def _ask_all(self, client: str, quest: Quest) -> None:
+        """Anew; who cannot be reached just now is dialled at once, for that may be over."""
+        quest.asked_s, quest.answers = self._turn.now_s, {}
+        self._links.want(quest.asked, is_urgent=True)
+        for peer in quest.asked:
+            self._talk.tell(peer, quest.asking(client))
 
     def on_hands_over(self, peer: int, said: HandsOver) -> None:
         quest = self._quests.get(said.client)
