@@ -158,6 +158,22 @@ def test_who_has_nothing_yet_and_does_not_answer_gives_way_to_one_that_does() ->
     assert list(keeping.keepers) == [third]
 
 
+def test_who_could_keep_and_has_no_link_is_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those there are links to may all be as silent as the keeper that is replaced."""
+    group = Group(4)
+    here, keeping = group.nodes[0], group.nodes[0].broker.keeping
+    assert keeping is not None
+    first, second, third = keeping._order
+    group.cut = {first, third}
+    here.take(PeerGone(third, "broken"))
+    keeping.keepers[first].waits_s = keeping._turn.now_s - 3.0
+    wanted: list[int] = []
+    monkeypatch.setattr(keeping._links, "want", wanted.extend)
+    keeping.look()
+    assert list(keeping.keepers) == [second]
+    assert wanted == [third]
+
+
 def test_rows_travel_as_they_are() -> None:
     rows = [
         (SESSIONS, "a", b"1"), (MARKS, (3, "t"), None), (LOG, 5, b"t"), (MESSAGES, Between(1, 4), None),

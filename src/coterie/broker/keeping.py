@@ -32,6 +32,7 @@ RIDE_S = 0.05
 LOOK_S = 0.5
 SILENT_S = 2.0  # a keeper that says nothing for so long is replaced, if there is another
 REACH_S = 0.4  # one that has nothing yet and cannot be reached for so long, too; or does not answer where others do
+DIALLED_MAX = 8  # at once, of those who could take somebody's place
 QUEUE_BYTES_MAX = 16 << 20
 PART_BYTES = 512 << 10
 RIDE_TIMER, KEEP_TIMER = "ride", "keep"
@@ -372,15 +373,20 @@ class Keeping:
             self._ask(chosen, self.keepers[chosen])
         is_replaced = any(peer not in self.keepers for peer in had)  # the next may be silent too
         if is_replaced or any(self._is_slow_to_begin(one) for one in self.keepers.values()):
-            for peer in self._order:
-                if self._is_free(peer) and self._links.is_connected(peer):
-                    self._tell(peer)  # who would answer?
+            self._ask_free()
         for peer, one in self.keepers.items():
             if not one.is_current and (not self._links.is_connected(peer) or now_s - (one.waits_s or now_s) > SILENT_S):
                 self._ask(peer, one)
         self._judge_count()
         self._update()
         self._watch()
+
+    def _ask_free(self) -> None:
+        """Who would answer? Some there may be no link to, though they are in reach and the others are not."""
+        for peer in (free := [peer for peer in self._order if self._is_free(peer)]):
+            if self._links.is_connected(peer):
+                self._tell(peer)
+        self._links.want([peer for peer in free if not self._links.is_connected(peer)][:DIALLED_MAX])
 
     def _is_slow_to_begin(self, one: CopyKeeper) -> bool:
         return one.is_new and one.waits_s is not None and self._turn.now_s - one.waits_s > REACH_S
