@@ -248,6 +248,11 @@ class Link:
             end.is_door = broker is not None and not broker.may_link(end.peer)  # it is no member there
             self._later(end, Knocked(DOORS + end.peer, end.peer, []) if end.is_door else PeerUp(end.peer))
 
+    def dialled_by(self, node: int) -> None:
+        """That one tries, too; it may have been started since the other one began."""
+        end = self.ends[0] if self.ends[0].site.node == node else self.ends[1]
+        end.life = end.site.life
+
     def failed(self, dialled: tuple[int, ...]) -> None:
         self.is_dialling = False
         for end in self.ends:

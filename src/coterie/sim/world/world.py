@@ -353,6 +353,7 @@ class World:
         link = self.links.get(ends)
         if link is not None and link.is_dialling:
             self._dialled[ends].append(node)
+            link.dialled_by(node)
             return
         self._link_counts[ends] = number = self._link_counts.get(ends, 0) + 1
         old, sites = link, (self.sites[ends[0]], self.sites[ends[1]])
