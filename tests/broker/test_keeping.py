@@ -8,7 +8,8 @@ from coterie.broker.carried import decode_carried
 from coterie.broker.copies import pack_rows, unpack_rows
 from coterie.broker.facts import PeerGone, PeerUp
 from coterie.broker.frames import Kept
-from coterie.broker.keeping import Keeping, rendezvous
+from coterie.broker.keeperlists import rendezvous
+from coterie.broker.keeping import Keeping
 from coterie.broker.views import health
 from coterie.broker.writes import (
     COPIED_BODIES,
@@ -172,6 +173,24 @@ def test_who_could_keep_and_has_no_link_is_dialled(monkeypatch: pytest.MonkeyPat
     keeping.look()
     assert list(keeping.keepers) == [second]
     assert wanted == [third]
+
+
+def test_who_could_not_be_reached_is_tried_again_while_a_keeper_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of the others failed once, and has been silent since; whoever was tried first is tried first again."""
+    group = Group(4)
+    here, keeping = group.nodes[0], group.nodes[0].broker.keeping
+    assert keeping is not None
+    first, second, third = keeping._order
+    group.cut = {1, 2, 3}
+    for peer in (third, second, third, second, third):
+        here.take(PeerGone(peer, "broken"))
+        keeping.unreachable(peer)
+    keeping.keepers[first].waits_s = keeping._turn.now_s - 3.0
+    wanted: list[int] = []
+    monkeypatch.setattr(keeping._links, "want", wanted.extend)
+    keeping.look()
+    assert list(keeping.keepers) == [first]
+    assert wanted == [second, third]
 
 
 def test_rows_travel_as_they_are() -> None:

@@ -5,10 +5,13 @@ A keeper that was replaced so learns that it does not speak for that node any mo
 
 from __future__ import annotations
 
+from hashlib import blake2b
+
 import msgspec
 
 from coterie.broker.copies import HeldCopies
 from coterie.broker.frames import KeptBy
+from coterie.broker.members import is_beside
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.writes import META, Saved
@@ -68,3 +71,14 @@ class KeeperLists:
         for said in self.of.values():
             if said.node != peer:
                 self._talk.tell(peer, said)
+
+
+def rendezvous(node: int, zones: dict[int, str]) -> list[int]:
+    """The other nodes in the order in which they keep for this one: other machines and zones first, then by a hash."""
+    is_zoned = len(set(zones.values())) > 1
+
+    def rank(peer: int) -> tuple[bool, bool, bytes]:
+        is_near = is_zoned and zones[peer] == zones.get(node, "")
+        return is_beside(peer, node), is_near, blake2b(f"{node} {peer}".encode(), digest_size=8).digest()
+
+    return sorted((peer for peer in zones if peer != node), key=rank)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from hashlib import blake2b
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK
 from coterie.broker.copies import COPIED, SMALL, delivery_row, log_stretch, pack_rows, whole_in_parts
@@ -22,7 +21,6 @@ from coterie.broker.copykeeper import CopyKeeper
 from coterie.broker.frames import CONTROL, AskKept, Keep, Kept, KeptBy, encode_control, frame
 from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.links import PeerLinks
-from coterie.broker.members import is_beside
 from coterie.broker.settings import DurabilitySection
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
@@ -57,7 +55,7 @@ class Keeping:
         # What some keeper has not answered yet: serial, frame, and the first of the log in it (0: nothing is).
         self._queue: deque[tuple[int, bytes, int]] = deque()
         self._queue_bytes = 0
-        self._away: dict[int, None] = {}  # peers that did not answer
+        self._away: dict[int, None] = {}  # peers that did not answer, who was tried last at the end
         self._answered_s: dict[int, float] = {}  # who could keep: when it said so
         self._asked: dict[int, int] = {}  # peer -> so often was something said to it that it answers, over this link
         self._answered: dict[int, int] = {}  # and so often it did
@@ -97,9 +95,8 @@ class Keeping:
         for peer in [peer for peer in self.keepers if peer not in order]:
             del self.keepers[peer]
             self.replaced_count += 1
-        for peer in [peer for peer in (*self._away, *self._failed) if peer not in order]:
-            self._away.pop(peer, None)
-            self._failed.pop(peer, None)
+        self._away = {peer: None for peer in self._away if peer in order}
+        self._failed = {peer: None for peer in self._failed if peer in order}
         while len(self.keepers) > self.wanted:
             self.keepers.popitem()
         if self._is_started:
@@ -349,6 +346,7 @@ class Keeping:
     def unreachable(self, peer: int) -> None:
         """It cannot be dialled."""
         if peer in self._order:
+            self._away.pop(peer, None)
             self._away[peer] = None
             self._watch()
 
@@ -371,9 +369,8 @@ class Keeping:
             chosen = next(peer for peer in free or self._order if peer not in self.keepers)
             self.keepers[chosen] = CopyKeeper(now_s, self._next_answer(chosen))
             self._ask(chosen, self.keepers[chosen])
-        is_replaced = any(peer not in self.keepers for peer in had)  # the next may be silent too
-        if is_replaced or any(self._is_slow_to_begin(one) for one in self.keepers.values()):
-            self._ask_free()
+        if any(peer not in self.keepers for peer in had) or any(map(self._is_slow, self.keepers)):
+            self._ask_others()  # the next may be silent too
         for peer, one in self.keepers.items():
             if not one.is_current and (not self._links.is_connected(peer) or now_s - (one.waits_s or now_s) > SILENT_S):
                 self._ask(peer, one)
@@ -381,15 +378,22 @@ class Keeping:
         self._update()
         self._watch()
 
-    def _ask_free(self) -> None:
-        """Who would answer? Some there may be no link to, though they are in reach and the others are not."""
-        for peer in (free := [peer for peer in self._order if self._is_free(peer)]):
-            if self._links.is_connected(peer):
+    def _ask_others(self) -> None:
+        """Who would answer? Some that there is no link to may be in reach, though the others are not."""
+        others = [peer for peer in self._order if peer not in self.keepers]
+        for peer in others:
+            if peer not in self._away and self._links.is_connected(peer):
                 self._tell(peer)
-        self._links.want([peer for peer in free if not self._links.is_connected(peer)][:DIALLED_MAX])
+        tried = list(self._away)
+        missing = [peer for peer in others if not self._links.is_connected(peer)]
+        missing.sort(key=lambda peer: tried.index(peer) if peer in tried else -1)
+        self._links.want(missing[:DIALLED_MAX])
 
-    def _is_slow_to_begin(self, one: CopyKeeper) -> bool:
-        return one.is_new and one.waits_s is not None and self._turn.now_s - one.waits_s > REACH_S
+    def _is_slow(self, peer: int) -> bool:
+        """Whether it has nothing yet and does not begin, or is late and nobody could be put in its place."""
+        one = self.keepers[peer]
+        now_s = self._turn.now_s
+        return self._is_late(peer, one) or (one.is_new and now_s - (one.waits_s or now_s) > REACH_S)
 
     def _is_late(self, peer: int, one: CopyKeeper) -> bool:
         is_replaceable = not self._links.is_connected(peer) or any(map(self._is_ready, self._order))
@@ -475,14 +479,3 @@ class Keeping:
                 if peer not in current:  # it forgets what it has, and will say so
                     one.acked, one.fill = -1, []
                     self._ask_anew(peer, one)
-
-
-def rendezvous(node: int, zones: dict[int, str]) -> list[int]:
-    """The other nodes in the order in which they keep for this one: other machines and zones first, then by a hash."""
-    is_zoned = len(set(zones.values())) > 1
-
-    def rank(peer: int) -> tuple[bool, bool, bytes]:
-        is_near = is_zoned and zones[peer] == zones.get(node, "")
-        return is_beside(peer, node), is_near, blake2b(f"{node} {peer}".encode(), digest_size=8).digest()
-
-    return sorted((peer for peer in zones if peer != node), key=rank)

@@ -14,7 +14,7 @@ from typing import Any
 from coterie.broker.cascades import Cascades
 from coterie.broker.detours import Detours
 from coterie.broker.frames import CONTROL, encode_control, frame
-from coterie.broker.keeping import rendezvous
+from coterie.broker.keeperlists import rendezvous
 from coterie.broker.links import PeerLinks
 from coterie.broker.members import is_beside
 from coterie.broker.plane import FRAME_BYTES, LocalReceiver, Plane

@@ -7,8 +7,8 @@ from coterie.broker.cascades import Cascades
 from coterie.broker.detours import Detours
 from coterie.broker.hosting import Hosting
 from coterie.broker.interest import InterestBook
-from coterie.broker.keeperlists import KeeperLists
-from coterie.broker.keeping import Keeping, rendezvous
+from coterie.broker.keeperlists import KeeperLists, rendezvous
+from coterie.broker.keeping import Keeping
 from coterie.broker.links import PeerLinks
 from coterie.broker.members import Members
 from coterie.broker.planes import ControlPlanes

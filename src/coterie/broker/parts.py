@@ -28,8 +28,8 @@ from coterie.broker.hosting import Hosting
 from coterie.broker.housekeeping import Housekeeping
 from coterie.broker.interest import InterestBook, LocalInterest
 from coterie.broker.journal import Journal
-from coterie.broker.keeperlists import KeeperLists
-from coterie.broker.keeping import Keeping, rendezvous
+from coterie.broker.keeperlists import KeeperLists, rendezvous
+from coterie.broker.keeping import Keeping
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.lastwords import LastWords
 from coterie.broker.leafbook import LeafBook

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from coterie.broker.carried import TIME_BITS
 from coterie.broker.copies import Copy, HeldCopies, log_stretch, whole_in_parts
 from coterie.broker.frames import AskKept, ControlMessage, HeldFor, HoldFor, encode_control
-from coterie.broker.keeperlists import KeeperLists
-from coterie.broker.keeping import rendezvous
+from coterie.broker.keeperlists import KeeperLists, rendezvous
 from coterie.broker.links import PeerLinks
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
