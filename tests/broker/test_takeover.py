@@ -5,12 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from coterie.broker.arrivals import Had
+from coterie.broker.arrivals import ComingSession, Had, guest_of
+from coterie.broker.carried import TIME_BITS
 from coterie.broker.facts import DialFailed, PeerGone, PeerSaid, PeerUp
 from coterie.broker.frames import FoundSession, FrameReader, GivenSession, SeekSession
 from coterie.broker.orders import Dial
+from coterie.broker.quests import Quest
 from coterie.broker.writes import SESSIONS
 from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
+from coterie.mqtt.publish import Message
 from coterie.mqtt.reasons import Reason
 from tests.broker.driving import Driven
 from tests.broker.groups import Group
@@ -329,3 +332,21 @@ def test_what_a_session_had_is_known_for_as_long_as_it_may_come_again() -> None:
     del broker.recovery.behind[place[0]]
     group.nodes[1].wait(70.0)
     assert session.past is None
+
+
+def test_what_is_looked_for_since_another_session_came_is_not_lost_sight_of_nor_given_twice() -> None:
+    """Two come one after the other: what both had stays had, and what one has got meanwhile it does not get again."""
+    broker = Group(3).nodes[1].broker
+    lacking, marks, place = broker.takeover.lacking, broker.marks, (2, "t")
+    first, second, third = (2 << TIME_BITS | number for number in (10, 20, 30))
+    broker.recovery.behind[2] = 1
+    marks.reopen(*place, 0, {second: first, third: second})
+    arrival = ComingSession(guest_of("a", None, (Subscription("t", 1),), broker.sessions.options))
+    arrival.entered_us, arrival.taken = broker.recovery.now_us, {place: second}
+    lacking.settle(arrival, Quest(None, [], 0.0, lambda outcome: None, -1), [])
+    assert [marks.has(*place, one) for one in (first, second, third)] == [False, True, False]
+    session = arrival.guest
+    session.past = arrival.had()
+    lacking.note_rest(session, [Message("t", b"2", 1, id=second), Message("t", b"3", 1, id=third)])
+    assert isinstance(session.past, Had)
+    assert session.past.ahead == {third}

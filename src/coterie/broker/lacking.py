@@ -91,14 +91,15 @@ class Lacking:
             if origin == self._node or not arrival.is_awaited(topic):
                 continue
             got = {one.id: one.before for one in rest if one.topic == topic and origin_of(one.id) == origin}
-            got |= {one: before for one, before in beyond.items() if one in arrival.ahead}
+            got |= {one: before for one, before in beyond.items() if one in arrival.ahead or one <= low}
             if mark <= low and beyond.keys() <= got.keys():
                 continue
             if not self._recovery.may_lack(origin, arrival.entered_us):
                 continue
             had_here[place] = mark
             ahead |= beyond
-            self._marks.reopen(origin, topic, low, {one: before for one, before in got.items() if one > low})
+            first = min(low, mark)  # it is open already where another one came just now
+            self._marks.reopen(origin, topic, first, {one: before for one, before in got.items() if one > first})
         if not had_here:
             return
         others: dict[str, Session] = {}
@@ -122,6 +123,15 @@ class Lacking:
             if origin != self._node and not is_shared and self._marks.get(origin, topic) < last:
                 self._marks.set(origin, topic, last)
                 self._delivering.pass_over(last)
+
+    def note_rest(self, session: Session, rest: list[Message]) -> None:
+        """It has these now. For another one that came they may be looked for still: they are not to come again."""
+        news = [(origin_of(one.id), one.topic, one.id) for one in rest if origin_of(one.id) != self._node]
+        again = [one for origin, topic, one in news if not self._marks.has(origin, topic, one)]
+        if again and isinstance(session.past, Had):
+            session.past = had = session.past.and_here({}, again)
+            session.report()
+            self.remember(session.client_id, had)
 
     def remember(self, client: str, had: Had) -> None:
         """What went into that session before is not to come again."""

@@ -350,7 +350,8 @@ class Takeover:
         session, now_s = arrival.guest, self._turn.now_s
         rest = arrival.rest()
         session.collected = None
-        self.lacking.settle(arrival, quest, [shared.message for shared, *_ in rest])
+        messages = [shared.message for shared, *_ in rest]
+        self.lacking.settle(arrival, quest, messages)
         # What its node sent alone since the copy was made is not known: the client may still hold its identifiers.
         ahead = 0 if there.of == quest.peer else IDENTIFIERS_APART * (1 + self._node % IDENTIFIER_RANGES)
         last_id = (state.last_packet_id + ahead) % 0xFFFF
@@ -368,6 +369,7 @@ class Takeover:
         self.lacking.remember(client, session.past)
         for shared, qos, retain, identifiers in rest:
             session.deliver(shared, qos, retain, identifiers, now_s)
+        self.lacking.note_rest(session, messages)
         if self._sessions.review(session) or lost:  # rights have changed while its node was away
             self._following.follow()
         self.lacking.seed_marks(arrival)
