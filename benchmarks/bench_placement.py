@@ -44,6 +44,7 @@ from coterie.systems.dynatops.placement import place_by_similarity
 from coterie.workloads import make_workload
 
 BROKERS, SEED = 64, 1
+PAIRS_MAX = 20_000_000  # for the bound: half a minute
 SMALL = {
     "zipf": ("dynatops", {"pattern": "zipf", "nodes": 50, "subscribers": 10_000}),
     "uniform": ("dynatops", {"pattern": "uniform", "nodes": 50, "subscribers": 10_000}),
@@ -171,7 +172,7 @@ def least(workload: Workload, problem: Problem) -> float:
     by_topic = workload.interests.transposed
     wanted = np.flatnonzero(by_topic.lengths)
     said = Publications.of(by_topic.columns[by_topic.indptr[wanted]], wanted, workload.rates[wanted])
-    return least_copies(replace(workload, publications=said), problem.weight, problem.capacity)
+    return least_copies(replace(workload, publications=said), problem.weight, problem.capacity, PAIRS_MAX)
 
 
 def starts_of(workload: Workload) -> list[tuple[np.ndarray, object]]:

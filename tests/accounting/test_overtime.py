@@ -87,15 +87,24 @@ def spent_of(copies: float, moves: int = 0, redirects: int = 0, announced: float
     )  # fmt: skip
 
 
-def test_net_is_gross_less_what_changes_cost() -> None:
+def test_net_is_what_is_saved_after_paying_for_changes_of_all_that_went_between_brokers() -> None:
     before = Course("hash", (spent_of(1000.0, announced=100), spent_of(1000.0)))
     mine = Course("mine", (spent_of(500.0, moves=3, announced=40), spent_of(700.0, redirects=2)))
     assert mine.gross(before) == pytest.approx(0.4)
     paid = 3 * MOVE_COPIES + 2 * REDIRECT_COPIES + (40 - 100) * 10 / 100
-    assert mine.net(before) == pytest.approx(0.4 - paid / 2000)
+    assert mine.saved(before) == pytest.approx(800 - paid)
+    assert mine.net(before) == pytest.approx((800 - paid) / (2000 + 100 * 10 / 100))
+    assert mine.of_handling(before) == pytest.approx(2 * (800 - paid) / 80)
     assert before.net(before) == 0.0
     assert mine.moves_per_client_day == pytest.approx(3 / 8)
     assert (mine.hottest_messages, mine.hottest_connections) == (1.5, 1.5)
+
+
+def test_nobody_saves_more_than_there_was() -> None:
+    """Few copies, many announcements: who does without both saves all there is, and not a multiple of the copies."""
+    before, silent = (Course(name, (spent_of(10.0 * times, announced=1000.0 * times),))
+                      for name, times in (("hash", 1), ("nothing", 0)))  # fmt: skip
+    assert silent.net(before) == pytest.approx(1.0)
 
 
 def test_money_follows_the_price_file() -> None:

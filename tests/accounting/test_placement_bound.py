@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from coterie.accounting.bounds import lower_bounds
-from coterie.accounting.placement_bound import copies_by_client, copies_by_topic, least_copies
+from coterie.accounting.placement_bound import copies_by_client, copies_by_topic, copies_in_company, least_copies
 from coterie.model import Publications, Relation, Workload
 
 
@@ -30,7 +30,7 @@ def tiny(seed: int, clients: int, topics: int, nodes: int) -> tuple[Workload, np
 @settings(max_examples=60, deadline=None)
 def test_no_placement_is_below_the_bound(seed: int, clients: int, topics: int, nodes: int) -> None:
     workload, weight, capacity = tiny(seed, clients, topics, nodes)
-    bounds = (copies_by_topic(workload, weight, capacity), copies_by_client(workload, weight, capacity))
+    bounds = [bound(workload, weight, capacity) for bound in (copies_by_topic, copies_by_client, copies_in_company)]
     for node_of in product(range(nodes), repeat=clients):
         part = np.array(node_of, np.int32)
         load = np.zeros_like(capacity)
@@ -63,3 +63,23 @@ def test_clients_that_share_little_cost_more_than_their_topics_tell() -> None:
     workload = Workload("pairs", interests, publications, np.zeros(15, np.int32), 8)
     weight, capacity = np.ones((15, 1)), np.full((8, 1), 2.0)
     assert copies_by_client(workload, weight, capacity) > copies_by_topic(workload, weight, capacity) > 0
+
+
+def crowded() -> tuple[Workload, np.ndarray, np.ndarray]:
+    """Three clients are like everybody else, who are like each other in one wish of two at most; four to a node."""
+    rows = [list(range(8))] * 3 + [[a, b] for a in range(8) for b in range(a + 1, 8)]
+    publications = Publications.of(np.zeros(8), np.arange(8), np.ones(8))
+    workload = Workload("crowded", Relation.from_rows(rows, 8), publications, np.zeros(len(rows), np.int32), 10)
+    return workload, np.ones((len(rows), 1)), np.full((10, 1), 4.0)
+
+
+def test_who_is_like_everybody_is_not_beside_everybody() -> None:
+    """By client, everybody sits with these three; in company, three do."""
+    workload, weight, capacity = crowded()
+    assert copies_in_company(workload, weight, capacity) > 1.05 * copies_by_client(workload, weight, capacity) > 0
+
+
+def test_too_many_pairs_are_left_alone() -> None:
+    workload, weight, capacity = crowded()
+    assert copies_in_company(workload, weight, capacity, pairs_max=20) == 0.0
+    assert least_copies(workload, weight, capacity, pairs_max=20) > 0.0

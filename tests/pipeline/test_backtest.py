@@ -57,8 +57,8 @@ def test_every_policy_serves_the_same_and_pays_for_what_it_does() -> None:
     before = trial.before
     for course in trial.courses:
         assert course.total("deliveries") == pytest.approx(before.total("deliveries"))
-        paid = course.total("upheaval") - before.total("upheaval")
-        assert course.net(before) == pytest.approx(course.gross(before) - paid / before.total("copies"))
+        now, then = (one.total("copies") + one.total("upheaval") for one in (course, before))
+        assert course.net(before) == pytest.approx(1 - now / then)
         assert course.gross(before) <= trial.possible + 1e-9
     assert (before.total("moves"), before.total("redirects")) == (0, 0)
     assert trial.course("admission").total("moves") == 0

@@ -103,13 +103,17 @@ class Course(msgspec.Struct, frozen=True):
         return _share(before.total("copies") - self.total("copies"), before.total("copies"))
 
     def net(self, before: Course) -> float:
-        """The same after paying for moves, redirects and what has to be announced more (or less) than before."""
-        extra = self.total("upheaval") - before.total("upheaval")
-        return self.gross(before) - _share(extra, before.total("copies"))
+        """What is saved after paying for moves, redirects and what has to be announced more (or less) than before, as
+        a share of all that went between brokers before: copies and announcements."""
+        return _share(self.saved(before), before.total("copies") + before.total("upheaval"))
+
+    def saved(self, before: Course) -> float:
+        """The same in copies; below 0 where changes cost more than they save."""
+        return before.total("copies") - self.total("copies") + before.total("upheaval") - self.total("upheaval")
 
     def of_handling(self, before: Course) -> float:
         """What is saved net, sent and received, as a share of all messages that brokers handled before."""
-        return 2 * self.net(before) * _share(before.total("copies"), float(before.handled.sum()))
+        return 2 * _share(self.saved(before), float(before.handled.sum()))
 
     @property
     def hops(self) -> float:

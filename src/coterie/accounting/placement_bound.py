@@ -1,8 +1,10 @@
 """Copies between nodes that no placement within the nodes' room can do without, publishers counted.
 
-The larger of two bounds. By topic: whoever wants it needs so many nodes, and every event is copied to all of them but
-the one where it enters, which may be one of them only for as many publishers as there is room for. By client: with no
-more than so many others at a node, wishes are shared only so often (`kernels/placement/sharing`).
+The largest of three bounds. By topic: whoever wants it needs so many nodes, and every event is copied to all of them
+but the one where it enters, which may be one of them only for as many publishers as there is room for. By client: with
+no more than so many others at a node, wishes are shared only so often (`kernels/placement/sharing`). In company: the
+same for all clients at once, who sit with those who sit with them (`kernels/placement/company`); only of few clients,
+since every pair that shares a wish is looked at.
 """
 
 from __future__ import annotations
@@ -10,17 +12,20 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.placement.company import least_in_company, pairs_of
 from coterie.kernels.placement.sharing import least_wanted
 from coterie.model import Workload
 
 Floats = NDArray[np.float64]
 STEPS_MAX = 2e8  # comparisons of clients: seconds
+PAIRS_MAX = 200_000  # wishes that pairs of clients have in common: a quarter of a second
 DUST = 1e-9
 
 
-def least_copies(workload: Workload, weight: Floats, capacity: Floats) -> float:
+def least_copies(workload: Workload, weight: Floats, capacity: Floats, pairs_max: int = PAIRS_MAX) -> float:
     """Per second, over all placements in which no node's clients weigh more than its `capacity` [node, dimension]."""
-    return max(copies_by_topic(workload, weight, capacity), copies_by_client(workload, weight, capacity))
+    found = max(copies_by_topic(workload, weight, capacity), copies_by_client(workload, weight, capacity))
+    return max(found, copies_in_company(workload, weight, capacity, pairs_max))
 
 
 def copies_by_topic(workload: Workload, weight: Floats, capacity: Floats) -> float:
@@ -75,3 +80,17 @@ def copies_by_client(workload: Workload, weight: Floats, capacity: Floats) -> fl
         interests.indptr, interests.columns, by_topic.indptr, by_topic.columns, rates, max(clients_max, 1), STEPS_MAX
     )
     return max(found - float(rates[by_topic.lengths > 0].sum()), 0.0)
+
+
+def copies_in_company(workload: Workload, weight: Floats, capacity: Floats, pairs_max: int = PAIRS_MAX) -> float:
+    """0 where pairs of clients have more wishes in common than that."""
+    interests, rates = workload.interests, workload.rates
+    by_topic = interests.transposed
+    lengths = by_topic.lengths.astype(np.float64)
+    if (lengths * (lengths - 1) / 2).sum() > pairs_max or not interests.pair_count:
+        return 0.0
+    pairs = pairs_of(interests.indptr, interests.columns, by_topic.indptr, by_topic.columns)
+    rate, once = rates[interests.columns], float(rates[lengths > 0].sum())
+    most = capacity.max(axis=0) * (1 + DUST)
+    wanted = [least_in_company(pairs, rate, weight[:, one].copy(), float(most[one])) for one in range(len(most))]
+    return max(max(wanted) - once, 0.0)

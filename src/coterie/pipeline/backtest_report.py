@@ -90,13 +90,13 @@ def sentences(trial: Trial, facts: Facts, prices: Prices) -> list[str]:
     gross, net = mine.gross(before), mine.net(before)
     if net < SMALL_NET:
         return [
-            f"{where}, attaching clients by what they ask for saves {net:.1%} of the copies between brokers net of "
+            f"{where}, attaching clients by what they ask for saves {net:.1%} of what goes between brokers, net of "
             "what it costs: not worth it, keep what you have."
         ]
     return [
-        f"{where}, attaching clients by what they ask for removes {gross:.0%} of the copies between brokers, net "
-        f"{net:.0%} after moves, redirects and announcements, which is {mine.of_handling(before):.0%} of all message "
-        f"handling.",
+        f"{where}, attaching clients by what they ask for removes {gross:.0%} of the copies between brokers; net "
+        f"of moves, redirects and announcements it saves {net:.0%} of all that goes between them, which is "
+        f"{mine.of_handling(before):.0%} of all message handling.",
         _price(mine, before, prices),
     ]
 
@@ -115,8 +115,9 @@ def _price(mine: Course, before: Course, prices: Prices) -> str:
 def rests_on(facts: Facts, prices: Prices) -> list[str]:
     """What the figures assume."""
     told = [
-        f"A move is charged {MOVE_COPIES} copies, a redirect {REDIRECT_COPIES}, an announcement by its bytes. For how "
-        "long a change pays is learned from earlier ones on this very log; the first are tried on paper only.",
+        f"A move is charged {MOVE_COPIES} copies, a redirect {REDIRECT_COPIES}, an announcement by its bytes. Gross is "
+        "a share of the copies by hash, net one of the copies and announcements by hash.",
+        "For how long a change pays is learned from earlier ones on this very log; the first are tried on paper only.",
         f"The bound: no placement with at most {TERMS.connections:g} times the mean of connections has fewer copies.",
         "The fleet begins empty. A wish counts for the whole window in which it was alive.",
     ]

@@ -26,7 +26,7 @@ Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
 
-class Labels(NamedTuple):
+class PartLabels(NamedTuple):
     """Components of topics once more, laid out for scans: all arrays beside the subscribers of the topics."""
 
     label: Int32  # the same within a component: the number of one of its members
@@ -35,7 +35,7 @@ class Labels(NamedTuple):
     entry: Int32  # beside each pair: where it stands among the subscribers
 
 
-NO_LABELS = Labels(*(np.zeros(0, np.int32) for _ in range(4)))
+NO_LABELS = PartLabels(*(np.zeros(0, np.int32) for _ in range(4)))
 
 
 class Needs(NamedTuple):
@@ -55,7 +55,7 @@ class Needs(NamedTuple):
     leaf: Int64  # number of the leaf block a pair lies in, -1 if in none
     cut: Int32  # per leaf block: the node that ties it to the rest
     is_open: Bytes  # per leaf block: nothing has been done for it yet
-    labels: Labels  # where nothing but components counts, else empty
+    labels: PartLabels  # where nothing but components counts, else empty
 
 
 class Web(NamedTuple):
@@ -145,14 +145,14 @@ def settle_pair(needs: Needs, topic: int, one: int, other: int, own: int, its: i
 
 
 @kernel
-def labels_of(pair: Int64, group: Int64) -> Labels:
+def labels_of(pair: Int64, group: Int64) -> PartLabels:
     """What the components are called that `group` tells, by entry; `pair` is that of every entry."""
     count = len(pair)
     entry = np.empty(count, np.int32)
     for at in range(count):
         entry[pair[at]] = at
     own, size = np.arange(count).astype(np.int32), np.ones(count, np.int32)
-    labels = Labels(own, own.copy(), size, entry)
+    labels = PartLabels(own, own.copy(), size, entry)
     for at in range(count):
         first = entry[find(group, pair[at])]
         if labels.label[at] != labels.label[first]:
@@ -161,7 +161,7 @@ def labels_of(pair: Int64, group: Int64) -> Labels:
 
 
 @kernel
-def label_alike(labels: Labels, one: int, other: int) -> None:
+def label_alike(labels: PartLabels, one: int, other: int) -> None:
     """Two components become one: the smaller takes the name of the larger."""
     if labels.size[labels.label[one]] > labels.size[labels.label[other]]:
         one, other = other, one

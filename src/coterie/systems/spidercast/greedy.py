@@ -91,7 +91,7 @@ class _Builder:
             spidercast_greedy.add_links(self._needs(spidercast_greedy.COVERAGE, 0, 0), self._web, links)
 
     def _needs(
-        self, kind: int, wanted: int, leaves: int, labels: spidercast_greedy.Labels = spidercast_greedy.NO_LABELS
+        self, kind: int, wanted: int, leaves: int, labels: spidercast_greedy.PartLabels = spidercast_greedy.NO_LABELS
     ) -> spidercast_greedy.Needs:
         return spidercast_greedy.Needs(
             kind,
