@@ -238,11 +238,23 @@ def test_all_are_asked_anew_when_one_of_them_has_left_and_may_have_given_it_away
     asked: list[int] = []
     here.on_order = lambda order: asked.append(order.peer) if isinstance(order, Dial) else None
     here.broker.links.part(1)
-    here.broker.takeover.set_members()
+    here.broker.takeover.set_members([])
     here.take(PeerUp(0))
     assert asked == [0]
     here.broker.takeover.on_found(0, FoundSession("a", "owner", 2, 0))
     assert here.broker.takeover._quests["a"].peer == 0
+
+
+def test_a_session_does_not_rise_above_the_copy_of_itself() -> None:
+    """Whoever still has an older one is told of it when its epoch is kept: that must not rise at every question."""
+    group = subscribed(Group(3))
+    takeover, session = group.nodes[0].broker.takeover, group.nodes[0].broker.sessions.of["a"]
+    group.cut = {1, 2}
+    for _ in range(2):
+        takeover.seek("a", None, lambda outcome: None, of=1)
+        takeover.on_found(1, FoundSession("a", "owner", 1, 1))
+        takeover.on_found(2, FoundSession("a", "copy", session.epoch, 0))
+        assert session.epoch == 2  # above the other one
 
 
 def test_an_answer_that_comes_too_late_is_heard_all_the_same() -> None:

@@ -194,7 +194,8 @@ class Takeover:
         if own is not None and is_enough and (best is None or not best[0] or best[1] <= own.epoch):
             self._stay(client)
             owners = [peer for peer, one in quest.answers.items() if one.kind == "owner" and not one.is_others]
-            self._residing.claim(own, best[1] if best is not None else 0, owners)
+            theirs = [one[1] for one in found if quest.answers.get(one[-1], at_home).of != self._node]
+            self._residing.claim(own, max(theirs, default=0), owners)  # a copy of what is here is nobody else's
             self._end(client, "here")
             return
         if len(silent) > self._spare:
