@@ -11,8 +11,8 @@ its Python process (`driver_mb`) and its JVM (`java_mb`), which has the same sma
 python benchmarks/bench_crowds.py --users 1e7 --folder kept --minutes 8
 Rows and finished steps are kept in the folder; the same command goes on, and sizes that have a row are not run again.
 Each size prints its row as soon as it has one: seconds, peaks, and processor time over time of steps of 10 s and more.
-At the end: how the driver's memory and the time for each user grow from the smallest to the largest. `rows.jsonl` has
-everything.
+At the end: how the driver's memory and the time for each user grow from one size to the next, and of three sizes or
+more, how the largest lies beside a straight line through the others. `rows.jsonl` has everything.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -248,11 +249,33 @@ def _shown(row: dict[str, Any]) -> str:
 
 
 def _growth(rows: list[dict[str, Any]]) -> str:
-    least, most = (choose(rows, key=lambda row: row["users"]) for choose in (min, max))
-    memory = [row["driver_mb"] + row["java_mb"] for row in (least, most)]
-    each = [row["seconds"] / row["users"] for row in (least, most)]
-    grown = f"driver x {memory[1] / memory[0]:.2f}, time per user x {each[1] / each[0]:.2f}"
-    return f"{least['users']:,} to {most['users']:,}: {grown}"
+    """From each size to the next, and whether the largest costs what a straight line through the others foretells.
+
+    A line has a constant part: what brokers and topics cost, however many users there are.
+    """
+    rows = sorted(rows, key=lambda row: row["users"])
+    told = []
+    for less, more in pairwise(rows):
+        memory = (more["driver_mb"] + more["java_mb"]) / (less["driver_mb"] + less["java_mb"])
+        each = [more[name] / less[name] / (more["users"] / less["users"]) for name in ("seconds", "cpu")]
+        grown = f"driver x {memory:.2f}, time per user x {each[0]:.2f}, CPU per user x {each[1]:.2f}"
+        told.append(f"{less['users']:,} to {more['users']:,}: {grown}")
+    if len(rows) > 2:
+        told.append(_beside_a_line(rows))
+    return "\n".join(told)
+
+
+def _beside_a_line(rows: list[dict[str, Any]]) -> str:
+    users = [row["users"] for row in rows]
+    told = []
+    for name in ("seconds", "cpu"):
+        slope, constant = np.polyfit(users[:-1], [row[name] for row in rows[:-1]], 1)
+        foretold = constant + slope * users[-1]
+        told.append(
+            f"{name}: {constant:.0f} + {slope * 1e6:.1f} for each million, so {foretold:.0f} for {users[-1]:,}; "
+            f"measured {rows[-1][name]:.0f} (x {rows[-1][name] / foretold:.2f})"
+        )
+    return "\n".join(told)
 
 
 def _rows(folder: Path) -> dict[int, dict[str, Any]]:

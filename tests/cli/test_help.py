@@ -119,7 +119,7 @@ def test_documents_say_their_version(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_the_time_that_is_left_counts_down_between_reports_and_the_bar_never_ends_early() -> None:
     now = [0.0]
-    pace = console.Pace({"tables": 0.5, "designs": 0.5}, lambda: now[0])
+    pace = console.Pace(console.spans(tables=0.5, designs=0.5), lambda: now[0])
     assert pace.left_s() is None
     now[0] = 10.0
     pace.tell("tables", 1.0)
@@ -134,6 +134,29 @@ def test_the_time_that_is_left_counts_down_between_reports_and_the_bar_never_end
     assert pace.share < 1
     now[0] = 99.0
     assert pace.left_s() == 0.0
+
+
+def test_a_stage_has_a_time_that_is_left_of_its_own() -> None:
+    now = [0.0]
+    pace = console.Pace(console.spans(tables=0.5, designs=0.5), lambda: now[0])
+    now[0] = 10.0
+    pace.tell("tables", 1.0)
+    pace.tell("designs", 0.0)
+    assert pace.stage_left_s() is None
+    now[0] = 15.0
+    pace.tell("designs", 0.25)
+    assert (pace.stage_share, pace.stage_left_s()) == (0.25, 15.0)
+    assert (pace.share, pace.left_s()) == (0.625, pytest.approx(9.0))  # the whole by what stages take elsewhere
+
+
+def test_every_stage_of_a_run_over_a_log_has_its_place_on_the_way() -> None:
+    few = ["tables", "workloads", "designs", "rolling"]
+    crowd = ["tables", "crowd", "crowd-stay", "crowd-placed", "crowd-designs"]
+    assert {*few, *crowd} == {*console.LOG_STAGES}
+    for course in (few, crowd):
+        places = [console.LOG_STAGES[stage] for stage in course]
+        assert [low for low, _ in places] == pytest.approx([0.0, *(high for _, high in places[:-1])])
+        assert places[-1][1] == pytest.approx(1.0)
 
 
 def test_without_a_terminal_every_stage_that_lasts_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:

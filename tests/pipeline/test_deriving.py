@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 from coterie.errors import ConfigError, InputError
 from coterie.model.store import load_workload
-from coterie.pipeline import brokers, job
+from coterie.pipeline import brokers, deriving, job, storage
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
-from coterie.pipeline.storage import write_rows
-from coterie.pipeline.tasks import part_name
+from coterie.pipeline.storage import Remote, read_rows, write_rows
+from coterie.pipeline.tasks import part_files, part_name
 from coterie.pipeline.windows import WindowChoices
 from coterie.plans.store import PlanStore
 from coterie.systems import SYSTEMS
@@ -63,6 +64,46 @@ def test_documents_become_topics_for_those_whose_filters_they_meet(spark, tmp_pa
     assert outcome.priced[0].problem == ""
     assert later.rates.sum() > 0
     assert outcome.accounts["publications"]["kept"] == 3
+
+
+@pytest.mark.parametrize("where", ["disk", "store"])
+def test_filters_in_parts_match_documents_with_all_their_words(monkeypatch, tmp_path, where):
+    draw = np.random.default_rng(5)
+    words = [f"w{number}" for number in range(12)]
+    documents = {f"d{number}": draw.choice(words[:9], draw.integers(1, 8)).tolist() for number in range(40)}
+    filters = [(f"u{draw.integers(6)}", draw.choice(words, draw.integers(1, 4)).tolist()) for _ in range(60)]
+    tables = tmp_path
+    if where == "store":
+        monkeypatch.setattr(
+            storage, "_file_system", lambda *how: fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+        )
+        (tmp_path / "box/tables").mkdir(parents=True)
+        monkeypatch.setattr(
+            Remote, "mkdir", lambda self, **how: (tmp_path / self.key).mkdir(exist_ok=True, parents=True)
+        )
+        tables = Remote("s3a://box/tables")
+        for name in ("documents", "filters", "matches/found"):  # a disk wants folders, a store has none
+            (tmp_path / "box/tables" / name).mkdir(parents=True)
+    kinds = pa.list_(pa.string())
+    write_rows(
+        pa.table({"document": [*documents], "keywords": pa.array([*documents.values()], kinds)}),
+        tables / "documents" / part_name(0),
+    )
+    for part in range(2):  # cut by subscriber, as they are read
+        mine = sorted((who, what) for who, what in filters if int(who[1:]) % 2 == part)
+        rows = {"subscriber": [who for who, _ in mine], "keywords": pa.array([what for _, what in mine], kinds)}
+        write_rows(pa.table(rows), tables / "filters" / part_name(part))
+    work = tables / "matches"
+    lengths = deriving._number_documents(tables, work)
+    ranges = deriving.cosubscription.ranges_of_equal_work(lengths, 3)
+    jobs = [(path, start, stop) for path in part_files(tables / "filters") for start, stop in ranges]
+    told = [deriving._matcher(work)(job)["rows"][0].as_py() for job in enumerate(jobs)]
+    rows = pa.concat_tables([read_rows(path) for path in part_files(work / "found")])
+    found = list(zip(rows["subscriber"].to_pylist(), rows["topic"].to_pylist(), strict=True))
+    assert len(found) == len(set(found)) == sum(told)
+    assert set(found) == {
+        (who, name) for who, what in filters for name, held in documents.items() if set(what) <= set(held)
+    }
 
 
 def test_one_of_documents_and_filters_is_not_enough(spark, tmp_path):

@@ -158,19 +158,6 @@ def test_interest_neighbours_are_unique_exact_and_complete_for_equals(spark, tmp
     assert {pair for pair, score in exact.items() if score >= 0.7} <= set(found)
 
 
-@pytest.mark.spark
-def test_filters_match_documents_with_all_their_words(spark, tmp_path):
-    documents, filters = random_relation(5, rows=30), Relation.from_rows([[0], [0, 1], [2, 7], [14]], 15)
-    count = similarity.filter_matches(spark, documents, filters, tmp_path, tasks=3)
-    expected = [
-        (d, f) for d in range(30) for f in range(4) if set(filters.row(f).tolist()) <= set(documents.row(d).tolist())
-    ]
-    assert collected(tmp_path) == expected
-    assert count == len(expected)
-    with pytest.raises(ConfigError, match="at least one keyword"):
-        similarity.filter_matches(spark, documents, Relation.from_rows([[]], 15), tmp_path)
-
-
 def test_senseless_settings_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"neighbours\.bands"):
         similarity.Bands(bands=0)

@@ -385,3 +385,46 @@ def test_many_small_files_keep_their_order(tmp_path):
         (tmp_path / f"{number:03d}.csv").write_text(f"subscriber,topic\nu{number},t\n")
     found = files.find_files(Source((str(tmp_path),)))
     assert [Path(file.path).stem for file in found] == [f"{number:03d}" for number in range(300)]
+
+
+def test_files_are_listed_in_order_without_a_look_into_them(tmp_path, monkeypatch):
+    names = ["b.csv", "a/z.csv", "a.d/c.csv", "a/.hidden.csv", "_temporary/x.csv", "a/_SUCCESS", "a/b/c.csv"]
+    for name in names:
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_text("subscriber,topic\nann,p\n")
+    monkeypatch.setattr(files, "look_into", None)
+    monkeypatch.chdir(tmp_path / "in")
+    expected = ["a/b/c.csv", "a/z.csv", "a.d/c.csv", "b.csv"]
+    assert [one.where for one in files.list_files(Source((".",)))] == expected
+    assert [one.where for one in files.list_files(Source(("*.csv", "a")))] == ["b.csv", "a/b/c.csv", "a/z.csv"]
+    listed = files.list_files(Source((str(tmp_path / "in"),)))
+    assert [(one.where, one.status.st_size) for one in listed] == [(f"{tmp_path}/in/{name}", 23) for name in expected]
+    assert [one.where for one in files.list_files(Source(("a/.hidden.csv",)))] == ["a/.hidden.csv"]  # by its own name
+
+
+def test_tasks_look_into_files_that_are_very_many(spark, tmp_path, monkeypatch):
+    texts = ["subscriber,topic\nann,p\nbob\n", "", '{"subscriber": "cid", "topic": "q"}\n', "subscriber;topic\ndan;r\n"]
+    monkeypatch.chdir(tmp_path)
+    Path("in").mkdir()
+    for number, text in enumerate(texts * 3):
+        Path(f"in/{number:02d}").write_text(text)
+    source = Source(("in",), duplicates="keep")
+    few = ingests.ingest(spark, [source], tmp_path / "few")
+    monkeypatch.setattr(ingests, "LOOKED_HERE", 2)
+    assert ingests.find_files(source, lambda *what: ingests._looked(spark, *what)) == files.find_files(source)
+    many = ingests.ingest(spark, [source], tmp_path / "many")
+    assert many == few
+    assert (many.kept, many.quarantined, len(many.files)) == (9, 3, 12)
+    assert quarantined(tmp_path / "many") == quarantined(tmp_path / "few")
+
+
+def test_an_account_of_very_many_files_names_those_with_something_to_say(monkeypatch):
+    monkeypatch.setattr(ingests, "FILES_MAX", 3)
+    some = tuple(
+        ingests.FileAccount(f"{number}.csv", 1, int(number == 2), "torn" * (number == 4)) for number in range(6)
+    )
+    told = ingests.Account("subscriptions", 6, 5, 1, files=some).as_facts()
+    assert [file["path"] for file in told["files"]] == ["2.csv", "4.csv"]
+    assert told["file_count"] == 6
+    few = ingests.Account("subscriptions", 3, 3, 0, files=some[:3]).as_facts()
+    assert [file["path"] for file in few["files"]] == ["0.csv", "1.csv", "2.csv"]

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from coterie.errors import ConfigError
+from coterie.pipeline.legs import Legs
 from coterie.pipeline.steps import MANIFEST, Step, read_manifest, run_steps
 
 
@@ -59,7 +60,7 @@ def test_a_changed_source_file_runs_the_step_and_a_touched_one_only_if_nobody_lo
         if number != 1:
             source.write_text(content)
             os.utime(source, (number, number))
-        run_steps([recorder.step("a", sources=(source,), is_hashed=is_hashed)], tmp_path / "out")
+        run_steps([recorder.step("a", sources={source: None}, is_hashed=is_hashed)], tmp_path / "out")
     assert recorder.ran == ["a"] * (2 if is_hashed else 3)
 
 
@@ -141,6 +142,45 @@ def test_progress_follows_spark_tasks_and_never_falls(tmp_path):
     step = Step("slow", lambda out, given: enough.wait(20) and None)
     run_steps([step], tmp_path, progress=lambda *what: told.append(what), spark=spark)
     assert [fraction for _, fraction in told] == [0.0, 0.125, 0.75, 0.75, 1.0]
+
+
+def test_a_step_of_many_jobs_says_which_leg_of_its_way_they_are(tmp_path):
+    told, counts, asked = [], {"now": (0, 4)}, threading.Condition()
+
+    class Tracker:
+        def getActiveStageIds(self):
+            return [7]
+
+        def getStageInfo(self, stage):
+            done, total = counts["now"]
+            return SimpleNamespace(numTasks=total, numCompletedTasks=done)
+
+    def tell(*what):
+        with asked:
+            told.append(what)
+            asked.notify_all()
+
+    def until(share):
+        with asked:
+            assert asked.wait_for(lambda: told[-1][1] == share, 20), told
+
+    legs = Legs()
+
+    def run(out, given):
+        legs(0.0, 0.5)
+        counts["now"] = (2, 4)
+        until(0.25)
+        counts["now"] = (0, 2)  # the job of the next leg
+        legs(0.5, 1.0)
+        until(0.5)
+        counts["now"] = (1, 2)
+        until(0.75)
+
+    spark = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=Tracker))
+    run_steps([Step("long", run, legs=legs)], tmp_path, progress=tell, spark=spark)
+    shares = [share for _, share in told]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1.0
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path):

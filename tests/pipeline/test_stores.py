@@ -21,9 +21,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline import storage
+from coterie.pipeline.files import list_files
+from coterie.pipeline.mapping import Source
 from coterie.pipeline.storage import Remote, folder_of
 
 ROOT = Path(__file__).parents[2]
@@ -49,6 +52,22 @@ def test_a_path_is_a_path_and_a_uri_is_none(tmp_path, monkeypatch):
         folder_of("ftp://somewhere/a")
 
 
+def test_files_of_a_store_are_listed_at_once(tmp_path, monkeypatch):
+    for name in ("in/a.csv", "in/b.csv", "in/_SUCCESS", "in/more/c.csv"):
+        (tmp_path / "box" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "box" / name).write_text("subscriber,topic\nann,p\n")
+    monkeypatch.setattr(storage, "_file_system", lambda *how: fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()))
+    found = list_files(Source(("s3a://box/in",)))
+    assert [str(one.where) for one in found] == [f"s3a://box/in/{name}.csv" for name in ("a", "b", "more/c")]
+    times = [(tmp_path / "box/in/a.csv").stat().st_mtime_ns, found[0].status.st_mtime_ns]
+    assert times[0] == times[1]
+    assert [one.status.st_size for one in found] == [23] * 3
+    assert [one.where.name for one in list_files(Source(("s3a://box/in/*.csv",)))] == ["a.csv", "b.csv"]
+    assert [one.where.name for one in list_files(Source(("s3a://box/in/b.csv",)))] == ["b.csv"]
+    with pytest.raises(InputError, match="no such file"):
+        list_files(Source(("s3a://box/in/*.jsonl",)))
+
+
 def test_a_store_that_does_not_answer_is_told(monkeypatch):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -59,8 +78,6 @@ def test_a_store_that_does_not_answer_is_told(monkeypatch):
 
 
 def _impatient(place: Remote, monkeypatch) -> Remote:
-    from pyarrow import fs
-
     once = {"connect_timeout": 1, "request_timeout": 1, "retry_strategy": fs.AwsStandardS3RetryStrategy(1)}
     made = fs.S3FileSystem(**storage._s3(dict(place.options)), **once)
     monkeypatch.setattr(storage, "_file_system", lambda *which: made)

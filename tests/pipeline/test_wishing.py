@@ -10,7 +10,7 @@ import pytest
 from coterie.errors import InputError
 from coterie.model import Relation
 from coterie.pipeline import wishing
-from coterie.pipeline.stays import short_stays
+from coterie.pipeline.stays import joined_pieces, joined_stays, short_stays
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -61,3 +61,17 @@ def test_stays_are_joined_where_they_meet(seed):
         expected += [(one, low, high) for low, high in joined if np.isfinite(low) or np.isfinite(high)]
     found = short_stays(key, begin, end)
     assert list(zip(*(column.tolist() for column in found), strict=True)) == expected
+
+
+@pytest.mark.parametrize("waiting_max", [1, 7, 1000])
+@pytest.mark.parametrize("seed", range(5))
+def test_stays_in_pieces_are_joined_like_all_at_once(seed, waiting_max):
+    draw = np.random.default_rng(seed)
+    count = int(draw.integers(0, 200))
+    begin = draw.integers(0, 60, count).astype(float)
+    stays = (draw.integers(0, 6, count), begin, begin + draw.integers(0, 9, count))
+    cuts = np.sort(draw.integers(0, count + 1, 9))
+    pieces = list(zip(*(np.split(column, cuts) for column in stays), strict=True))
+    for found, expected in zip(joined_pieces(pieces, waiting_max), joined_stays(*stays), strict=True):
+        assert found.tolist() == expected.tolist()
+    assert not len(joined_pieces([])[0])

@@ -327,13 +327,14 @@ def _sources(inputs: Sequence[str], columns: Sequence[str], time_unit: str, zone
 
 def check_columns(sources: Sequence[Any]) -> None:
     """A column that the files do not have is told with those that they have, before anything is started."""
-    from coterie.pipeline.files import find_files
+    from coterie.pipeline.files import list_files, look_into
     from coterie.pipeline.schemas import table_schema
 
     for source in sources:
         if "://" in source.paths[0]:  # what is far away is looked at by who reads it
             continue
-        for file in find_files(replace(source, paths=source.paths[:1]))[:1]:
+        for where, _ in list_files(replace(source, paths=source.paths[:1]))[:1]:
+            file = look_into(where, source)
             if not file.columns or (file.format == "csv" and not file.has_header):
                 continue
             wanted = {one.name for one in table_schema(source.table).fields if one.required} | set(source.columns)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from coterie.cli.choices import Json
-from coterie.cli.console import out, print_json, print_wide, progress, short
+from coterie.cli.console import out, print_json, print_wide, progress, short, spans
 from coterie.cli.logoptions import WINDOWS, LogOptions, PriceFile
 
 if TYPE_CHECKING:
     from coterie.api.backtesting import PastRun
 
 # What each stage takes of the time.
-STAGES = {"tables": 0.1, "overtime": 0.4, "courses": 0.5}
+STAGES = spans(tables=0.1, overtime=0.4, courses=0.5)
 
 BrokerCounts = Annotated[
     list[int] | None,

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from coterie.cli.console import Pace
+from coterie.cli.console import Pace, spoken
 
 
 class _Clock(ProgressColumn):
-    """Elapsed, and what is left; computed anew at every refresh, whatever is reported."""
+    """Elapsed, and what is left in all and of the stage; computed anew at every refresh, whatever is reported."""
 
     max_refresh = None
 
@@ -24,12 +24,10 @@ class _Clock(ProgressColumn):
     def render(self, task: Task) -> Text:
         left_s = self._pace.left_s()
         rest = "" if left_s is None else f", {spoken(left_s)} left" if left_s >= 1 else ", nearly done"
+        stage_s = self._pace.stage_left_s()
+        if stage_s is not None and stage_s >= 1:
+            rest += f" (this stage {spoken(stage_s)})"
         return Text(f"{spoken(self._pace.elapsed_s)}{rest}", style="progress.elapsed")
-
-
-def spoken(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02d} min"
 
 
 @contextmanager

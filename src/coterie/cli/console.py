@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -24,8 +25,18 @@ out = Console(highlight=False, width=WIDTH)
 err = Console(stderr=True, highlight=False)
 
 Report = Callable[[str, float], None]
-# Stages of a run over a log and the share of the time that each takes, for the time that is left.
-LOG_STAGES = {"tables": 0.2, "workloads": 0.3, "designs": 0.3, "rolling": 0.2}
+Stages = Mapping[str, tuple[float, float]]  # where each begins and ends on the way
+
+
+def spans(**shares: float) -> dict[str, tuple[float, float]]:
+    """Stages that follow each other, by the share of the time that each takes: where each begins and ends."""
+    ends = list(accumulate(shares.values()))
+    return dict(zip(shares, zip([0.0, *ends], ends, strict=False), strict=True))
+
+
+# Stages of a run over a log, for the time that is left. Who has so many users that they stay in tables has others.
+_CROWD = {"crowd": 0.25, "crowd-stay": 0.1, "crowd-placed": 0.35, "crowd-designs": 0.1}
+LOG_STAGES = spans(tables=0.2, workloads=0.3, designs=0.3, rolling=0.2) | spans(tables=0.2, **_CROWD)
 PATIENCE_S = 2.0  # nobody is left without a word for longer
 SIGN_OF_LIFE_S = 20.0  # in a file a line every two seconds would bury the rest
 
@@ -44,13 +55,11 @@ def print_json(value: object) -> None:
 
 
 @contextmanager
-def progress(
-    title: str, is_quiet: bool, stages: Mapping[str, float] | None = None, *, is_forking: bool = False
-) -> Iterator[Report]:
+def progress(title: str, is_quiet: bool, stages: Stages | None = None, *, is_forking: bool = False) -> Iterator[Report]:
     """How far it is and how long it will take, on standard error; without a terminal a line for each stage that lasts.
 
-    `report(stage, share)` says how far a stage is. With `stages` (name -> its part of the whole) the bar is about all
-    of them; it never comes to an end before the work does.
+    `report(stage, share)` says how far a stage is. With `stages` (see `spans`) the bar is about all of them; it never
+    comes to an end before the work does.
     """
     pace = Pace(stages or {})
     if is_quiet:
@@ -87,32 +96,69 @@ NEARLY = 0.9  # done, from here on
 
 
 class Pace:
-    """From stages and shares to how much of the whole is done and how many seconds are left."""
+    """From stages and shares to how much of the whole is done and how many seconds are left, in all and of the stage.
 
-    def __init__(self, stages: Mapping[str, float], clock: Callable[[], float] = time.monotonic) -> None:
+    What the whole takes is an estimate by the parts that stages take elsewhere; a stage is timed by its own tasks.
+    """
+
+    def __init__(self, stages: Stages, clock: Callable[[], float] = time.monotonic) -> None:
         self._stages, self._clock = stages, clock
+        self._whole = self._part = _Stretch(clock)
+        self._stage = ""
+
+    def tell(self, stage: str, share: float) -> None:
+        if stage != self._stage:
+            self._stage, self._part = stage, _Stretch(self._clock)
+        self._part.tell(share)
+        low, high = self._stages.get(stage, (0.0, 1.0))
+        self._whole.tell(low + (high - low) * share)
+
+    @property
+    def share(self) -> float:
+        return self._whole.share
+
+    @property
+    def stage_share(self) -> float:
+        return self._part.share
+
+    @property
+    def elapsed_s(self) -> float:
+        return self._whole.elapsed_s
+
+    def left_s(self) -> float | None:
+        """None as long as too little is done to say, and where it takes longer than was thought."""
+        return self._whole.left_s()
+
+    def stage_left_s(self) -> float | None:
+        return self._part.left_s()
+
+
+class _Stretch:
+    """Something with a beginning that is done to a share."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._began_s = self._told_s = clock()
         self.share = 0.0
 
-    def tell(self, stage: str, share: float) -> None:
-        done = share
-        if stage in self._stages:
-            names = list(self._stages)
-            before = sum(self._stages[name] for name in names[: names.index(stage)])
-            done = before + self._stages[stage] * share
-        if done > self.share:
-            self.share, self._told_s = min(done, 0.99), self._clock()
+    def tell(self, share: float) -> None:
+        if share > self.share:
+            self.share, self._told_s = min(share, 0.99), self._clock()
 
     @property
     def elapsed_s(self) -> float:
         return self._clock() - self._began_s
 
     def left_s(self) -> float | None:
-        """None as long as too little is done to say, and where it takes longer than was thought."""
         if self.share < 0.05 or self.elapsed_s < 1.0:
             return None
         left_s = (self._told_s - self._began_s) / self.share - self.elapsed_s
         return max(left_s, 0.0) if left_s >= 1.0 or self.share >= NEARLY else None
+
+
+def spoken(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else f"{whole // 60}:{whole % 60:02d} min"
 
 
 class StageLines:
@@ -145,9 +191,15 @@ class StageLines:
         was = self._stage
         while not over.wait(SIGN_OF_LIFE_S):
             if self._stage == was:
-                told = f"{self._pace.share:.0%} done, {self._pace.elapsed_s:.0f} s so far"
-                err.print(f"{self._title}: still {was} ({told})", soft_wrap=True)
+                err.print(f"{self._title}: still {was} ({self._how_far()})", soft_wrap=True)
             was = self._stage
+
+    def _how_far(self) -> str:
+        """Of the stage, as far as its tasks tell, and of all."""
+        pace, left_s = self._pace, self._pace.stage_left_s()
+        stage = [f"{pace.stage_share:.0%} of it"] if pace.stage_share else []
+        stage += [f"about {spoken(left_s)} left of it"] if left_s else []
+        return ", ".join([*stage, f"{pace.share:.0%} of all done", f"{pace.elapsed_s:.0f} s so far"])
 
 
 def number(value: float) -> str:

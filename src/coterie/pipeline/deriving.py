@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Callable
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from coterie.errors import InputError
+from coterie.kernels.interests import cosubscription, filtermatch
 from coterie.model.relation import Relation
 from coterie.pipeline.ingest import Account, write_table
-from coterie.pipeline.similarity import filter_matches
-from coterie.pipeline.tasks import part_files
+from coterie.pipeline.stays import sorted_distinct
+from coterie.pipeline.storage import Folder, read_rows, remove_all, write_rows
+from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 Accounts = dict[str, Account]
+RANGES = 8  # of the documents, so that few filters are several tasks and many matches fit into memory
 
 
-def derive(spark: SparkSession, tables: Path, cell_degrees: float) -> Accounts:
+def derive(spark: SparkSession, tables: Folder, cell_degrees: float) -> Accounts:
     """Make subscriptions (and publications, if there are none) where other tables imply them."""
     if part_files(tables / "subscriptions"):
         return {}
@@ -42,7 +44,7 @@ def derive(spark: SparkSession, tables: Path, cell_degrees: float) -> Accounts:
 # --- positions ---
 
 
-def from_positions(spark: SparkSession, tables: Path, cell_degrees: float, shift_s: int = 0) -> Accounts:
+def from_positions(spark: SparkSession, tables: Folder, cell_degrees: float, shift_s: int = 0) -> Accounts:
     """A user wants the grid cell where it is, from the sighting that enters to the one that leaves."""
     seen = cells(spark.read.parquet(str(tables / "positions")), cell_degrees, shift_s)
     accounts = {"subscriptions": write_table(stays(seen), "subscriptions", tables)}
@@ -84,23 +86,25 @@ def stays(seen: DataFrame) -> DataFrame:
 # --- documents ---
 
 
-def from_documents(spark: SparkSession, tables: Path) -> Accounts:
-    """Every document is a topic; a subscriber wants it if one of its filters finds all its keywords there."""
+def from_documents(spark: SparkSession, tables: Folder) -> Accounts:
+    """Every document is a topic; a subscriber wants it if one of its filters finds all its keywords there.
+
+    Documents are as many as topics, and every task maps them; filters, of which there may be more, stay in their parts.
+    """
     from pyspark.sql import functions as sf
 
-    documents, filters = _column(tables, "documents"), _column(tables, "filters")
-    met, wanted = _over_same_keywords(documents["keywords"].combine_chunks(), filters["keywords"].combine_chunks())
-    matches = tables / ".matches"
-    if filter_matches(spark, met, wanted, matches) == 0:
+    work = tables / "matches"
+    lengths = _number_documents(tables, work)
+    parts = part_files(tables / "filters")
+    ranges = cosubscription.ranges_of_equal_work(lengths, RANGES)
+    jobs = [(path, start, stop) for path in parts for start, stop in ranges]
+    found = run_tasks(spark, list(enumerate(jobs)), _matcher(work), "rows long")
+    if not sum(found["rows"].to_pylist()):
         raise InputError(str(tables.name), "no filter matches any document: do both use the same words?")
-    pairs = spark.read.parquet(*map(str, part_files(matches)))
-    named = pairs.join(_numbered(spark, documents["document"], "document", "topic"), "document").join(
-        _numbered(spark, filters["subscriber"], "filter", "subscriber"), "filter"
-    )
     never = sf.lit(None).cast("timestamp")
-    found = named.select("subscriber", "topic").distinct().withColumn("since", never).withColumn("until", never)
-    accounts = {"subscriptions": write_table(found, "subscriptions", tables)}
-    shutil.rmtree(matches)
+    wanted = spark.read.parquet(str(work / "found")).withColumn("since", never).withColumn("until", never)
+    accounts = {"subscriptions": write_table(wanted, "subscriptions", tables)}
+    remove_all(work)
     if part_files(tables / "publications"):
         return accounts
     written = spark.read.parquet(str(tables / "documents")).select(
@@ -109,27 +113,52 @@ def from_documents(spark: SparkSession, tables: Path) -> Accounts:
     return accounts | {"publications": _write_events(written, tables)}
 
 
-def _column(tables: Path, table: str) -> pa.Table:
-    return pa.concat_tables([pq.read_table(path) for path in part_files(tables / table)])
+def _number_documents(tables: Folder, work: Folder) -> NDArray[np.int64]:
+    """Leave documents as numbers of their words, and both names; how many words each has."""
+    rows = pa.concat_tables([read_rows(path, ["document", "keywords"]) for path in part_files(tables / "documents")])
+    keywords = rows["keywords"].combine_chunks()
+    words = pc.unique(pc.list_flatten(keywords))
+    documents = _coded(keywords, words)[0]
+    save_array(documents.indptr, work, "indptr")
+    save_array(documents.columns, work, "columns")
+    write_rows(pa.table({"word": words}), work / "words.parquet")
+    write_rows(pa.table({"document": rows["document"].cast(pa.string())}), work / "names.parquet")
+    return documents.lengths
 
 
-def _over_same_keywords(documents: pa.Array, filters: pa.Array) -> tuple[Relation, Relation]:
-    """Both as relations to the keywords of the filters; other words of the documents matter to nobody."""
-    words = pc.unique(pc.list_flatten(filters))
-
-    def relation(lists: pa.Array) -> Relation:
-        row = pc.list_parent_indices(lists).to_numpy()
-        code = pc.fill_null(pc.index_in(pc.list_flatten(lists), value_set=words), -1).to_numpy()
-        return Relation.from_pairs(row[code >= 0], code[code >= 0], len(lists), len(words))
-
-    return relation(documents), relation(filters)
+def _coded(lists: pa.Array, words: pa.Array) -> tuple[Relation, NDArray[np.bool_]]:
+    """Lists of words as numbers, and which of them have no word that is not among `words`."""
+    row = pc.list_parent_indices(lists).to_numpy()
+    code = pc.fill_null(pc.index_in(pc.list_flatten(lists), value_set=words), -1).to_numpy()
+    is_known = np.bincount(row[code < 0], minlength=len(lists)) == 0
+    return Relation.from_pairs(row[code >= 0], code[code >= 0], len(lists), len(words)), is_known
 
 
-def _numbered(spark: SparkSession, names: pa.ChunkedArray, number: str, name: str) -> DataFrame:
-    return spark.createDataFrame(pa.table({number: np.arange(len(names), dtype=np.int32), name: names}))
+def _matcher(work: Folder) -> Callable[[tuple[int, tuple[Folder, int, int]]], pa.Table]:
+    """A part of the filters, which has all that a subscriber says, against a range of the documents."""
+
+    def run(job: tuple[int, tuple[Folder, int, int]]) -> pa.Table:
+        index, (path, start, stop) = job
+        words, names = (read_rows(work / f"{one}.parquet").column(0).combine_chunks() for one in ("words", "names"))
+        indptr, columns = np.asarray(map_array(work, "indptr")), np.asarray(map_array(work, "columns"))
+        rows = read_rows(path, ["subscriber", "keywords"])
+        filters, is_known = _coded(rows["keywords"].combine_chunks(), words)
+        who = rows["subscriber"].combine_chunks().dictionary_encode()
+        by_word, sizes = filters.transposed, np.where(is_known, filters.lengths, -1)  # no document has so many
+        document, matched = filtermatch.match_filters(
+            indptr, columns, by_word.indptr, by_word.columns, sizes, start, stop
+        )
+        key = sorted_distinct(who.indices.to_numpy()[matched].astype(np.int64) * len(names) + document)
+        subscriber, topic = np.divmod(key, max(len(names), 1))
+        found = [(subscriber, who.dictionary), (topic, names)]
+        texts = [pa.DictionaryArray.from_arrays(pa.array(code.astype(np.int32)), values) for code, values in found]
+        write_rows(pa.table(texts, ["subscriber", "topic"]), work / "found" / part_name(index))
+        return pa.table({"rows": pa.array([len(key)], pa.int64())})
+
+    return run
 
 
-def _write_events(events: DataFrame, tables: Path) -> Account:
+def _write_events(events: DataFrame, tables: Folder) -> Account:
     """Canonical publications of one event a row; equal rows are different events."""
     from pyspark.sql import functions as sf
 

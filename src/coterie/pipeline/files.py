@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import bz2
 import csv
+import fnmatch
 import glob
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import InputError
 from coterie.pipeline.mapping import Source
-from coterie.pipeline.storage import Remote, folder_of, is_remote
+from coterie.pipeline.storage import FileStat, Remote, folder_of, is_remote
 
 EMPTY_FILE, UNREADABLE, IN_ONE_PIECE = "empty file", "unreadable", "read by one task"  # notes, or how they begin
 CHUNK_BYTES = 1 << 22
@@ -74,42 +75,75 @@ class InputFile:
         return self.absolute or self.path
 
 
-def find_files(source: Source) -> list[InputFile]:
-    """Every file of a source, sorted; names that begin with a dot or an underscore are skipped inside folders."""
-    found: dict[str, None] = {}
-    remote: list[InputFile] = []
+class Listed(NamedTuple):
+    """A file as a listing shows it: by the name its user gave it, or its place in a store."""
+
+    where: str | Remote
+    status: FileStat
+
+
+Looker = Callable[[Sequence[str | Remote], Source], list[InputFile]]
+
+
+def list_files(source: Source) -> list[Listed]:
+    """Every file of a source, in order, none of them opened; inside folders, names that begin with a dot or an
+    underscore are passed over."""
+    found: dict[str, FileStat] = {}
+    remote: list[Listed] = []
     for pattern in source.paths:
         if is_remote(pattern):
-            with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
-                stored = _stored(pattern)
-                seen = pool.map(lambda one: look_into(one, source), stored)
-                remote += [replace(file, absolute=one) for file, one in zip(seen, stored, strict=True)]
+            remote += _stored(pattern)
             continue
-        path = Path(pattern.removeprefix("file://"))
-        matches = [path] if path.exists() else [Path(name) for name in sorted(glob.glob(str(path), recursive=True))]
+        path = pattern.removeprefix("file://")
+        matches = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
         if not matches:
             raise InputError(pattern, "no such file, folder or glob match")
-        for match in matches:
-            inside = sorted(p for p in match.rglob("*") if p.is_file()) if match.is_dir() else [match]
-            visible = [p for p in inside if not match.is_dir() or _is_visible(p.relative_to(match))]
-            found.update(dict.fromkeys(str(p) for p in visible))
-    # Looking waits for the disk: many small files are looked into side by side.
+        for match in (str(Path(match)) for match in matches):
+            inside = _inside(match) if os.path.isdir(match) else [match]
+            found.update((name, _status(name)) for name in inside)
+    return [Listed(name, status) for name, status in found.items()] + remote
+
+
+def find_files(source: Source, look: Looker | None = None) -> list[InputFile]:
+    """The same, with what is in them; `look` is for whoever can look into many at once."""
+    listed = [one.where for one in list_files(source)]
+    looked = (look or look_into_all)(listed, source)
+    places = (where if isinstance(where, Remote) else os.path.abspath(where) for where in listed)
+    return [replace(file, absolute=place) for file, place in zip(looked, places, strict=True)]
+
+
+def look_into_all(listed: Sequence[str | Remote], source: Source) -> list[InputFile]:
+    """Looking waits for the disk or the store: many files are looked into side by side."""
     with ThreadPoolExecutor(LOOKED_AT_ONCE) as pool:
-        looked = list(pool.map(lambda path: look_into(path, source), found))
-    return [replace(file, absolute=os.path.abspath(file.path)) for file in looked] + remote
+        return list(pool.map(lambda where: look_into(where, source), listed))
 
 
-def _stored(pattern: str) -> list[Remote]:
+def _inside(folder: str) -> list[str]:
+    found: list[str] = []
+    for home, folders, names in os.walk(folder):
+        folders[:] = filter(_is_visible, folders)
+        paths = (os.path.join(home, name) for name in names if _is_visible(name))
+        found += (path.removeprefix("./") for path in paths if os.path.isfile(path))
+    return sorted(found, key=lambda path: path.split(os.sep))
+
+
+def _status(path: str) -> FileStat:
+    status = os.stat(path)
+    return FileStat(status.st_size, status.st_mtime_ns)
+
+
+def _stored(pattern: str) -> list[Listed]:
     """Files of a store, sorted: one by its name, a folder's, or those that a pattern in the last part matches."""
     place = folder_of(pattern)
     assert isinstance(place, Remote)
     if place.is_file():
-        return [place]
+        return [Listed(place, place.stat())]
     if "*" in place.name or "?" in place.name:
-        found = [one for one in place.parent.glob(place.name) if one.is_file()]
+        there = place.parent.files(is_recursive=False)
+        found = [Listed(place.parent / name, there[name]) for name in there if fnmatch.fnmatchcase(name, place.name)]
     else:
-        names = [name for name in place.files() if _is_visible(Path(name))]
-        found = [place / name for name in names]
+        there = place.files()
+        found = [Listed(place / name, there[name]) for name in there if all(map(_is_visible, name.split("/")))]
     if not found:
         raise InputError(pattern, "no such file, folder or match in the store")
     return found
@@ -249,5 +283,5 @@ def _by_suffix(path: str) -> str:
     return SUFFIXES.get(suffixes[-1].lower(), "") if suffixes else ""
 
 
-def _is_visible(path: Path) -> bool:
-    return not any(part.startswith((".", "_")) for part in path.parts)
+def _is_visible(name: str) -> bool:
+    return not name.startswith((".", "_"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from coterie.pipeline.files import find_files
+from coterie.pipeline.files import find_files, list_files
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.storage import Remote
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from coterie.pipeline.job import Request
 
 SMALL_BYTES = 16 << 20  # of plain text, some hundred thousand rows
+SMALL_FILES = 10_000  # so many are better read side by side
 PACKED_TIMES = 4  # what compressed bytes come to
 
 
@@ -41,9 +42,12 @@ def is_small(request: Request) -> bool:
 
 
 def _plain_bytes(sources: Sequence[Source]) -> float:
-    files = [file for source in sources for file in find_files(source)]
-    if any(isinstance(file.absolute, Remote) for file in files):
+    listed = [one for source in sources for one in list_files(source)]
+    if any(isinstance(one.where, Remote) for one in listed):
         return float("inf")
+    if len(listed) > SMALL_FILES or sum(one.status.st_size for one in listed) > SMALL_BYTES:
+        return float("inf")  # no need to look into them
+    files = [file for source in sources for file in find_files(source)]
     return sum(_plain(file.size_bytes, bool(file.compression) or file.format == "parquet") for file in files)
 
 

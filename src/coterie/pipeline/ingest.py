@@ -8,14 +8,15 @@ read is counted by the readers (Parquet: by the footers), what was written by th
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import time
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,14 +25,14 @@ from numpy.typing import NDArray
 
 from coterie.errors import ConfigError, InputError
 from coterie.pipeline.canonical import VALUE_MARK
-from coterie.pipeline.files import EMPTY_FILE, IN_ONE_PIECE, InputFile, find_files
+from coterie.pipeline.files import EMPTY_FILE, IN_ONE_PIECE, InputFile, find_files, look_into_all
 from coterie.pipeline.here import is_here
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.packing import PACKED, carried_schema, cut, packed, unpacked
 from coterie.pipeline.parts import QUARANTINE_FOLDER, SET_ASIDE, PartReport, finish_part
 from coterie.pipeline.reading import LINE_BITS, Split, checked_rows, read_split
 from coterie.pipeline.schemas import QUARANTINE, SPARK_TYPES, TableSchema, table_schema
-from coterie.pipeline.storage import Folder, read_rows, remove_all, write_rows
+from coterie.pipeline.storage import Folder, Remote, read_rows, remove_all, write_rows
 from coterie.pipeline.tasks import part_files, run_tasks
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 64 << 20
 ROWS_PER_PART = 2_500_000  # what one Python worker holds comfortably
 OPENED_BYTES = 1 << 16  # as long as it takes to open a file, and much more in a store
+LOOKED_HERE = 2000  # files that one process looks into; more are looked into by tasks
+FILES_MAX = 1000  # files that an account names one by one
 WHOLE_BYTES = 4 * SPLIT_BYTES  # what one task may read alone without a word
 CLOCK_SKEW_S = 300.0
 PLAIN_MARK = "_plain_topics"  # a file in the folder of a table; Spark passes over names that begin so
@@ -69,7 +72,11 @@ class Account:
     files: tuple[FileAccount, ...] = ()
 
     def as_facts(self) -> dict[str, object]:
-        return asdict(self)
+        """Where there are very many files, only those of which there is something to say."""
+        files = self.files
+        if len(files) > FILES_MAX:
+            files = tuple(file for file in files if file.quarantined or file.note)[:FILES_MAX]
+        return asdict(replace(self, files=files)) | {"file_count": len(self.files)}
 
 
 def ingest(
@@ -86,7 +93,8 @@ def ingest(
     """
     schema = _one_table(sources)
     latest_us = round(((time.time() if now_s is None else now_s) + CLOCK_SKEW_S) * 1e6)
-    listed = [(file, source) for source in sources for file in find_files(source)]
+    look = partial(_looked, spark)
+    listed = [(file, source) for source in sources for file in find_files(source, look)]
     placed: list[Placed] = [(index, file, source) for index, (file, source) in enumerate(listed)]
     splits = _splits([entry for entry in placed if entry[1].format and not entry[1].note])
     bins = [_wrapped(found) for found in _bins(splits)]
@@ -152,6 +160,23 @@ def mark_names(folder: Folder, topics: str) -> None:
         (folder / PLAIN_MARK).touch()
 
 
+def _looked(spark: SparkSession, listed: Sequence[str | Remote], source: Source) -> list[InputFile]:
+    """What is in files; of very many, tasks look."""
+    if is_here(spark) or len(listed) <= LOOKED_HERE:
+        return look_into_all(listed, source)
+    chunks = [_wrapped(listed[start : start + LOOKED_HERE]) for start in range(0, len(listed), LOOKED_HERE)]
+    home = os.getcwd()
+
+    def look(chunk: bytes) -> pa.Table:
+        places = [one if isinstance(one, Remote) else os.path.join(home, one) for one in _unwrapped(chunk)]
+        found = look_into_all(places, source)
+        named = [replace(file, path=str(one)) for file, one in zip(found, _unwrapped(chunk), strict=True)]
+        return pa.table({"found": pa.array([_wrapped(named)], pa.binary())})
+
+    told = run_tasks(spark, chunks, look, "found binary")["found"].to_pylist()
+    return [file for data in told for file in _unwrapped(data)]
+
+
 def _one_table(sources: Sequence[Source]) -> TableSchema:
     names = sorted({source.table for source in sources})
     if len(names) != 1:
@@ -213,14 +238,13 @@ def _bins(splits: list[Split]) -> list[list[Split]]:
     return bins
 
 
-def _wrapped(found: list[Split]) -> bytes:
+def _wrapped(found: Any) -> bytes:
     """Every task is sent all bins and opens its own: of a million files that is the difference between MB and hours."""
     return zlib.compress(pickle.dumps(found), 1)
 
 
-def _unwrapped(data: bytes) -> list[Split]:
-    found: list[Split] = pickle.loads(zlib.decompress(data))
-    return found
+def _unwrapped(data: bytes) -> Any:
+    return pickle.loads(zlib.decompress(data))
 
 
 def _write_parts(

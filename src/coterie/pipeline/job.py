@@ -23,8 +23,9 @@ from coterie.model.store import load_workload, save_workload
 from coterie.model.wires import COTERIE
 from coterie.pipeline.catalogs import read_tables, tables_of, versions_of
 from coterie.pipeline.deriving import derive
-from coterie.pipeline.files import EMPTY_FILE, InputFile, find_files
+from coterie.pipeline.files import EMPTY_FILE, list_files
 from coterie.pipeline.ingest import Account, ingest
+from coterie.pipeline.legs import Leg, Legs
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import (
@@ -46,7 +47,7 @@ from coterie.pipeline.rolling import Rolled, roll
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.shapes import DEFAULT_CHOICES, Choices, read_shape, shape_of
 from coterie.pipeline.steps import Facts, Progress, Step, run_steps
-from coterie.pipeline.storage import Folder, Remote, write_rows
+from coterie.pipeline.storage import FileStat, Folder, Remote, write_rows
 from coterie.pipeline.windows import DEFAULT_WINDOWS, WindowChoices, build_workloads, plan_tables
 from coterie.plans.plan import DESIGN, PlanFacts
 from coterie.plans.store import PlanStore
@@ -253,7 +254,8 @@ def tables_step(spark: SparkSession, request: Request) -> Step:
     params = _read_as(request)
     if any(tables_of(source) for source in request.sources):
         params |= {"tables": dict(versions_of(spark, request.sources))}
-    return Step("tables", _tables(spark, request), params=params, sources=_files_of(request), version=2)
+    legs = Legs()
+    return Step("tables", _tables(spark, request, legs), (), params, _files_of(request), version=2, legs=legs)
 
 
 def workloads_step(spark: SparkSession, request: Request) -> Step:
@@ -265,7 +267,7 @@ def workloads_step(spark: SparkSession, request: Request) -> Step:
 Run = Callable[[Path, Mapping[str, Path]], Facts]
 
 
-def _tables(spark: SparkSession, request: Request) -> Run:
+def _tables(spark: SparkSession, request: Request, leg: Leg) -> Run:
     def run(out: Path, inputs: Mapping[str, Path]) -> Facts:
         if request.trace is not None:
             accounts = read_shape(spark, request.trace, out, request.readers)
@@ -273,7 +275,10 @@ def _tables(spark: SparkSession, request: Request) -> Run:
             by_table: dict[str, list[Source]] = {}
             for source in request.sources:
                 by_table.setdefault(source.table, []).append(source)
-            accounts = {table: _read(spark, sources, out, request.strict) for table, sources in by_table.items()}
+            accounts = {}
+            for number, (table, sources) in enumerate(by_table.items()):
+                leg(number / len(by_table), (number + 1) / len(by_table))
+                accounts[table] = _read(spark, sources, out, request.strict)
         _check_kept(request, accounts)
         accounts |= derive(spark, out, request.readers.cell_degrees)
         return {"accounts": {table: account.as_facts() for table, account in accounts.items()}}
@@ -373,20 +378,16 @@ def described(candidates: Sequence[Candidate], request: Request) -> Facts:
     return told if request.limits == NO_LIMITS else told | {"limits": msgspec.to_builtins(request.limits)}
 
 
-def _source_of(file: InputFile) -> Folder:
-    return file.absolute if isinstance(file.absolute, Remote) else Path(file.path)
-
-
-def _files_of(request: Request) -> tuple[Folder, ...]:
+def _files_of(request: Request) -> dict[Folder, FileStat | None]:
     if request.trace is None:
-        of_files = [source for source in request.sources if not tables_of(source)]
-        return tuple(_source_of(file) for source in of_files for file in find_files(source))
+        listed = [one for source in request.sources if not tables_of(source) for one in list_files(source)]
+        return {where if isinstance(where, Remote) else Path(where): status for where, status in listed}
     if request.trace.is_dir():
-        return tuple(sorted(path for path in request.trace.rglob("*") if path.is_file()))
+        return dict.fromkeys(sorted(path for path in request.trace.rglob("*") if path.is_file()))
     shape = shape_of(request.trace)
     if shape is None:
         raise ConfigError("input", str(request.trace), "a known trace; for other files name their columns")
-    return tuple(sorted(request.trace.parent.glob(f"{shape.prefix}*")))
+    return dict.fromkeys(sorted(request.trace.parent.glob(f"{shape.prefix}*")))
 
 
 def _read_as(request: Request) -> Facts:

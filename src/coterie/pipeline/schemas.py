@@ -116,6 +116,7 @@ TABLES: Mapping[str, TableSchema] = {
                 Field("subscriber", "text", required=True),
                 Field("keywords", "texts", required=True),
             ),
+            cut_by="subscriber",
         ),
         TableSchema(
             "nodes",

@@ -19,7 +19,7 @@ from coterie.pipeline.files import look_into
 from coterie.pipeline.ingest import Account, ingest, write_table
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
-from coterie.pipeline.storage import remove_all
+from coterie.pipeline.storage import Folder, remove_all
 from coterie.pipeline.tasks import map_array, run_tasks, save_array
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class Choices:
 
 
 DEFAULT_CHOICES = Choices()
+Reader = Callable[["SparkSession", Path, Folder, Choices], Accounts]
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class InputShape:
     says: str
     prefix: str
     header: tuple[str, ...]
-    read: Callable[[SparkSession, Path, Path, Choices], Accounts]
+    read: Reader
 
 
 def shape_of(path: Path) -> InputShape | None:
@@ -88,7 +89,7 @@ def find_trace(name: str, folder: Path | None = None) -> Path:
     return found[0]
 
 
-def read_shape(spark: SparkSession, path: Path, out: Path, choices: Choices = DEFAULT_CHOICES) -> Accounts:
+def read_shape(spark: SparkSession, path: Path, out: Folder, choices: Choices = DEFAULT_CHOICES) -> Accounts:
     """Canonical tables of a known trace or journal in out/<table>/, with one account per table."""
     shape = shape_of(path)
     if shape is None:
@@ -97,10 +98,10 @@ def read_shape(spark: SparkSession, path: Path, out: Path, choices: Choices = DE
     return shape.read(spark, path, out, choices)
 
 
-def _read_edits(columns: Mapping[str, str], time_unit: str) -> Callable[[SparkSession, Path, Path, Choices], Accounts]:
+def _read_edits(columns: Mapping[str, str], time_unit: str) -> Reader:
     """Edits: the editor publishes to the page, and follows it from the first edit on."""
 
-    def read(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:
+    def read(spark: SparkSession, path: Path, out: Folder, choices: Choices) -> Accounts:
         from pyspark.sql import functions as sf
 
         # Two equal edits in one second are two edits.
@@ -114,10 +115,10 @@ def _read_edits(columns: Mapping[str, str], time_unit: str) -> Callable[[SparkSe
     return read
 
 
-def _read_check_ins(shift_s: int) -> Callable[[SparkSession, Path, Path, Choices], Accounts]:
+def _read_check_ins(shift_s: int) -> Reader:
     """Check-ins: a user wants the grid cell where it is, from the check-in that enters to the one that leaves."""
 
-    def read(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:
+    def read(spark: SparkSession, path: Path, out: Folder, choices: Choices) -> Accounts:
         columns = {"subscriber": "user", "time": "unix_time", "place": "poi"}
         source = Source((str(path),), "positions", columns, time_unit="s", duplicates="keep")
         accounts = {"positions": _ingest(spark, source, out, choices)}
@@ -126,7 +127,7 @@ def _read_check_ins(shift_s: int) -> Callable[[SparkSession, Path, Path, Choices
     return read
 
 
-def _read_packages(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:
+def _read_packages(spark: SparkSession, path: Path, out: Folder, choices: Choices) -> Accounts:
     """Packages: machines follow the source packages of everything installed on them; uploads are publications.
 
     A machine's owner picks programs (popularity by Zipf's law over a drawn order); what they depend on comes with them.
@@ -142,12 +143,10 @@ def _read_packages(spark: SparkSession, path: Path, out: Path, choices: Choices)
     save_array(needs.indptr, arrays, "indptr")
     save_array(needs.columns, arrays, "columns")
     jobs = [(first, min(first + 250, choices.subscribers)) for first in range(0, choices.subscribers, 250)]
-    work = _draw_machines(str(arrays), packages["source"].to_pylist(), choices)
+    work = _draw_machines(arrays, packages["source"].to_pylist(), choices)
     schema = "subscriber string, topic string, since timestamp, until timestamp"
     installed = run_tasks(spark, jobs, work, schema)
-    for file in arrays.glob("*.npy"):
-        file.unlink()
-    arrays.rmdir()
+    remove_all(arrays)
     columns = {"publisher": "uploader_id", "topic": "source", "time": "unix_time", "bytes": "changelog_bytes"}
     uploads = Source((str(folder / "debian12_uploads.csv.gz"),), "publications", columns, time_unit="s", topics="plain")
     return {
@@ -156,7 +155,7 @@ def _read_packages(spark: SparkSession, path: Path, out: Path, choices: Choices)
     }
 
 
-def _draw_machines(arrays: str, sources: list[str], choices: Choices) -> Callable[[tuple[int, int]], pa.Table]:
+def _draw_machines(arrays: Folder, sources: list[str], choices: Choices) -> Callable[[tuple[int, int]], pa.Table]:
     def work(job: tuple[int, int]) -> pa.Table:
         indptr, columns = map_array(arrays, "indptr"), map_array(arrays, "columns")
         count = len(indptr) - 1
@@ -194,7 +193,7 @@ def closure(indptr: np.ndarray, columns: np.ndarray, start: np.ndarray) -> list[
     return reached
 
 
-def _read_library(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:
+def _read_library(spark: SparkSession, path: Path, out: Folder, choices: Choices) -> Accounts:
     """A reference library: users follow the articles they keep; articles are documents of words."""
     folder = path.parent
     columns = {"subscriber": "user", "topic": "item"}
@@ -229,7 +228,7 @@ def _bags_of_words(path: Path, words: list[str]) -> pa.Table:
     )
 
 
-def _read_live_journal(spark: SparkSession, path: Path, out: Path, choices: Choices) -> Accounts:
+def _read_live_journal(spark: SparkSession, path: Path, out: Folder, choices: Choices) -> Accounts:
     # Loads pyspark, which who plans what is in memory does without.
     from coterie.pipeline.journal import attachments_of, publications_of, read_journal, subscriptions_of
 
@@ -251,7 +250,7 @@ def _read_live_journal(spark: SparkSession, path: Path, out: Path, choices: Choi
     return accounts
 
 
-def _ingest(spark: SparkSession, source: Source, out: Path, choices: Choices) -> Account:
+def _ingest(spark: SparkSession, source: Source, out: Folder, choices: Choices) -> Account:
     return ingest(spark, [source], out, strict=choices.strict, now_s=choices.now_s)
 
 

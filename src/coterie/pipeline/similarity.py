@@ -1,7 +1,7 @@
-"""Who wants the same things: exact co-subscription counts, interest neighbours and filter matches as Spark tasks.
+"""Who wants the same things: exact co-subscription counts and interest neighbours as Spark tasks.
 
 The relation is compact (four bytes a pair), so it is not shuffled: workers map the same array files and each takes a
-range of topics, a band of hashes or a range of documents.
+range of topics or a band of hashes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from coterie.errors import ConfigError
-from coterie.kernels.interests import cosubscription, filtermatch, minhash
+from coterie.kernels.interests import cosubscription, minhash
 from coterie.model.relation import Relation
 from coterie.pipeline.storage import write_rows
 from coterie.pipeline.tasks import map_array, part_name, run_tasks, save_array
@@ -84,30 +84,6 @@ def interest_neighbours(spark: SparkSession, interests: Relation, out: Path, ban
     return int(found["rows"].to_numpy().sum())
 
 
-def filter_matches(spark: SparkSession, documents: Relation, filters: Relation, out: Path, tasks: int = 8) -> int:
-    """Write parts of (document, filter) where the document has every keyword of the filter; their number.
-
-    Both relations lead to the same keyword ids. A filter without keywords would match everything and is refused.
-    """
-    if filters.row_count and int(filters.lengths.min()) == 0:
-        raise ConfigError("filter", int(np.argmin(filters.lengths)), "at least one keyword each")
-    arrays = out / "arrays"
-    by_keyword = filters.transposed
-    _save(
-        arrays,
-        indptr=documents.indptr,
-        columns=documents.columns,
-        keyword_indptr=by_keyword.indptr,
-        keyword_filters=by_keyword.columns,
-        sizes=filters.lengths,
-    )
-    ranges = cosubscription.ranges_of_equal_work(documents.lengths, tasks)
-    jobs = [(index, start, stop) for index, (start, stop) in enumerate(ranges)]
-    found = run_tasks(spark, jobs, _match_range(arrays, out), REPORT)
-    _drop(arrays)
-    return int(found["rows"].to_numpy().sum())
-
-
 def _count_range(arrays: Path, out: Path, count_min: int) -> Callable[[Job], pa.Table]:
     def work(job: Job) -> pa.Table:
         index, start, stop = job
@@ -143,18 +119,6 @@ def _pair_band(arrays: Path, out: Path, bands: Bands) -> Callable[[int], pa.Tabl
         a, b, similarity = _call(minhash.neighbours_in_band, *mapped, order, *limits)
         write_rows(pa.table({"subscriber_a": a, "subscriber_b": b, "similarity": similarity}), out / part_name(band))
         return _report(band, len(a))
-
-    return work
-
-
-def _match_range(arrays: Path, out: Path) -> Callable[[Job], pa.Table]:
-    def work(job: Job) -> pa.Table:
-        index, start, stop = job
-        names = ("indptr", "columns", "keyword_indptr", "keyword_filters", "sizes")
-        mapped = [map_array(arrays, name) for name in names]
-        documents, matched = _call(filtermatch.match_filters, *mapped, start, stop)
-        write_rows(pa.table({"document": documents, "filter": matched}), out / part_name(index))
-        return _report(index, len(documents))
 
     return work
 

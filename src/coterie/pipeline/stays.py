@@ -5,7 +5,7 @@ A wish is a key, client * (number of filters) + filter; times are seconds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 I64 = NDArray[np.int64]
 F64 = NDArray[np.float64]
+Stays = tuple[I64, F64, F64]  # key, begin, end
+WAITING = 4_000_000  # stays gathered before they are joined
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,19 @@ def joined_stays(key: I64, begin: F64, end: F64) -> tuple[I64, F64, F64]:
     first = np.flatnonzero(is_new)
     last = np.concatenate([first[1:] - 1, [len(key) - 1]])[: len(first)].astype(np.int64)
     return key[first], begin[first], ends[last]
+
+
+def joined_pieces(pieces: Iterable[Stays], waiting_max: int = WAITING) -> Stays:
+    """`joined_stays` of all pieces; however many those are, memory holds what is joined and about as much again."""
+    whole: Stays = (np.zeros(0, np.int64), np.zeros(0), np.zeros(0))
+    waiting, rows = [whole], 0
+    for piece in pieces:
+        waiting.append(piece)
+        rows += len(piece[0])
+        if rows >= max(waiting_max, len(whole[0])):
+            whole = joined_stays(*map(np.concatenate, zip(*waiting, strict=True)))
+            waiting, rows = [whole], 0
+    return joined_stays(*map(np.concatenate, zip(*waiting, strict=True))) if rows else whole
 
 
 def _seconds(times: pa.ChunkedArray, missing: float) -> F64:

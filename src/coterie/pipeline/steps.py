@@ -17,12 +17,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from coterie.errors import ConfigError
 from coterie.locking import lock
+from coterie.pipeline.legs import Legs
 from coterie.pipeline.polling import polled
-from coterie.pipeline.storage import Folder, Remote, files_below, open_bytes, remove_all, write_whole
+from coterie.pipeline.storage import FileStat, Folder, Remote, files_below, open_bytes, remove_all, write_whole
 from coterie.pipeline.tasks import disk_failures
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ log = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 POLL_S = 0.2
 HASH_BYTES, HASHED_AT_ONCE = 1 << 22, 8
+NAMED_MAX = 1000  # sources that a manifest names
 Facts = dict[str, Any]
 Progress = Callable[[str, float], None]
 
@@ -45,9 +48,12 @@ class Step:
     run: Callable[[Any, Mapping[str, Any]], Facts | None]
     inputs: tuple[str, ...] = ()  # names of earlier steps
     params: Mapping[str, Any] = field(default_factory=dict)
-    sources: tuple[Folder, ...] = ()  # files from outside
+    sources: Mapping[Folder, FileStat | None] = field(
+        default_factory=dict
+    )  # files from outside, as a listing shows them
     is_hashed: bool = False  # they count by their content, however long reading them takes
     version: int = 1  # raise it when the code changes what comes out
+    legs: Legs = field(default_factory=Legs, compare=False)  # `run` may say through them how far it is
 
 
 @dataclass(frozen=True)
@@ -76,18 +82,18 @@ def run_steps(
     with _locked(root):
         for step in steps:
             _tell(progress, step.name, 0.0)
-            with _watched(step.name, progress, spark), disk_failures(f"step {step.name} in {root}"):
+            with _watched(step, progress, spark), disk_failures(f"step {step.name} in {root}"):
                 done[step.name] = _run_or_keep(step, root / step.name, done)
             _tell(progress, step.name, 1.0)
             log.info("step=%s kept=%s seconds=%.2f", step.name, done[step.name].kept, done[step.name].seconds)
     return done
 
 
-def fingerprint_of_file(path: Folder, is_hashed: bool = False) -> str:
+def fingerprint_of_file(path: Folder, is_hashed: bool = False, status: FileStat | None = None) -> str:
     """Size and time of modification; its whole content if asked."""
-    status = path.stat()
     if not is_hashed:
-        return f"{status.st_size}-{status.st_mtime_ns}"
+        known: Any = status or path.stat()
+        return f"{known.st_size}-{known.st_mtime_ns}"
     digest = hashlib.blake2b(digest_size=16)
     with open_bytes(path) as file:
         while block := file.read(HASH_BYTES):
@@ -95,12 +101,12 @@ def fingerprint_of_file(path: Folder, is_hashed: bool = False) -> str:
     return digest.hexdigest()
 
 
-def fingerprints(paths: Sequence[Folder], is_hashed: bool) -> dict[str, str]:
-    """Of many files side by side: reading them waits for disks and stores more than for the processor."""
+def fingerprints(files: Mapping[Folder, FileStat | None], is_hashed: bool) -> dict[str, str]:
+    """What a listing has told is not asked again; contents side by side: that waits for disks more than it works."""
+    if not is_hashed:
+        return {str(path): fingerprint_of_file(path, status=status) for path, status in files.items()}
     with ThreadPoolExecutor(HASHED_AT_ONCE) as pool:
-        return dict(
-            zip(map(str, paths), pool.map(partial(fingerprint_of_file, is_hashed=is_hashed), paths), strict=True)
-        )
+        return dict(zip(map(str, files), pool.map(partial(fingerprint_of_file, is_hashed=True), files), strict=True))
 
 
 def read_manifest(folder: Folder) -> Facts | None:
@@ -141,7 +147,8 @@ def _write_manifest(
         "version": step.version,
         "params": dict(step.params),
         "inputs": {name: done[name].fingerprint for name in step.inputs},
-        "sources": [str(path) for path in step.sources],
+        "sources": [str(path) for path in islice(step.sources, NAMED_MAX)],
+        "source_count": len(step.sources),
         "seconds": round(seconds, 3),
         "facts": facts,
         "files": files,
@@ -206,8 +213,8 @@ def _tell(progress: Progress | None, name: str, fraction: float) -> None:
 
 
 @contextmanager
-def _watched(name: str, progress: Progress | None, spark: SparkSession | None) -> Iterator[None]:
-    """Ask Spark now and then how many tasks are done; Spark Connect has no such counter, so there it stays at 0."""
+def _watched(step: Step, progress: Progress | None, spark: SparkSession | None) -> Iterator[None]:
+    """Ask Spark now and then how many tasks are done; Spark Connect has no such counter, so there only legs tell."""
     if progress is None or spark is None:
         yield
         return
@@ -216,14 +223,12 @@ def _watched(name: str, progress: Progress | None, spark: SparkSession | None) -
     def look() -> None:
         nonlocal highest, tracker
         tracker = tracker or _tracker(spark)
-        if tracker is None:
-            return
-        counts = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        counts = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()] if tracker is not None else []
         total = sum(info.numTasks for info in counts if info)
-        if total:
-            ready = sum(info.numCompletedTasks for info in counts if info) / total
-            highest = max(highest, min(ready, 0.99))
-            progress(name, highest)
+        ready = sum(info.numCompletedTasks for info in counts if info) / total if total else 0.0
+        if total or step.legs.number:
+            highest = max(highest, min(step.legs.inside(ready), 0.99))
+            progress(step.name, highest)
 
     with polled(look, POLL_S):
         yield

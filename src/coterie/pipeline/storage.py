@@ -145,11 +145,11 @@ class Remote:
     def rglob(self, pattern: str) -> Iterator[Remote]:
         return (one for one, _ in self._listed(recursive=True) if fnmatch.fnmatchcase(one.name, pattern))
 
-    def files(self) -> dict[str, FileStat]:
-        """Everything below, by its path from here: one listing, no look into any file."""
+    def files(self, is_recursive: bool = True) -> dict[str, FileStat]:
+        """Everything below (or just here), by its path from here: one listing, no look into any file."""
         return {
             str(one.relative_to(self)): FileStat(int(info.size), int(info.mtime_ns or 0))
-            for one, info in self._listed(recursive=True)
+            for one, info in self._listed(recursive=is_recursive)
             if info.is_file
         }
 

@@ -23,7 +23,8 @@ from coterie.model.workload import PAYLOAD_BYTES
 from coterie.pipeline.crowds.building import build_window
 from coterie.pipeline.crowds.roster import SAID, STAYING, STAYS, STEADY, WISHES, Roster
 from coterie.pipeline.crowds.sums import gather, range_start, ranges_of, save_arrays, scatter, summed
-from coterie.pipeline.stays import joined_stays
+from coterie.pipeline.legs import Leg, untold
+from coterie.pipeline.stays import Stays, joined_pieces
 from coterie.pipeline.storage import Folder, read_rows, remove_all
 from coterie.pipeline.tasks import map_array, part_name, run_tasks, save_array
 from coterie.pipeline.windows import Ground
@@ -57,18 +58,24 @@ class CrowdSeats:
         return self.ground.node_count
 
 
-def condense(spark: SparkSession, roster: Roster, seats: CrowdSeats, out: Folder, name: str) -> CrowdCounted:
+def condense(
+    spark: SparkSession, roster: Roster, seats: CrowdSeats, out: Folder, name: str, leg: Leg = untold
+) -> CrowdCounted:
     """Write each window's workload and outline into `out`, brokers in the place of their clients; what else counts."""
     work, windows, nodes = out / "sums", roster.windows.count, seats.nodes
     tasks = bins_of(roster.parts)
     ranges = ranges_of(len(tasks))
+    leg(0.0, 0.3)
     shares = _shares(spark, roster, work, ranges)
     run = partial(_add_up, roster=roster, seats=seats, work=work, shares=shares, ranges=ranges)
     told = run_tasks(spark, tasks, run, "bin int, moves long, clients array<long>, wishes array<long>")
+    leg(0.3, 0.4)
     add = partial(_add_range, roster=roster, nodes=nodes, work=work, ranges=ranges)
     run_tasks(spark, list(range(ranges)), add, "number int")
     build = partial(build_window, roster=roster, ground=seats.ground, work=work, ranges=ranges, out=out, name=name)
+    leg(0.4, 0.6)
     run_tasks(spark, list(range(windows)), build, "window int")
+    leg(0.6, 1.0)
     clients, wishes = (np.array(told[name].to_pylist(), np.int64).sum(axis=0) for name in ("clients", "wishes"))
     changes = _changes(spark, roster, seats, work, tasks, ranges) if roster.is_timed else (0.0,) * windows
     remove_all(work)
@@ -285,18 +292,18 @@ def _move(task: tuple[int, list[int]], roster: Roster, seats: CrowdSeats, work: 
     width = roster.filters * seats.nodes
     for window in range(roster.windows.count):
         always = _always(width, work, window, ranges)
-        found: list[tuple[I64, Any, Any]] = [(np.zeros(0, np.int64), np.zeros(0), np.zeros(0))]
-        for part in parts:
-            if part >= roster.people_parts:
-                continue
-            rows = read_rows(roster.folder / STAYS / str(window) / part_name(part))
-            at = seats_of(seats.folder, part)[rows["client_id"].to_numpy() - roster.starts[part]]
-            key = rows["filter"].to_numpy() * seats.nodes + at
-            free = ~always[key]
-            found.append((key[free], rows["begin"].to_numpy()[free], rows["end"].to_numpy()[free]))
-        key, begin, end = joined_stays(*(np.concatenate([one[column] for one in found]) for column in range(3)))
+        free = (_free_stays(roster, seats, window, part, always) for part in parts if part < roster.people_parts)
+        key, begin, end = joined_pieces(free)
         scatter(work / f"moving-{window}", index, width, ranges, key, {"begin": begin, "end": end})
     return pa.table({"bin": pa.array([index], pa.int32())})
+
+
+def _free_stays(roster: Roster, seats: CrowdSeats, window: int, part: int, always: NDArray[np.bool_]) -> Stays:
+    rows = read_rows(roster.folder / STAYS / str(window) / part_name(part))
+    at = seats_of(seats.folder, part)[rows["client_id"].to_numpy() - roster.starts[part]]
+    key = rows["filter"].to_numpy() * seats.nodes + at
+    free = ~always[key]
+    return key[free], rows["begin"].to_numpy()[free], rows["end"].to_numpy()[free]
 
 
 def _count(task: tuple[int, int], work: Folder, lengths_s: list[float]) -> pa.Table:

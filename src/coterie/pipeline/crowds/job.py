@@ -22,6 +22,7 @@ from coterie.pipeline.crowds.steps import (
 )
 from coterie.pipeline.interests import TOPICS_FILE
 from coterie.pipeline.job import BILLS, LEDGERS, Outcome, Request, described, only, plain, tables_step, write_ledgers
+from coterie.pipeline.legs import Leg, Legs
 from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import PLACED, STAY, Candidate, Priced, Ways, both_ways, cheapest, closest, design_file
 from coterie.pipeline.steps import Facts, Progress, Step, read_manifest, run_steps
@@ -67,42 +68,45 @@ def crowd_steps(
     spark: SparkSession, request: Request, candidates: Sequence[Candidate], placer: Candidate | None
 ) -> list[Step]:
     """Each knows what the ones before it said by their manifests, so any of them may be kept."""
-    asked = both_ways(candidates, placer is not None)
+    asked, legs = both_ways(candidates, placer is not None), [Legs() for _ in range(3)]
     ways = Ways(placer, request.wire, request.seed, request.limits)
     windows = plain(request.windows) | {"name": request.name}
     steps = [
         tables_step(spark, request),
-        Step("crowd", _number(spark, request), ("tables",), windows),
-        Step("crowd-stay", _stay(spark, request), ("tables", "crowd"), {"name": request.name}),
+        Step("crowd", _number(spark, request, legs[0]), ("tables",), windows, legs=legs[0]),
+        Step("crowd-stay", _stay(spark, request, legs[1]), ("tables", "crowd"), {"name": request.name}, legs=legs[1]),
     ]
     if placer is not None:
         about = described([placer], request) | {"imbalance": _balance(placer).by_dimension.tolist()}
-        steps.append(Step("crowd-placed", _place(spark, request, placer), ("tables", "crowd", "crowd-stay"), about))
+        run = _place(spark, request, placer, legs[2])
+        steps.append(Step("crowd-placed", run, ("tables", "crowd", "crowd-stay"), about, legs=legs[2]))
     made = tuple(step.name for step in steps[2:])
     told = described(candidates, request) | {"placer": None if placer is None else placer.system.name}
     return [*steps, Step("crowd-designs", _price(spark, asked, ways), ("crowd", *made), told)]
 
 
-def _number(spark: SparkSession, request: Request) -> Callable[[Path, Inputs], Facts]:
+def _number(spark: SparkSession, request: Request, leg: Leg) -> Callable[[Path, Inputs], Facts]:
     def run(out: Path, inputs: Inputs) -> Facts:
-        return number_crowd(spark, inputs["tables"], out, request.windows)
+        return number_crowd(spark, inputs["tables"], out, request.windows, leg)
 
     return run
 
 
-def _stay(spark: SparkSession, request: Request) -> Callable[[Path, Inputs], Facts]:
+def _stay(spark: SparkSession, request: Request, leg: Leg) -> Callable[[Path, Inputs], Facts]:
     def run(out: Path, inputs: Inputs) -> Facts:
         roster, ground = _known(inputs)
-        return count_staying(spark, roster, ground, out, request.name)
+        return count_staying(spark, roster, ground, out, request.name, leg)
 
     return run
 
 
-def _place(spark: SparkSession, request: Request, placer: Candidate) -> Callable[[Path, Inputs], Facts]:
+def _place(
+    spark: SparkSession, request: Request, placer: Candidate, leg: Leg
+) -> Callable[[Path, Inputs], Facts]:  # fmt: skip
     def run(out: Path, inputs: Inputs) -> Facts:
         roster, ground = _known(inputs)
         staying, balance = inputs["crowd-stay"], _balance(placer)
-        return place_and_count(spark, roster, ground, staying, out, request.name, balance, request.seed)
+        return place_and_count(spark, roster, ground, staying, out, request.name, balance, request.seed, leg)
 
     return run
 

@@ -28,6 +28,7 @@ from coterie.pipeline.crowds.grouping import ClassBlock, Grouped, Region, group,
 from coterie.pipeline.crowds.roster import Roster
 from coterie.pipeline.crowds.seating import write_seats
 from coterie.pipeline.crowds.sums import load_arrays, save_arrays
+from coterie.pipeline.legs import Leg, untold, within
 from coterie.pipeline.storage import Folder, remove_all
 from coterie.pipeline.tasks import map_array, run_tasks, task_frame
 from coterie.substrate.placing import DIMENSIONS, EVEN_ENOUGH, Balance
@@ -59,6 +60,7 @@ def place_crowd(
     out: Folder,
     balance: Balance = EVEN_ENOUGH,
     seed: int = 1,
+    leg: Leg = untold,
 ) -> CrowdPlaced:
     """Write `out`/placed; `staying` outlines the first window with everybody where they are, `clients` how many."""
     nodes, topics = seats.nodes, roster.topics
@@ -68,14 +70,18 @@ def place_crowd(
     work, target = out / "blocks", out / "placed"
     hottest, is_within = np.zeros(len(DIMENSIONS)), True
     seated: list[tuple[Folder, int, int, Any]] = []  # blocks: folder, number, the round of their seats, brokers' names
-    for number, region in enumerate(regions(seats, np.asarray(clients))):
-        folder = work / f"region-{number}"
+    all_regions = regions(seats, np.asarray(clients))
+    for number, region in enumerate(all_regions):
+        folder, each = work / f"region-{number}", 0.95 / len(all_regions)
+        part = within(leg, number * each, (number + 1) * each)
+        part(0.0, 0.2)
         found = _Rounds(spark, roster, seats, staying, region, folder, balance, seed)
-        last, picture = found.run()
+        last, picture = found.run(within(part, 0.2, 1.0))
         names, capacity = found.names(last), found.capacity
         hottest = np.maximum(hottest, picture.load.max(axis=0) / np.maximum(picture.load.mean(axis=0), 1e-30))
         is_within &= bool((picture.load <= capacity * (1 + DUST) + 1e-9).all())
         seated += [(folder, block, last[block], names) for block in last]
+    leg(0.95, 1.0)
     _write_places(spark, roster, seated, target)
     remove_all(work)
     return CrowdPlaced(target, hottest, is_within)
@@ -106,26 +112,20 @@ class _Rounds:
         self.totals = _totals(staying, region)
         self.capacity = _capacity(self.totals, len(region.nodes), balance.by_dimension, self.grouped.heaviest)
 
-    def run(self) -> tuple[dict[int, int], Picture]:
+    def run(self, leg: Leg) -> tuple[dict[int, int], Picture]:
         """In which round every block was seated last, and the last picture."""
         unit = max(self.grouped.pins, 1) / np.maximum(self.totals, 1e-30)
         room = _room(self.capacity, self.totals, unit)
         about = {"limit": room.limit, "soft": room.soft, "capacity": self.capacity}
         save_arrays(self.work / "whole.npz", {"rank": self.rank, "unit": unit, **about})
-        blocks, picture, number = self.region.blocks, self._empty(), 0
-        last = dict.fromkeys(range(blocks), -1)
-        for wave in growing(blocks):
-            share = (wave[-1] + 1) / blocks
-            picture = self._passed(Round(number, GROWING, picture, wave, len(wave)), last, share)
+        blocks, picture, done = self.region.blocks, self._empty(), 0
+        last, passes = dict.fromkeys(range(blocks), -1), _passes(blocks)
+        in_all = sum(len(wave) for _, wave, _ in passes)
+        for number, (smoothing, wave, share) in enumerate(passes):
+            leg(done / in_all, (done + len(wave)) / in_all)
+            picture = self._passed(Round(number, smoothing, picture, wave, len(wave)), last, share)
             last |= dict.fromkeys(wave, number)
-            number += 1
-        side_by_side = -(-blocks // WAVES)
-        waves = [tuple(range(first, min(first + side_by_side, blocks))) for first in range(0, blocks, side_by_side)]
-        for smoothing in (smoothing for smoothing, passes in ROUNDS for _ in range(passes)):
-            for wave in waves:
-                picture = self._passed(Round(number, smoothing, picture, wave, len(wave)), last, 1.0)
-                last |= dict.fromkeys(wave, number)
-                number += 1
+            done += len(wave)
         return last, picture._replace(load=picture.load / unit)
 
     def _empty(self) -> Picture:
@@ -204,6 +204,14 @@ def growing(blocks: int) -> list[tuple[int, ...]]:
         waves.append(tuple(range(there, min(2 * there, blocks))))
         there *= 2
     return waves
+
+
+def _passes(blocks: int) -> list[tuple[float, tuple[int, ...], float]]:
+    """All rounds: how smooth, which blocks, and the part of all that is there."""
+    joining = [(GROWING, wave, (wave[-1] + 1) / blocks) for wave in growing(blocks)]
+    step = -(-blocks // WAVES)
+    waves = [tuple(range(first, min(first + step, blocks))) for first in range(0, blocks, step)]
+    return joining + [(smoothing, wave, 1.0) for smoothing, passes in ROUNDS for _ in range(passes) for wave in waves]
 
 
 def in_gangs(blocks: tuple[int, ...]) -> list[list[int]]:

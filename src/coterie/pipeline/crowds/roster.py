@@ -28,6 +28,7 @@ from coterie.pipeline.cutting import Windows
 from coterie.pipeline.filters import has_filters, is_shared, match_filters
 from coterie.pipeline.ingest import has_plain_topics
 from coterie.pipeline.interests import FILTERS_FILE, TOPICS_FILE, coded, numbered, read_wish_rows
+from coterie.pipeline.legs import Leg, untold
 from coterie.pipeline.stays import marked, short_stays, sorted_distinct, stays_in, wish_times
 from coterie.pipeline.storage import Folder, read_rows, write_rows
 from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array, task_frame
@@ -85,10 +86,13 @@ class Roster:
         return np.asarray(map_array(self.folder, SHARED), bool)
 
 
-def number_wishes(spark: SparkSession, tables: Folder, out: Folder, windows: Windows, seed: int) -> Roster:
+def number_wishes(
+    spark: SparkSession, tables: Folder, out: Folder, windows: Windows, seed: int, leg: Leg = untold
+) -> Roster:
     """The part of the roster that concerns those who want something."""
     paths = part_files(tables / "subscriptions")
     parts = list(enumerate(paths))
+    leg(0.0, 0.3)
     told = _look(spark, parts, out)
     starts = np.concatenate([[0], np.cumsum(told["subscribers"].to_numpy())]).astype(np.int64)
     pairs = np.concatenate([[0], np.cumsum(told["pairs"].to_numpy())]).astype(np.int64)
@@ -96,6 +100,7 @@ def number_wishes(spark: SparkSession, tables: Folder, out: Folder, windows: Win
         raise InputError(str(tables), "no subscription is left after the bad rows were set aside")
     is_timed = windows.is_timed and bool(pc.sum(told["timed"]).as_py())
     filters, topics, has_matches = _match(spark, tables, out)
+    leg(0.35, 1.0)
     jobs = [(index, path, int(starts[index]), int(pairs[index])) for index, path in parts]
     run_tasks(spark, jobs, _encoder(out, windows if is_timed else None, windows.count, seed), "part int")
     return Roster(

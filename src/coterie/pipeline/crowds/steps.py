@@ -18,6 +18,7 @@ from coterie.pipeline.crowds.seating import NOBODY, seat_clients
 from coterie.pipeline.crowds.speaking import Spoken, number_publishers
 from coterie.pipeline.crowds.sums import load_arrays, save_arrays
 from coterie.pipeline.cutting import Strays, WindowChoices, Windows, cut_windows
+from coterie.pipeline.legs import Leg, untold, within
 from coterie.pipeline.pieces import Pieces
 from coterie.pipeline.planning import LATER, LEARN, Candidate, Priced, Ways
 from coterie.pipeline.storage import Folder, copy_file, read_rows, write_rows
@@ -44,11 +45,14 @@ def is_crowd(accounts: Mapping[str, Facts], asked: bool | None) -> bool:
 # --- numbering ---
 
 
-def number_crowd(spark: SparkSession, tables: Folder, out: Folder, choices: WindowChoices) -> Facts:
+def number_crowd(spark: SparkSession, tables: Folder, out: Folder, choices: WindowChoices, leg: Leg = untold) -> Facts:
     """The roster and where everybody is; everything that is worth saying about them."""
+    leg(0.0, 0.1)
     windows = cut_windows(spark, tables, choices)
-    roster = number_wishes(spark, tables, out, windows, choices.seed)
+    roster = number_wishes(spark, tables, out, windows, choices.seed, within(leg, 0.1, 0.6))
+    leg(0.6, 0.95)
     roster, spoken = number_publishers(spark, roster)
+    leg(0.95, 1.0)
     ground = seat_clients(spark, roster, choices)
     _save_ground(ground, out / GROUND)
     return {
@@ -140,8 +144,10 @@ def _about(roster: Roster, spoken: Spoken, ground: Ground) -> Facts:
 # --- counting and placing ---
 
 
-def count_staying(spark: SparkSession, roster: Roster, ground: Ground, out: Folder, name: str) -> Facts:
-    counted = condense(spark, roster, CrowdSeats(roster.folder / STAYING, ground), out, name)
+def count_staying(
+    spark: SparkSession, roster: Roster, ground: Ground, out: Folder, name: str, leg: Leg = untold
+) -> Facts:
+    counted = condense(spark, roster, CrowdSeats(roster.folder / STAYING, ground), out, name, leg)
     save_counted(counted, out)
     learned, later = counted.wishes
     published = float(load_outline(out, 1).rates.sum())
@@ -150,13 +156,13 @@ def count_staying(spark: SparkSession, roster: Roster, ground: Ground, out: Fold
 
 def place_and_count(
     spark: SparkSession, roster: Roster, ground: Ground, staying: Folder, out: Folder, name: str, balance: Balance,
-    seed: int,
+    seed: int, leg: Leg = untold,
 ) -> Facts:  # fmt: skip
     """Write `out`/placed and its condensed workloads; where that saves no copies, everybody stays."""
     learn, clients = load_outline(staying, 0), load_counted(staying).clients
     stay = CrowdSeats(roster.folder / STAYING, ground)
-    placed = place_crowd(spark, roster, stay, learn, clients, out, balance, seed)
-    moved = condense(spark, roster, CrowdSeats(placed.folder, ground), out, name)
+    placed = place_crowd(spark, roster, stay, learn, clients, out, balance, seed, within(leg, 0.0, 0.8))
+    moved = condense(spark, roster, CrowdSeats(placed.folder, ground), out, name, within(leg, 0.8, 0.98))
     before, after = (float(one.copies[0]) for one in (learn, load_outline(out, 0)))
     told = {"copies_before": before, "copies_after": after, "hottest": placed.hottest.tolist()}
     if after < before and placed.is_within:
