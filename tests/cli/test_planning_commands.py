@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,19 @@ def test_strict_stops_with_file_and_line(coterie, tmp_path, line, reason):
     assert f"subs.csv, line {line}: " in told
     assert reason in told
     assert "Traceback" not in err
+
+
+def test_a_file_that_has_changed_and_does_not_show_it_is_seen_if_asked(coterie, tmp_path):
+    inputs, asked = write_files(tmp_path, {}), ("--json", "--out", str(tmp_path / "out"), *SYSTEMS)
+    subs = tmp_path / "subs.csv"
+    before, first = subs.stat(), coterie("compare", *inputs, *asked)[1]
+    subs.write_bytes(subs.read_bytes().replace(b"u24,", b"u23,"))
+    os.utime(subs, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert subs.stat().st_size == before.st_size
+    assert coterie("compare", *inputs, *asked)[1] == first
+    again = coterie("compare", *inputs, *asked, "--by-content")[1]
+    clients = [json.loads(text)["about"]["clients"] for text in (first, again)]
+    assert clients == [clients[0], clients[0] - 1]
 
 
 def test_plan_publishes_one_version_for_one_input(coterie, tmp_path):

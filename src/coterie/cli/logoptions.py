@@ -70,6 +70,14 @@ TimeUnit = Annotated[
 ]
 Zone = Annotated[str, typer.Option("--zone", help="Time zone for timestamps without one.", rich_help_panel=INPUT)]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first bad row.", rich_help_panel=INPUT)]
+ByContent = Annotated[
+    bool,
+    typer.Option(
+        "--by-content",
+        help="A file has changed if its content has; by default, if its size or time has. Reads every file once more.",
+        rich_help_panel=INPUT,
+    ),
+]
 Machines = Annotated[
     int, typer.Option("--machines", help="Subscribers drawn for the Debian trace.", rich_help_panel=INPUT)
 ]
@@ -135,6 +143,7 @@ class LogOptions:
     time_unit: TimeUnit = "auto"
     zone: Zone = "UTC"
     strict: Strict = False
+    by_content: ByContent = False
     machines: Machines = 1000
     cell: Cell = 1.0
     seed: Seed = 1
@@ -147,7 +156,9 @@ class LogOptions:
 
         readers = Choices(seed=self.seed, subscribers=self.machines, cell_degrees=self.cell, strict=self.strict)
         request = request_of(self.inputs or [], self.columns, self.mapping, self.time_unit, self.zone, is_peers)
-        request = replace(request, readers=readers, seed=self.seed, strict=self.strict)
+        request = replace(
+            request, readers=readers, seed=self.seed, strict=self.strict, is_hashed=self.by_content
+        )  # fmt: skip
         folder = self.out_folder / (f"{request.name}-peers" if is_peers else request.name)
         return Log(request.name, request, is_peers=is_peers, spark=self.spark, folder=folder, seed=self.seed)
 

@@ -68,7 +68,8 @@ def compare_command(asked: PlanningOptions, as_json: Json = False) -> None:
       coterie compare subs.csv --against mosquitto --brokers 8
     """
     words = {name: value for name, value in vars(asked).items() if name != "inputs"}
-    name = None if asked.mapping is not None else question(words, asked.inputs or [])
+    is_elsewhere = asked.mapping is not None or asked.by_content  # what there is is not told by names and times
+    name = None if is_elsewhere else question(words, asked.inputs or [])
     answer = kept_answer(asked.out_folder / ANSWERS, name)
     if answer is None:
         answer, _ = _answered(asked, "compare", as_json)

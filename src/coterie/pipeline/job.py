@@ -73,6 +73,7 @@ class Request:
     windows: WindowChoices = DEFAULT_WINDOWS
     seed: int = 1
     strict: bool = False
+    is_hashed: bool = False  # files count as changed by their content, not by size and time
     against: str = AGAINST  # the system the user runs now, on the placement found in the log
     wire: str = COTERIE.name  # in whose bytes the bills are
     allowed: tuple[str, ...] = (STAY, PLACED, OWN)  # what may become of clients in the plan that is chosen
@@ -255,7 +256,8 @@ def tables_step(spark: SparkSession, request: Request) -> Step:
     if any(tables_of(source) for source in request.sources):
         params |= {"tables": dict(versions_of(spark, request.sources))}
     legs = Legs()
-    return Step("tables", _tables(spark, request, legs), (), params, _files_of(request), version=2, legs=legs)
+    files, is_hashed = _files_of(request), request.is_hashed
+    return Step("tables", _tables(spark, request, legs), (), params, files, is_hashed, version=2, legs=legs)
 
 
 def workloads_step(spark: SparkSession, request: Request) -> Step:
