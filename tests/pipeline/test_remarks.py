@@ -65,6 +65,7 @@ def noted(*notes: str, reasons: tuple[str, ...] = ()) -> dict[str, object]:
         ({"reasons": {}}, []),  # what was in memory has no files
         (noted("", "unreadable: no magic"), ["subscriptions: 1 of 2 files left out: no magic (1.gz)"]),
         (noted("unreadable: a", "unreadable: b"), ["subscriptions: 2 of 2 files left out: a (0.gz, ...)"]),
+        (noted("unreadable: a") | {"file_count": 5000}, ["subscriptions: 1 of 5,000 files left out: a (0.gz)"]),
         (
             noted("truncated gz data"),
             ["subscriptions: 1 of 1 files read up to a damaged spot: truncated gz data (0.gz)"],

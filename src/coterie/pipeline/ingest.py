@@ -75,7 +75,7 @@ class Account:
         """Where there are very many files, only those of which there is something to say."""
         files = self.files
         if len(files) > FILES_MAX:
-            files = tuple(file for file in files if file.quarantined or file.note)[:FILES_MAX]
+            files = tuple(file for file in files if file.quarantined or file.note)
         return asdict(replace(self, files=files)) | {"file_count": len(self.files)}
 
 

@@ -62,7 +62,7 @@ def file_remarks(table: str, account: Mapping[str, Any]) -> list[str]:
     if any("torn here" in reason for reason in account["reasons"]):
         torn = []  # it is told with the rows that were set aside
     told = [(unread, "left out: "), (torn, "read up to a damaged spot: "), (whole, "")]
-    of = f"of {account.get('file_count', len(files)):,} files"
+    of = f"of {account.get('file_count', len(account.get('files', ()))):,} files"
     return [f"{table}: {len(found):,} {of} {words}{_first_note(found)}" for found, words in told if found]
 
 
