@@ -6,7 +6,7 @@ for its place at a broker is cut into pieces, and one that is too big for a bloc
 
 from __future__ import annotations
 
-import io
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -148,7 +148,7 @@ def _cutter(roster: Roster, seats: CrowdSeats, region: Region, work: Folder) -> 
             mine = np.sort(order[cuts[number] : cuts[number + 1]])
             if len(mine):
                 about = {"client": ids[mine], "at": at[mine], "kind": kind[mine]}
-                rows.append((number, _packed(_rows(indptr, topics, said, mine) | about)))
+                rows.append((number, pickle.dumps(_rows(indptr, topics, said, mine) | about)))  # parts x blocks of them
         return pa.table(
             {
                 "block": pa.array([row[0] for row in rows], pa.int32()),
@@ -247,17 +247,6 @@ def _rows(indptr: I64, topics: Any, said: Any, mine: I64) -> Arrays:
     }
 
 
-def _packed(arrays: Arrays) -> bytes:
-    data = io.BytesIO()
-    np.savez(data, **dict[str, Any](arrays))
-    return data.getvalue()
-
-
-def _unpacked(data: bytes) -> Arrays:
-    with np.load(io.BytesIO(data)) as saved:
-        return {name: saved[name] for name in saved.files}
-
-
 # --- a block ---
 
 
@@ -269,7 +258,7 @@ def _packer(region: Region, work: Folder) -> Any:
         rows.sort(key=lambda row: row["part"])
         number = rows[0]["block"]
         rates, volumes = (np.asarray(map_array(work, name), np.float64) for name in ("rates", "volumes"))
-        block = packed_block([_unpacked(row.pop("data")) for row in rows], rates, volumes, region.piece)
+        block = packed_block([pickle.loads(row.pop("data")) for row in rows], rates, volumes, region.piece)
         save_arrays(block_file(work, number), block._asdict())
         weight = block.weight.max(axis=0, initial=0.0)
         told = {
