@@ -105,6 +105,31 @@ def test_a_file_that_has_changed_and_does_not_show_it_is_seen_if_asked(coterie, 
     assert clients == [clients[0], clients[0] - 1]
 
 
+def test_bills_and_places_are_tables_of_a_catalog_if_asked(coterie, session, tmp_path):
+    inputs = write_files(tmp_path, {})
+    asked = (*inputs, "--json", "--out", str(tmp_path / "out"), "--tables", "fleet", *SYSTEMS)
+    try:
+        told = json.loads(coterie("compare", *asked)[1])
+        assert told["tables"] == ["fleet.bills"]
+        for _ in range(2):  # rows of the same log give way
+            told = json.loads(coterie("plan", *asked)[1])
+            assert told["tables"] == ["fleet.bills", "fleet.placement"]
+        bills = session.table("fleet.bills").toArrow().to_pylist()
+        later = {row["system"] for row in bills if row["window"] == "later" and row["column"] == "volume.copies"}
+        assert {"flooding", "scribe"} <= later
+        kinds = [row[name] for row in bills for name in ("system", "placement", "window", "column")]
+        assert len(bills) * 4 == len(kinds)
+        assert len({tuple(kinds[at : at + 4]) for at in range(0, len(kinds), 4)}) == len(bills)
+        seats = session.table("fleet.placement").toArrow().to_pylist()
+        assert {row["client"] for row in seats} >= {f"u{number}" for number in range(25)}
+        assert len(seats) == told["about"]["clients"]
+        code, _, said = coterie("compare", *asked, "--table-format", "delta")
+        assert code == 2
+        assert "delta's package" in said
+    finally:
+        session.sql("DROP SCHEMA IF EXISTS fleet CASCADE")
+
+
 def test_plan_publishes_one_version_for_one_input(coterie, tmp_path):
     files = write_files(tmp_path, {})
     for _ in range(2):

@@ -135,6 +135,21 @@ class Comparison:
         store = PlanStore(self.outcome.folder if folder is None else Path(folder))
         return store.load(publish_plan(self.outcome, store, self.sentences))
 
+    def save_tables(
+        self, schema: str, format: str = "parquet", plan: Plan | None = None, spark: str = "local[*]"
+    ) -> list[str]:
+        """Bills, and with a plan where everybody goes, as tables of a catalog's schema; their names."""
+        from coterie.api.tables import save_tables
+        from coterie.pipeline.session import open_session
+
+        if self.designs is not None:
+            raise ConfigError("tables", schema, "a log of files or tables; what is in memory: to_pandas()")
+        session = open_session(spark)
+        try:
+            return save_tables(session, self.outcome, schema, format, plan)
+        finally:
+            session.stop()
+
     def report(self, unit_s: float = 3600.0, unit: str = "hour") -> Any:
         """The page to send on; `.write(path)` writes it."""
         from coterie.pipeline.report import comparison

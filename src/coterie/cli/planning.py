@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from coterie.api.answers import KeptAnswer, keep_answer, kept_answer, question
@@ -41,6 +42,18 @@ class PlanningOptions(ComparisonOptions):
             rich_help_panel=WINDOWS,
         ),
     ] = 3600.0
+    tables: Annotated[
+        str | None,
+        typer.Option(
+            "--tables",
+            metavar="SCHEMA",
+            help="Write the bills, and with `plan` where everybody goes, as tables SCHEMA.bills and SCHEMA.placement "
+            "of Spark's catalog too.",
+        ),
+    ] = None
+    table_format: Annotated[
+        str, typer.Option("--table-format", help="parquet, or delta or iceberg with their packages (--conf).")
+    ] = "parquet"
     limit: Annotated[
         list[str] | None,
         typer.Option(
@@ -68,11 +81,12 @@ def compare_command(asked: PlanningOptions, as_json: Json = False) -> None:
       coterie compare subs.csv --against mosquitto --brokers 8
     """
     words = {name: value for name, value in vars(asked).items() if name != "inputs"}
-    is_elsewhere = asked.mapping is not None or asked.by_content  # what there is is not told by names and times
-    name = None if is_elsewhere else question(words, asked.inputs or [])
+    is_more = asked.mapping is not None or asked.by_content or asked.tables  # than names and times tell, or is written
+    name = None if is_more else question(words, asked.inputs or [])
     answer = kept_answer(asked.out_folder / ANSWERS, name)
     if answer is None:
-        answer, _ = _answered(asked, "compare", as_json)
+        answer, found = _answered(asked, "compare", as_json)
+        answer = _with_tables(asked, answer, found, None)
         keep_answer(asked.out_folder / ANSWERS, name, answer)
     _print(answer, None, as_json)
 
@@ -89,7 +103,7 @@ def plan_command(asked: PlanningOptions, as_json: Json = False) -> None:
     """
     answer, found = _answered(asked, "plan", as_json)
     published = found.publish()
-    _print(answer, published, as_json)
+    _print(_with_tables(asked, answer, found, published), published, as_json)
     if not as_json:
         _show_next(found.outcome.folder, asked)
 
@@ -103,6 +117,17 @@ def _answered(asked: PlanningOptions, title: str, is_quiet: bool) -> tuple[KeptA
         report("report", 1.0)
         page = found.report(unit.seconds, unit.name).write(log.home / "report.html")
         return answer_of(found, unit, page), found
+
+
+def _with_tables(asked: PlanningOptions, answer: KeptAnswer, found: Comparison, plan: Plan | None) -> KeptAnswer:
+    """The answer, told where its tables are if they were asked for."""
+    if asked.tables is None:
+        return answer
+    names = found.save_tables(asked.tables, asked.table_format, plan, asked.spark)
+    told = f"Tables of Spark's catalog: {', '.join(names)}."
+    return msgspec.structs.replace(
+        answer, document=answer.document | {"tables": names}, remarks=(*answer.remarks, told)
+    )
 
 
 def _print(answer: KeptAnswer, published: Plan | None, as_json: bool) -> None:

@@ -112,20 +112,24 @@ def save_bills(spark: SparkSession, ledgers: Folder, run: str, table: str, forma
     """The bills of a run as rows of a table; those of an earlier run of the same name give way."""
     from pyspark.sql import functions as sf
 
-    _check_format(spark, format)
+    check_format(spark, format)
     rows = spark.read.parquet(str(ledgers)).select(sf.lit(run).alias("run"), "*")
     _replace(spark, rows, LEDGER_SCHEMA, run, table, format)
 
 
 def save_placement(spark: SparkSession, placement: Folder, run: str, table: str, format: str = "parquet") -> None:
     """Where everybody goes, as rows of a table; `placement` is the one that a crowd's plan holds."""
-    from pyspark.sql import functions as sf
-
-    _check_format(spark, format)
     if not part_files(placement):
         raise InputError(str(placement), "holds no placement: only plans of crowds have one as a table")
-    rows = spark.read.parquet(str(placement)).select(sf.lit(run).alias("run"), "*")
-    _replace(spark, rows, PLACEMENT_SCHEMA, run, table, format)
+    save_seats(spark, spark.read.parquet(str(placement)), run, table, format)
+
+
+def save_seats(spark: SparkSession, rows: DataFrame, run: str, table: str, format: str = "parquet") -> None:
+    """The same from rows of client, node and the node it was at."""
+    from pyspark.sql import functions as sf
+
+    check_format(spark, format)
+    _replace(spark, rows.select(sf.lit(run).alias("run"), "*"), PLACEMENT_SCHEMA, run, table, format)
 
 
 def _replace(spark: SparkSession, rows: DataFrame, schema: str, run: str, table: str, format: str) -> None:
@@ -153,7 +157,7 @@ def _replace(spark: SparkSession, rows: DataFrame, schema: str, run: str, table:
 OVERWRITE = "spark.sql.sources.partitionOverwriteMode"
 
 
-def _check_format(spark: SparkSession, format: str) -> None:
+def check_format(spark: SparkSession, format: str) -> None:
     if format not in FORMATS:
         raise ConfigError("format", format, f"one of {', '.join(FORMATS)}")
     settings: dict[str, Any] = dict(spark.conf.getAll)
