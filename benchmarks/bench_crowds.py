@@ -51,6 +51,8 @@ NAMES = ("mesh", "star", "scribe", "coterie")
 
 def generate(folder: Path, users: int, topics: int) -> None:
     """One file for every so many users, so that making the data needs no memory either."""
+    if (folder / "whole").exists():
+        return
     draw = np.random.default_rng(7)
     popular = np.cumsum(1.0 / np.arange(1, topics + 1) ** 0.8)
     names = pa.array([f"topic/{number:06d}" for number in range(topics)])
@@ -83,6 +85,11 @@ def generate(folder: Path, users: int, topics: int) -> None:
             "bytes": pa.array(draw.integers(50, 500, count)),
         }
         pq.write_table(pa.table(said), folder / "publications" / f"{number:05d}.parquet")
+    (folder / "whole").touch()
+
+
+def data_of(folder: Path, users: int, topics: int) -> Path:
+    return folder / f"data-{users}-{topics}"
 
 
 class Enough(Exception):
@@ -172,10 +179,7 @@ def _moved_bytes(spark: Any) -> tuple[int, int]:
 def run(
     folder: Path, users: int, topics: int, brokers: int, master: str, memory: str, until_s: float
 ) -> dict[str, object]:
-    data, out = folder / f"data-{users}-{topics}", folder / f"out-{users}-{topics}-{brokers}"
-    if not (data / "whole").exists():
-        generate(data, users, topics)
-        (data / "whole").touch()
+    data, out = data_of(folder, users, topics), folder / f"out-{users}-{topics}-{brokers}"
     out.mkdir(exist_ok=True)
     watch = Watch(out / "steps.json", until_s)
     conf = {"spark.driver.memory": "512m", "spark.executor.memory": memory} if "cluster" in master else {}
@@ -213,12 +217,15 @@ def main() -> None:
         "--folder", type=Path, help="keep data, finished steps and rows here (default: a temporary one)"
     )
     parser.add_argument("--minutes", type=float, default=1e6, help="begin no further step after so many; run again")
-    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--one", choices=("generate", "run"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     folder = chosen.folder or Path(tempfile.mkdtemp(prefix="coterie-crowds-"))
     folder.mkdir(exist_ok=True)
     sizes = (int(chosen.topics), chosen.brokers, chosen.spark, chosen.memory)
     until_s = time.monotonic() + 60 * chosen.minutes
+    if chosen.one == "generate":
+        generate(data_of(folder, int(chosen.users[0]), sizes[0]), int(chosen.users[0]), sizes[0])
+        return
     if chosen.one:
         try:
             row = run(folder, int(chosen.users[0]), *sizes, until_s)
@@ -229,9 +236,9 @@ def main() -> None:
         return
     try:
         for users in map(int, chosen.users):
-            if users not in _rows(folder):  # a process for each, so that peaks are its own
-                command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder)]
-                subprocess.run([*command, "--one", "--users", str(users)], check=True)
+            command = [sys.executable, __file__, *sys.argv[1:], "--folder", str(folder), "--users", str(users)]
+            for one in ("generate", "run") if users not in _rows(folder) else ():
+                subprocess.run([*command, "--one", one], check=True)  # a process for each, so that peaks are its own
             print(_shown(_rows(folder)[users]), flush=True)
         print(_growth([_rows(folder)[int(users)] for users in chosen.users]), flush=True)
     except subprocess.CalledProcessError as error:
