@@ -139,7 +139,7 @@ class Comparison:
         self, schema: str, format: str = "parquet", plan: Plan | None = None, spark: str = "local[*]"
     ) -> list[str]:
         """Bills, and with a plan where everybody goes, as tables of a catalog's schema; their names."""
-        from coterie.api.tables import save_tables
+        from coterie.pipeline.saving import save_tables
         from coterie.pipeline.session import open_session
 
         if self.designs is not None:
