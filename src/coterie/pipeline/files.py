@@ -75,7 +75,7 @@ class InputFile:
         return self.absolute or self.path
 
 
-class Listed(NamedTuple):
+class ListedFile(NamedTuple):
     """A file as a listing shows it: by the name its user gave it, or its place in a store."""
 
     where: str | Remote
@@ -85,11 +85,11 @@ class Listed(NamedTuple):
 Looker = Callable[[Sequence[str | Remote], Source], list[InputFile]]
 
 
-def list_files(source: Source) -> list[Listed]:
+def list_files(source: Source) -> list[ListedFile]:
     """Every file of a source, in order, none of them opened; inside folders, names that begin with a dot or an
     underscore are passed over."""
     found: dict[str, FileStat] = {}
-    remote: list[Listed] = []
+    remote: list[ListedFile] = []
     for pattern in source.paths:
         if is_remote(pattern):
             remote += _stored(pattern)
@@ -101,7 +101,7 @@ def list_files(source: Source) -> list[Listed]:
         for match in (str(Path(match)) for match in matches):
             inside = _inside(match) if os.path.isdir(match) else [match]
             found.update((name, _status(name)) for name in inside)
-    return [Listed(name, status) for name, status in found.items()] + remote
+    return [ListedFile(name, status) for name, status in found.items()] + remote
 
 
 def find_files(source: Source, look: Looker | None = None) -> list[InputFile]:
@@ -132,18 +132,20 @@ def _status(path: str) -> FileStat:
     return FileStat(status.st_size, status.st_mtime_ns)
 
 
-def _stored(pattern: str) -> list[Listed]:
+def _stored(pattern: str) -> list[ListedFile]:
     """Files of a store, sorted: one by its name, a folder's, or those that a pattern in the last part matches."""
     place = folder_of(pattern)
     assert isinstance(place, Remote)
     if place.is_file():
-        return [Listed(place, place.stat())]
+        return [ListedFile(place, place.stat())]
     if "*" in place.name or "?" in place.name:
         there = place.parent.files(is_recursive=False)
-        found = [Listed(place.parent / name, there[name]) for name in there if fnmatch.fnmatchcase(name, place.name)]
+        found = [
+            ListedFile(place.parent / name, there[name]) for name in there if fnmatch.fnmatchcase(name, place.name)
+        ]
     else:
         there = place.files()
-        found = [Listed(place / name, there[name]) for name in there if all(map(_is_visible, name.split("/")))]
+        found = [ListedFile(place / name, there[name]) for name in there if all(map(_is_visible, name.split("/")))]
     if not found:
         raise InputError(pattern, "no such file, folder or match in the store")
     return found
