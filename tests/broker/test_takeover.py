@@ -12,7 +12,8 @@ from coterie.broker.frames import FoundSession, FrameReader, GivenSession, SeekS
 from coterie.broker.orders import Dial
 from coterie.broker.quests import Quest
 from coterie.broker.writes import SESSIONS
-from coterie.mqtt.packets import MQTT_3, ConnAck, Packet, Publish, Subscribe, Subscription
+from coterie.mqtt.packets import MQTT_3, MQTT_5, ConnAck, Packet, Publish, Subscribe, Subscription
+from coterie.mqtt.properties import Properties
 from coterie.mqtt.publish import Message
 from coterie.mqtt.reasons import Reason
 from tests.broker.driving import Driven
@@ -362,3 +363,24 @@ def test_what_is_looked_for_since_another_session_came_is_not_lost_sight_of_nor_
     lacking.note_rest(session, [Message("t", b"2", 1, id=second), Message("t", b"3", 1, id=third)])
     assert isinstance(session.past, Had)
     assert session.past.ahead == {third}
+
+
+def test_a_session_whose_time_was_up_while_its_node_was_away_is_nobodys() -> None:
+    """By that node's clock, which may be hours off; while its client was connected its time did not run."""
+    group = Group(3)
+    node = group.nodes[0]
+    node.now_s += 7200.0
+    for name, expiry_s in (("a", 100), ("never", 0xFFFF_FFFF), ("there", 100)):
+        line = node.client(name, version=MQTT_5, clean_start=False, properties=Properties(session_expiry_s=expiry_s))
+        group.pass_on()
+        if name != "there":
+            node.cut(line)
+        group.pass_on()
+    group.wait(0.2)
+    assert node.broker.keeping is not None
+    broker = group.nodes[next(iter(node.broker.keeping.keepers))].broker
+    broker.turn.now_s += 95.0
+    for kinds in (["copy", "copy", "copy"], ["none", "copy", "copy"]):
+        found = [broker.takeover._giving.found(SeekSession(name, None)) for name in ("a", "never", "there")]
+        assert [one.kind for one in found] == kinds
+        broker.turn.now_s += 10.0

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 import msgspec
 
 from coterie.broker.arrivals import ComingSession, Had, guest_of, had_of, state_parts
-from coterie.broker.carried import Identifiers
-from coterie.broker.copies import HeldCopies, session_row
+from coterie.broker.carried import EPOCH_S, Identifiers
+from coterie.broker.copies import Copy, HeldCopies, session_row
 from coterie.broker.frames import AskSession, FoundSession, GivenSession, HandOver, HandsOver, SeekSession
 from coterie.broker.interest import LocalInterest, wished_of
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.marks import Marks
 from coterie.broker.recovery import Recovery
 from coterie.broker.turn import Turn
-from coterie.broker.writes import SESSIONS
+from coterie.broker.writes import SESSIONS, SessionRow
 from coterie.mqtt.sessions import Sessions
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -46,7 +46,7 @@ class Giving:
         for origin, copy in self._copies.of.items():
             value = copy.rows[SESSIONS].get(said.client)
             row = None if value is None else session_row(value)
-            if row is not None and row.expiry_s:
+            if row is not None and row.expiry_s and not self._is_over(copy, row):
                 rank = (row.owner in (None, said.user), row.epoch, copy.state.life, copy.state.serial, origin)
                 best = rank if best is None else max(best, rank)
         if session is not None and is_here and (best is None or not best[0]):
@@ -55,6 +55,11 @@ class Giving:
             return FoundSession(said.client, "none", 0, self._node)
         is_own, epoch, life, serial, origin = best
         return FoundSession(said.client, "copy", epoch, origin, not is_own, life, serial)
+
+    def _is_over(self, copy: Copy, row: SessionRow) -> bool:
+        """Whether its time was up since then, by its node's clock, though that was away and could not end it."""
+        now_s = EPOCH_S + copy.now_us(self._turn.now_us) / 1e6
+        return row.expires_at_s is not None and row.expires_at_s <= now_s
 
     def handed_over(self, peer: int, said: HandOver) -> HandsOver:
         if said.of != self._node:
