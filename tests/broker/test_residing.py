@@ -109,7 +109,7 @@ def test_a_node_that_leaves_keeps_what_it_gave_until_it_is_kept_elsewhere() -> N
     group.cut = {2}
     group.nodes[1].take(PeerGone(2, "gone"))
     group.wait(7.0)
-    there.takeover._residing.leaving = frozenset({0})
+    there.takeover._residing.set_leaving([0])
     session = there.sessions._new_session("a", None)
     session.expiry_s, session.epoch = 1000, 2
     session.came_s = there.turn.now_s + 1.0

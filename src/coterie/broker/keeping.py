@@ -183,16 +183,16 @@ class Keeping:
             self._waiting.append((self.serial + 1, then))
             self._is_awaited = True
 
-    def when_firm(self, then: Callable[[], None], is_new: bool, patient_s: float = 0.0) -> None:
+    def when_firm(self, then: Callable[[], None], is_new: bool, until_s: float = 0.0) -> None:
         """Do this when what was written, or (`is_new`) is in this turn, is kept by as many as should or can.
 
-        With too few in reach that is at once, or after so long, for who can wait for more.
+        With too few in reach that is at once; not before `until_s`, for who can wait for more.
         """
         if self.is_idle:
             then()
         else:
-            waiting = self._patient if patient_s else self._firm
-            waiting.append((self.serial + (is_new or bool(self._pending)), self._turn.now_s + patient_s, then))
+            waiting = self._patient if until_s else self._firm
+            waiting.append((self.serial + (is_new or bool(self._pending)), until_s, then))
             self._is_awaited |= is_new
             self._watch()
 

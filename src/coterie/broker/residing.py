@@ -7,7 +7,7 @@ there is what it goes by. Otherwise the higher epoch counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from coterie.broker.following import Following
@@ -33,7 +33,12 @@ class Residing:
     ) -> None:  # fmt: skip
         self._node, self._sessions, self._giving, self._following = node, sessions, giving, following
         self._keeping, self._links, self._talk, self._turn = keeping, links, talk, turn
-        self.leaving: frozenset[int] = frozenset()  # members that are
+        self._leaving: dict[
+            int, float
+        ] = {}  # members that are: until when they keep what others have alone (0: not yet)
+
+    def set_leaving(self, nodes: Iterable[int]) -> None:
+        self._leaving = {node: self._leaving.get(node, 0.0) for node in nodes}
 
     def tell(self, peers: Callable[[], list[int]], sessions: list[Session], is_new: bool) -> None:
         """When as many have them as can be had: until then, whoever had them before must not forget them.
@@ -41,7 +46,7 @@ class Residing:
         One that leaves has nobody coming to it, and can keep them until others are in reach here.
         """
         moved, keeping = [(one, one.epoch) for one in sessions], self._keeping
-        leaving = frozenset() if keeping is None else self.leaving
+        leaving = () if keeping is None else tuple(self._leaving)
 
         def tell(is_leaving: bool) -> None:
             still = [one for one, epoch in moved if self._sessions.of.get(one.client_id) is one and one.epoch == epoch]
@@ -57,7 +62,9 @@ class Residing:
             return
         keeping.when_firm(partial(tell, False), is_new)
         if leaving:
-            keeping.when_firm(partial(tell, True), is_new, PATIENT_S)
+            now_s = self._turn.now_s
+            self._leaving = {node: until_s or now_s + PATIENT_S for node, until_s in self._leaving.items()}
+            keeping.when_firm(partial(tell, True), is_new, max(self._leaving.values()))
 
     def claim(self, session: Session, epoch: int, owners: list[int]) -> None:
         """These have one too, up to that epoch: each began it, or took it, when it could not ask."""

@@ -114,7 +114,7 @@ class Takeover:
 
     def set_members(self, leaving: Iterable[int]) -> None:
         """Others are to be asked from now on, by those who are asking, too."""
-        self._residing.leaving = frozenset(leaving)
+        self._residing.set_leaving(leaving)
         peers = dict.fromkeys(self._links.peers)
         for client, quest in list(self._quests.items()):
             new = [peer for peer in peers if peer not in quest.asked]

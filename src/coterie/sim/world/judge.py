@@ -54,7 +54,7 @@ class Judge:
                                        f"{grant.from_us / 1e6:.3f} s")  # fmt: skip
         for one in self._record.uttered.values():
             one.is_unlawful = not self.may_publish(self._world.people[one.who], one.topic)
-        check_turns(self._world, not self._record.injected and not self._record.choked)
+        check_turns(self._world, not self._record.injected and not self._record.choked, self.may_publish)
         self._check_copies()
         self._check_disks()
         now_us = self._world.now_us  # what is kept must be lawful by the rights that hold in the end
@@ -235,10 +235,15 @@ class Judge:
             return wrong
         seen = [{one.topic: one.number for one in looker.diary.receipts if one.is_retained} for looker in lookers]
         last: dict[str, list[Uttered]] = {}
+        perhaps: dict[str, set[int]] = {}  # rights to say it came or went meanwhile
         for one in self._record.uttered.values():
-            may = self.may_publish(self._world.people[one.who], one.topic) and not one.is_refused
-            if one.retain and may:
+            author = self._world.people[one.who]
+            if not one.retain or one.is_refused:
+                continue
+            if self.may_publish(author, one.topic):
                 last.setdefault(one.topic, []).append(one)
+            elif self.may_publish(author, one.topic, (one.asked_us, self._world.now_us)):
+                perhaps.setdefault(one.topic, set()).add(one.number)
         for topic, words in last.items():
             self._record.checked["retained"] += 1
             found = {table.get(topic, 0) for table in seen}
@@ -248,6 +253,7 @@ class Judge:
             latest_us = max((one.asked_us for one in acked), default=-1)
             # Whatever was acknowledged before a later acknowledged one was even asked for has been replaced.
             allowed = {one.number for one in words if one.acked_us < 0 or one.acked_us >= latest_us}
+            allowed |= perhaps.get(topic, set())
             if any(map(self._may_expire, words)):
                 allowed.add(0)
             if acked and not found & allowed:
@@ -255,6 +261,11 @@ class Judge:
         return wrong
 
     # --- access, worked out apart from the code that is judged ---
+
+    def may_enter(self, person: Person) -> bool:
+        """By the rights of now: whoever may not say its will is let in no more."""
+        now_us, will = self._world.now_us, person.resident.will
+        return not will or self.may_publish(person, will, (now_us, now_us))
 
     def may_read(self, person: Person, topic: str, within_us: tuple[int, int] | None = None) -> bool:
         """At any moment of that time; without one: always."""

@@ -156,15 +156,15 @@ def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str],
 
 
 def _is_well(world: World, judge: Judge) -> bool:
-    is_here = _is_settled(world) and not judge.missing() and not judge.crowded()
-    return is_here and not missing_wills(world) and not world.roster.missing()
+    is_here = _is_settled(world, judge) and not judge.missing() and not judge.crowded()
+    return is_here and not missing_wills(world, judge.may_publish) and not world.roster.missing()
 
 
-def _is_settled(world: World) -> bool:
+def _is_settled(world: World, judge: Judge) -> bool:
     return all(
         person.client.is_connected and not person.client.unfinished_count
         for person in world.people
-        if person.resident.roams or not world.is_stranded(person)
+        if (person.resident.roams or not world.is_stranded(person)) and judge.may_enter(person)
     )
 
 

@@ -8,22 +8,25 @@ expired  whoever comes after a message has expired does not get it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from coterie.mqtt.topics import filter_matches, split_shared
 from coterie.sim.world.people import Person
 from coterie.sim.world.record import Grant, Receipt, Uttered
 from coterie.sim.world.world import World
 
+MayPublish = Callable[[Person, str], bool]
 LATE_US = 2_000_000  # a message on its way when it expired
 DUE_US = 5_000_000  # its node, if it fell shortly before or after, may have taken a will with it
 
 
-def check_turns(world: World, is_calm: bool) -> None:
+def check_turns(world: World, is_calm: bool, may_publish: MayPublish) -> None:
     if is_calm:
         _check_shares(world)
     for person in world.people:
         _check_will(world, person, is_calm)
         _check_expired(world, person)
-    for text in missing_wills(world):
+    for text in missing_wills(world, may_publish):
         world.record.violate("will", text)
 
 
@@ -57,10 +60,12 @@ def _check_will(world: World, person: Person, is_calm: bool) -> None:
             world.record.violate("will", f"{other.resident.name} got the will of {person.resident.name}, who is there")
 
 
-def missing_wills(world: World) -> list[str]:
-    """Those that are due and have not come."""
+def missing_wills(world: World, may_publish: MayPublish) -> list[str]:
+    """Those that are due and have not come; whose author might say them at all times."""
     found = []
     for person in world.people:
+        if not may_publish(person, person.resident.will):
+            continue
         for due_us, node in person.diary.wills_due:
             if node in world.gone:  # and its will with it: nobody was told that it is kept
                 continue

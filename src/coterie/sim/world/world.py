@@ -395,6 +395,7 @@ class World:
         """To somebody who is no member: behind a link that is none, or not there yet."""
         if door < DOORS:
             self.roster.answer(node, door, data)
+            self._grant(door)
             return
         link = self.links.get(pair(node, door - DOORS))
         if link is not None and not link.is_dialling:
