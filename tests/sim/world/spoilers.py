@@ -67,6 +67,17 @@ def tells_no_wills(broker: Any) -> None:
     broker.publishing.publish_wills = broker.sessions.wills.clear
 
 
+def tells_any_will(broker: Any) -> None:
+    """Whatever its author may say by now."""
+    sessions = broker.sessions
+
+    def publish(session: Any, now_s: float) -> None:
+        message = session.take_will(now_s)
+        sessions.wills += [message] if message is not None else []
+
+    sessions._publish_will = publish
+
+
 def keeps_for_ever(broker: Any) -> None:
     spread = broker.publishing._spread
     broker.publishing._spread = lambda message, *rest: spread(
@@ -107,6 +118,7 @@ SPOILERS: dict[str, tuple[Spoil, str, str, int]] = {
     "reviews nobody": (reviews_nobody, "access", "flooding", 65),
     "always its turn": (always_its_turn, "shared", "flooding", 57),
     "tells no wills": (tells_no_wills, "will", "flooding", 0),
+    "tells any will": (tells_any_will, "access", "flooding", 1259),
     "keeps for ever": (keeps_for_ever, "expired", "flooding", 2179),
     "never rests": (never_rests, "quiet", "flooding", 0),
 }

@@ -92,10 +92,14 @@ def _with_expiry(draw: Random, scenario: Scenario) -> Scenario:
 
 
 def _with_other_rights(draw: Random, scenario: Scenario) -> Scenario:
-    """An operator takes something away from somebody, and perhaps gives it back."""
+    """An operator takes something away from somebody, often from one with a will, and perhaps gives it back."""
     at_s = round(draw.uniform(4.0, 12.0), 6)
     loser = draw.randrange(len(scenario.users))
-    lost = Random(f"lost {scenario.seed}").choice(("subscribe", "subscribe", "publish"))
+    lot = Random(f"lost {scenario.seed}")
+    lost = lot.choice(("subscribe", "subscribe", "publish"))
+    heard = [one.name for one in scenario.users if any(one.name == who.user for who in scenario.residents if who.will)]
+    if heard and lot.random() < 0.6:  # its will must not be told any more
+        loser, lost = [one.name for one in scenario.users].index(heard[0]), "publish"
     poorer = tuple(
         replace(one, **{lost: ("t/1",)}) if number == loser else one for number, one in enumerate(scenario.users)
     )

@@ -30,6 +30,7 @@ from coterie.sim.world.world import World
 
 OPEN = Tenant("")
 LEFT_MAX = 64  # deliveries whose end a node alone need not have written yet: it waits for something else to write
+NOTICED_US = 5_000_000
 TOLD_US = 2_000_000  # until everybody goes by other rights
 
 
@@ -54,7 +55,7 @@ class Judge:
                                        f"{grant.from_us / 1e6:.3f} s")  # fmt: skip
         for one in self._record.uttered.values():
             one.is_unlawful = not self.may_publish(self._world.people[one.who], one.topic)
-        check_turns(self._world, not self._record.injected and not self._record.choked, self.may_publish)
+        check_turns(self._world, not self._record.injected and not self._record.choked, self)
         self._check_copies()
         self._check_disks()
         now_us = self._world.now_us  # what is kept must be lawful by the rights that hold in the end
@@ -83,7 +84,7 @@ class Judge:
             and grant.from_us < one.asked_us
             and (grant.until_us < 0 or grant.until_us > one.acked_us)
             and self.is_match(split_shared(grant.filter)[1], one.topic)
-            and self._is_lawful(person, grant)
+            and self.is_lawful(person, grant)
             for person in self._world.people
             if person.resident.is_lasting
             for grant in person.diary.grants
@@ -107,7 +108,7 @@ class Judge:
     def _owed(self, person: Person, is_calm: bool) -> Iterator[tuple[Uttered, Grant]]:
         diary = person.diary
         grants = [one for one in diary.grants if one.until_us < 0 and one.epoch == diary.epoch]
-        grants = [one for one in grants if self._is_lawful(person, one)]
+        grants = [one for one in grants if self.is_lawful(person, one)]
         if person.wire is None or not grants or self._world.is_stranded(person):
             return  # it is not there, or has not noticed yet that nobody else is
         for one in self._record.uttered.values():
@@ -122,7 +123,7 @@ class Judge:
                         yield one, grant
                     break
 
-    def _is_lawful(self, person: Person, grant: Grant) -> bool:
+    def is_lawful(self, person: Person, grant: Grant) -> bool:
         """Whether its rights covered the filter at all times: else it may have been taken away as a whole."""
         tenants = self._eras[-1][1]
         return may_subscribe(person, grant.filter, tenants, self.may_read)
@@ -159,13 +160,26 @@ class Judge:
             if not self.may_read(person, one.topic, (one.asked_us, receipt.time_us)):
                 record.violate("access", f"{name} got {one.number} on {one.topic}, which it may not read")
             author = self._world.people[one.who]
-            if not self.may_publish(author, one.topic, (one.asked_us, receipt.time_us)):
+            is_lawful = self.may_publish(author, one.topic, (one.asked_us, receipt.time_us))
+            if not (self._may_have_willed(person, author, receipt) if one.is_will else is_lawful):
                 record.violate("access", f"{one.number} of {author.resident.name} came through on {one.topic}")
         for (number, _), receipts in person.diary.got.items():
             one = record.uttered.get(number)
             if one is not None:
                 record.checked["once"] += 1
                 self._check_once(person, one, receipts)
+
+    def _may_have_willed(self, person: Person, author: Person, receipt: Receipt) -> bool:
+        """A will is said when its client's connection breaks, as it has since the last one came; its node may notice
+        that before the client does."""
+        will = author.resident.will
+        came = [
+            one.time_us
+            for one in person.diary.got.get((receipt.number, receipt.epoch), ())
+            if one.time_us < receipt.time_us
+        ]
+        said = [one for one in author.diary.losses_us if max(came, default=0) - NOTICED_US < one <= receipt.time_us]
+        return not said or any(self.may_publish(author, will, (one - NOTICED_US, one + NOTICED_US)) for one in said)
 
     def _check_once(self, person: Person, one: Uttered, receipts: list[Receipt]) -> None:
         first = receipts[0]

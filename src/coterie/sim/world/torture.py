@@ -157,7 +157,7 @@ def run_scenario(scenario: Scenario, make: Making, system_named: Callable[[str],
 
 def _is_well(world: World, judge: Judge) -> bool:
     is_here = _is_settled(world, judge) and not judge.missing() and not judge.crowded()
-    return is_here and not missing_wills(world, judge.may_publish) and not world.roster.missing()
+    return is_here and not missing_wills(world, judge) and not world.roster.missing()
 
 
 def _is_settled(world: World, judge: Judge) -> bool:

@@ -8,25 +8,32 @@ expired  whoever comes after a message has expired does not get it
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from coterie.mqtt.topics import filter_matches, split_shared
 from coterie.sim.world.people import Person
 from coterie.sim.world.record import Grant, Receipt, Uttered
 from coterie.sim.world.world import World
 
-MayPublish = Callable[[Person, str], bool]
 LATE_US = 2_000_000  # a message on its way when it expired
 DUE_US = 5_000_000  # its node, if it fell shortly before or after, may have taken a will with it
 
 
-def check_turns(world: World, is_calm: bool, may_publish: MayPublish) -> None:
+class Law(Protocol):
+    """Who may what, at all times."""
+
+    def may_publish(self, person: Person, topic: str) -> bool: ...
+    def may_read(self, person: Person, topic: str) -> bool: ...
+    def is_lawful(self, person: Person, grant: Grant) -> bool: ...
+
+
+def check_turns(world: World, is_calm: bool, law: Law) -> None:
     if is_calm:
         _check_shares(world)
     for person in world.people:
         _check_will(world, person, is_calm)
         _check_expired(world, person)
-    for text in missing_wills(world, may_publish):
+    for text in missing_wills(world, law):
         world.record.violate("will", text)
 
 
@@ -60,28 +67,30 @@ def _check_will(world: World, person: Person, is_calm: bool) -> None:
             world.record.violate("will", f"{other.resident.name} got the will of {person.resident.name}, who is there")
 
 
-def missing_wills(world: World, may_publish: MayPublish) -> list[str]:
-    """Those that are due and have not come; whose author might say them at all times."""
+def missing_wills(world: World, law: Law) -> list[str]:
+    """Those that are due and have not come, and might be said and heard at all times."""
     found = []
     for person in world.people:
-        if not may_publish(person, person.resident.will):
+        if not law.may_publish(person, person.resident.will):
             continue
+        hearers = [other for other in world.people if law.may_read(other, person.resident.will)]
         for due_us, node in person.diary.wills_due:
             if node in world.gone:  # and its will with it: nobody was told that it is kept
                 continue
             if any(fell == node and abs(moment - due_us) < DUE_US for moment, fell in world.record.failures):
                 continue
-            for other in world.people:
-                if _misses_will(world, person, other, due_us):
+            for other in hearers:
+                if _misses_will(world, law, person, other, due_us):
                     text = f"{other.resident.name} never got the will of {person.resident.name}"
                     found.append(f"{text}, whose connection broke at {due_us / 1e6:.3f} s")
     return found
 
 
-def _misses_will(world: World, person: Person, other: Person, due_us: int) -> bool:
+def _misses_will(world: World, law: Law, person: Person, other: Person, due_us: int) -> bool:
     diary = other.diary
     is_there = other.wire is not None and not world.is_stranded(other)
-    if not is_there or not any(_hears(one, person.resident.will, due_us, diary.epoch) for one in diary.grants):
+    held = [one for one in diary.grants if _hears(one, person.resident.will, due_us, diary.epoch)]
+    if not is_there or not any(law.is_lawful(other, one) for one in held):
         return False
     world.record.checked["will"] += 1
     return not any(one.number == person.will_number and one.time_us >= due_us for one in diary.receipts)
