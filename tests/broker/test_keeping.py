@@ -193,6 +193,29 @@ def test_who_could_not_be_reached_is_tried_again_while_a_keeper_says_nothing(mon
     assert wanted == [second, third]
 
 
+def test_a_slow_disk_of_its_own_makes_no_keeper_silent() -> None:
+    """What they are to answer has not left yet."""
+    pair = Group()
+    here = pair.nodes[0]
+    line = here.client("a")
+    pair.pass_on()
+    here.hear(line)
+    here.is_slow = True
+    here.say(line, Publish("t", b"x", 1, packet_id=7))
+    pair.wait(15.0)
+    assert health(here.broker)["copies"] == 2
+    pair.cut = {1}
+    while here.waiting:
+        here.persist()
+    assert not acknowledged(here, line)
+    pair.wait(4.0)
+    assert health(here.broker)["copies"] == 2
+    here.is_slow = False
+    pair.wait(6.0)  # and now it is
+    assert health(here.broker)["copies"] == 1
+    assert acknowledged(here, line) == [7]
+
+
 def test_rows_travel_as_they_are() -> None:
     rows = [
         (SESSIONS, "a", b"1"), (MARKS, (3, "t"), None), (LOG, 5, b"t"), (MESSAGES, Between(1, 4), None),

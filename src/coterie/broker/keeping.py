@@ -226,7 +226,7 @@ class Keeping:
                 self.lost(peer)
             return
         one.acked = said.serial
-        one.waits_s = None if said.serial >= self.serial else self._turn.now_s
+        one.waits_s, one.leaves = None if said.serial >= self.serial else self._turn.now_s, 0
         self._fill_on(peer, one, said)
         if self.is_short:  # one more may be good now: from here on it is waited for
             self._judge_count()
@@ -235,7 +235,7 @@ class Keeping:
 
     def _begin(self, peer: int, one: CopyKeeper, said: Kept) -> None:
         """It has answered what it has: go on from there, or give it everything."""
-        one.is_current, one.waits_s = True, None
+        one.is_current, one.waits_s, one.leaves = True, None, 0
         first = self._queue[0][0] if self._queue else self.serial + 1
         if said.life == self.life and first - 1 <= said.serial <= self.serial:
             one.acked = said.serial
@@ -328,7 +328,7 @@ class Keeping:
         self._asked[peer] = self._answered[peer] = 0
         one = self.keepers.get(peer)
         if one is not None:
-            one.reached_s = self._turn.now_s
+            one.reached_s, one.leaves = self._turn.now_s, 0
             self._ask_anew(peer, one)
         elif len(self.keepers) < self.wanted:
             self.look()
@@ -354,6 +354,7 @@ class Keeping:
         """Replace who is silent, ask who is missing, notice when there are too few."""
         self._is_looking = False
         now_s, had = self._turn.now_s, list(self.keepers)
+        self._put_off()
         for peer, one in list(self.keepers.items()):
             if self._is_late(peer, one) and any(self._is_free(other) for other in self._order):
                 del self.keepers[peer]
@@ -394,6 +395,14 @@ class Keeping:
         one = self.keepers[peer]
         now_s = self._turn.now_s
         return self._is_late(peer, one) or (one.is_new and now_s - (one.waits_s or now_s) > REACH_S)
+
+    def _put_off(self) -> None:
+        """While what keepers are to answer waits for this node's own disk, nobody is silent."""
+        now_s, links = self._turn.now_s, self._links
+        there = [(peer, one) for peer, one in self.keepers.items() if links.is_connected(peer)]
+        waiting = [peer for peer, one in there if one.put_off(now_s, links.held_for(peer), links.persisted)]
+        if waiting:
+            self._lack_s = dict.fromkeys(self._lack_s, now_s)
 
     def _is_late(self, peer: int, one: CopyKeeper) -> bool:
         is_replaceable = not self._links.is_connected(peer) or any(map(self._is_ready, self._order))

@@ -119,6 +119,11 @@ class PeerLinks:
         target = self._targets.get(peer)
         return 0 if target is None else target.output_bytes
 
+    def held_for(self, peer: int) -> int:
+        """The last batch that something for this one waits for."""
+        target = self._targets.get(peer)
+        return 0 if target is None else target.held_batch
+
     def is_choked(self, peer: int) -> bool:
         """Whether what it is told waits here."""
         target = self._targets.get(peer)

@@ -122,6 +122,11 @@ def cost_of_removing(broker: Broker, node: int) -> dict[str, Any]:
     return {"node": node, "keepers": keepers, "keepers_in_reach": there}
 
 
+def copies_said(broker: Broker) -> int:
+    """On so many disks is what the node acknowledges."""
+    return 1 if broker.keeping is None else broker.keeping.need + 1
+
+
 def health(broker: Broker) -> dict[str, Any]:
     planes, connected, keeping = broker.planes, broker.links.connected, broker.keeping
     return {
@@ -134,7 +139,7 @@ def health(broker: Broker) -> dict[str, Any]:
         "plan_generation": planes.generation,
         "links": sorted(connected),
         "behind": len(broker.recovery.behind),
-        "copies": 1 if keeping is None else keeping.need + 1,
+        "copies": copies_said(broker),
         "copies_wanted": 1 if keeping is None else keeping.wanted + 1,
         "keepers": [] if keeping is None else sorted(keeping.good),
     }

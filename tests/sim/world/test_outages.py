@@ -35,3 +35,14 @@ def test_a_connection_begun_in_an_outage_holds_the_two_apart_beyond_it() -> None
     alone = cut((1.0, 1.5))
     alone.dialled(0, 1, int(1.2 * S), int(4.2 * S))
     assert not alone.excuse(0, 1, 6 * S)  # what is in both counts once, and that is waited for
+
+
+def test_a_slow_disk_of_its_own_excuses_no_node() -> None:
+    """It can wait for others for as long as it waits for itself; they can not."""
+    outages = Outages()
+    outages.begin("spoil", S, frozenset([0]), is_disk=True)
+    outages.end("spoil", 9 * S)
+    assert outages.excuse(1, 0, 9 * S)
+    assert not outages.excuse(0, 1, 9 * S)
+    outages.begin("full", S, frozenset([0]))
+    assert outages.excuse(0, 1, 9 * S)

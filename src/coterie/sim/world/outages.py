@@ -15,6 +15,7 @@ class Outage(msgspec.Struct):
     nodes: frozenset[int]
     from_us: int
     until_us: int = -1
+    is_disk: bool = False
 
 
 class Outages:
@@ -25,9 +26,9 @@ class Outages:
         self._all: list[Outage] = []
         self._dials: list[tuple[frozenset[int], int, int]] = []  # in vain: the two, from when to when
 
-    def begin(self, name: str, now_us: int, nodes: frozenset[int]) -> None:
+    def begin(self, name: str, now_us: int, nodes: frozenset[int], is_disk: bool = False) -> None:
         if name not in self._open:
-            self._open[name] = Outage(nodes, now_us)
+            self._open[name] = Outage(nodes, now_us, is_disk=is_disk)
             self._all.append(self._open[name])
 
     def end(self, name: str, now_us: int) -> None:
@@ -48,7 +49,8 @@ class Outages:
         Several of them one after the other count as one: between them there may not have been time enough. So does a
         connection that was begun in one of them: until that has failed, nobody dials again.
         """
-        spans = [(one.from_us, now_us if one.until_us < 0 else one.until_us) for one in self._between(node, peer)]
+        between = [one for one in self._between(node, peer) if not (one.is_disk and node in one.nodes)]  # it can wait
+        spans = [(one.from_us, now_us if one.until_us < 0 else one.until_us) for one in between]
         dials = [(from_us, until_us) for ends, from_us, until_us in self._dials if ends == {node, peer}]
         return _length_us(spans, now_us) >= LONG_US or _union_us(spans + dials, now_us) >= APART_US
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from coterie.broker.facts import Booted, Bytes, Fact, Persisted, Proven, StoreFailed
+from coterie.broker.machine import Broker
 from coterie.broker.orders import (
     AnswerDoor,
     Close,
@@ -29,6 +30,7 @@ from coterie.broker.orders import (
     Tell,
     Write,
 )
+from coterie.broker.views import copies_said
 from coterie.broker.writes import Shelf
 from coterie.mqtt.reasons import Reason
 from coterie.mqtt.ruling import Ruling
@@ -88,11 +90,24 @@ class Site:
         self._numbers = self._heard = 0  # of timers, turns and batches; of chunks: what chance is drawn by
         self._is_turning = False
         self.last_safe_us = 0  # when what was handed to the disk will be safe
+        self._copies: list[tuple[int, int]] = []  # from when on it said on how many disks is what it acknowledges
 
     @property
     def now_s(self) -> float:
         """Its own clock."""
         return BASE_S + self.clock.offset_s + self._world.now_us / 1e6 * (1 + self.clock.drift)
+
+    def copies_said(self, since_us: int, until_us: int) -> int:
+        """On how many disks, at least, it said meanwhile that everything is that it acknowledges."""
+        before = [copies for from_us, copies in self._copies if from_us < since_us]
+        return min(
+            [copies for from_us, copies in self._copies if since_us <= from_us <= until_us] + before[-1:], default=1
+        )
+
+    def _note_copies(self, broker: Machine) -> None:
+        copies = copies_said(broker) if isinstance(broker, Broker) else 1
+        if not self._copies or self._copies[-1][1] != copies:
+            self._copies.append((self._world.now_us, copies))
 
     # --- life and death ---
 
@@ -118,7 +133,9 @@ class Site:
         self._world.fact_count += 1
         if isinstance(fact, Bytes) and not self._is_turning and self._passes(broker, fact):
             return
-        self._carry_out(broker.step(fact, self.now_s))
+        orders = broker.step(fact, self.now_s)
+        self._note_copies(broker)
+        self._carry_out(orders)
         if self.broker is broker and not self._is_turning:
             self._is_turning = True
             self._numbers += 1

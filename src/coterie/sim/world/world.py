@@ -190,7 +190,7 @@ class World:
     def _spoil(self, action: Spoil) -> None:
         site = self.sites[action.node]
         disk = site.disk
-        self.outages.begin(f"spoil {action.at_s}", self.now_us, frozenset([action.node]))
+        self.outages.begin(f"spoil {action.at_s}", self.now_us, frozenset([action.node]), is_disk=action.how == "slow")
         if action.how == "slow":
             disk.slowness = SLOW
         else:
@@ -307,13 +307,15 @@ class World:
         had = (person.resident.name in self.sites[node].disk.tables[SESSIONS] for node in self.gone)
         return self.scenario.copies == 1 and (person.last_node in self.gone or any(had))
 
-    def copies_of(self, node: int, payload: bytes, said_us: int) -> tuple[tuple[int, ...], int]:
+    def copies_of(self, node: int, payload: bytes, asked_us: int, said_us: int) -> tuple[tuple[int, ...], int]:
         """(nodes that had it on disk, how many must): what an acknowledgement says that the node sent at `said_us`.
 
-        What somebody has lost since then counts, for it may have said so before; if that was not long ago.
+        What somebody has lost since then counts, for it may have said so before; if that was not long ago. With fewer
+        in reach as many must as the node said that have it (`copies` of its health) ever since it was asked.
         """
         having = tuple(site.node for site in self.sites if site.disk.had(payload, said_us - AFTER_US, said_us))
-        return having, min(self.scenario.copies, len(self._in_reach(node, said_us)))
+        due = min(self.scenario.copies, len(self._in_reach(node, said_us)))
+        return having, max(due, self.sites[node].copies_said(asked_us, said_us))
 
     def is_alone(self, node: int) -> bool:
         """Whether that node may have stopped waiting for as many copies as there should be."""
