@@ -67,11 +67,10 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """So that the new name survives too; where folders cannot be opened (Windows), nothing is done."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
+    """So that a file or a name that is new in it is found after a power cut; Windows cannot open folders."""
+    if os.name == "nt":
         return
+    handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:

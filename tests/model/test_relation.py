@@ -30,6 +30,13 @@ def test_transposed_swaps_and_twice_is_the_same(pairs: list[tuple[int, int]]) ->
     assert swapped.check("it").transposed == relation
 
 
+def test_taken_rows_come_in_the_order_asked_for() -> None:
+    relation = Relation.from_rows([[0, 2], [], [1]], 3)
+    taken = relation.taken(np.array([2, 0, 0, 1]))
+    assert [taken.row(i).tolist() for i in range(taken.row_count)] == [[1], [0, 2], [0, 2], []]
+    assert relation.taken(np.zeros(0, np.int64)).row_count == 0
+
+
 def test_from_rows_equals_from_pairs() -> None:
     assert Relation.from_rows([[2, 1, 2], [], [0]], 3) == Relation.from_pairs([0, 0, 2], [1, 2, 0], 3, 3)
     assert Relation.from_rows([[2, 1, 2], [], [0]], 3) != Relation.from_rows([[2], [], [0]], 3)

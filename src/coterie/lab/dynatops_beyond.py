@@ -16,6 +16,7 @@ from coterie.lab.experiment import OURS, Claim, Experiment, Plot, Point, Row, Se
 from coterie.lab.measuring import each_seed
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
+from coterie.sim.run import subscribe_all
 from coterie.substrate.chord import chord_ring
 from coterie.systems.dynatops import SYSTEM
 from coterie.systems.dynatops.hypergraph import partitioned
@@ -136,9 +137,7 @@ def run_protocol(point: Point, seed: int) -> Mapping[str, float]:
     design = SYSTEM.plan(workload, parameters, seed)
     simulation = Simulation(SYSTEM, parameters, slices(design), seed)
     simulation.start()
-    for user, node in enumerate(workload.attachment.tolist()):
-        for topic in workload.interests.row(user).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, workload.attachment, workload.interests)
     simulation.settle(5.0, 1000.0)
     simulation.run_until(90.0)
     before = simulation.book.sent.copy()

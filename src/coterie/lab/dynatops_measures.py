@@ -15,6 +15,7 @@ from coterie.substrate.chord import chord_ring
 from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.pastry import PastryRing
 from coterie.substrate.trees import top_down_trees
+from coterie.systems.spidercast.entry import unwound
 
 Floats = NDArray[np.float64]
 Links = NDArray[np.uint8]
@@ -159,10 +160,4 @@ class GeoHierarchy:
             top += 1
         climb = [self._leaders[level][root] for level in range(top + 1)]
         descent = [self._leaders[level][member] for level in range(top, -1, -1)]
-        path = [climb[0]]
-        for broker in [*climb[1:], *descent]:
-            if broker in path:  # a leader of several levels: no detour over itself
-                del path[path.index(broker) + 1 :]
-            else:
-                path.append(broker)
-        return path
+        return unwound([*climb, *descent])  # a leader of several levels takes no detour over itself

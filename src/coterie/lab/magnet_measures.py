@@ -18,6 +18,7 @@ from coterie.model.relation import Index
 from coterie.protocol.system import Stages
 from coterie.sim.engine import Simulation
 from coterie.sim.faults import Crash
+from coterie.sim.run import subscribe_all
 from coterie.substrate.identifiers import topic_keys
 from coterie.substrate.rings import Circle, ClockwiseRing, Paths, Words
 from coterie.substrate.trees import bottom_up_trees, path_union
@@ -182,9 +183,7 @@ def crash_a_tenth(point: Point, seed: int) -> Mapping[str, float]:
     parameters = plain if system is UNIFORM else own
     simulation = Simulation(system, parameters, slices(system.plan(workload, parameters, seed)), seed)
     simulation.start()
-    for node in range(workload.node_count):
-        for topic in workload.interests.row(node).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, workload.attachment, workload.interests)
     simulation.settle(5.0, 10_000.0)
     joins = simulation.book.sent.copy()
     for node in Random(seed).sample(range(workload.node_count), workload.node_count // 10):

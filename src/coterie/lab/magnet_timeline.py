@@ -14,6 +14,7 @@ from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, Sense, p
 from coterie.model import Publications, Relation, Workload
 from coterie.model.plan import slices
 from coterie.sim.engine import Simulation
+from coterie.sim.run import subscribe_all
 from coterie.systems.magnet.parameters import MagnetParameters, RingParameters
 from coterie.systems.magnet.system import SYSTEM, UNIFORM
 from coterie.trace import Traffic
@@ -70,9 +71,7 @@ def timeline(point: Point, seed: int) -> Mapping[str, float]:
     plain = RingParameters(links=12, near=2)
     simulation = Simulation(SYSTEM, parameters, slices(SYSTEM.plan(start, parameters, seed)), seed)
     simulation.start()
-    for node in range(start.node_count):
-        for topic in start.interests.row(node).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, start.attachment, start.interests)
     simulation.run_until(3 * INTERVAL_S)
     random = Random(seed)
     target = [end.interests.row(node).tolist() for node in range(end.node_count)]

@@ -15,6 +15,7 @@ from coterie.model import Change, Relation, Timeline, Workload
 from coterie.model.latency import Latency
 from coterie.model.plan import Neighbour, Slice
 from coterie.sim.engine import Simulation
+from coterie.sim.run import subscribe_all
 from coterie.systems.spidercast import SYSTEM, coverage, measures
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 from coterie.systems.spidercast.system import links_of
@@ -241,9 +242,7 @@ def start_from_contacts(
     ]
     simulation = Simulation(SYSTEM, parameters, slices, seed, latency, tracer)
     simulation.start()
-    for node in range(count):
-        for topic in workload.interests.row(node).tolist():
-            simulation.subscribe(node, topic)
+    subscribe_all(simulation, workload.attachment, workload.interests)
     return simulation
 
 

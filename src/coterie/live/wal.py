@@ -19,6 +19,7 @@ from coterie.broker.batches import (
     read_files,
 )
 from coterie.errors import InputError
+from coterie.writing import sync_folder
 
 
 class Batches:
@@ -137,15 +138,6 @@ class Batches:
         for file in self._unsynced:
             os.close(file)
         self._unsynced.clear()
-
-
-def sync_folder(folder: Path) -> None:
-    """So that a file that was made in it is found after a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def damaged(path: Path, at: int) -> InputError:

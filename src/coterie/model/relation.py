@@ -51,6 +51,13 @@ class Relation:
         """The row of every pair, aligned with `columns`."""
         return np.repeat(np.arange(self.row_count, dtype=np.int32), self.lengths)
 
+    def taken(self, rows: NDArray[np.integer]) -> Relation:
+        """The relation whose row i is row rows[i] of this one."""
+        lengths = self.lengths[rows]
+        indptr = _offsets(lengths)
+        at = np.arange(indptr[-1]) + np.repeat(self.indptr[rows] - indptr[:-1], lengths)
+        return Relation(indptr, self.columns[at], self.column_count)
+
     @cached_property
     def transposed(self) -> Relation:
         """Column -> rows; for interests this is topic -> subscribers."""

@@ -334,11 +334,14 @@ class Sessions:
         filters that were taken back.
         """
         refused = self._refused(session)
+        self._take_back(session, refused)
+        return refused
+
+    def _take_back(self, session: Session, refused: list[str]) -> None:
         for topic_filter in refused:
             self.index.unsubscribe(session, topic_filter)
             self.subscription_count -= session.unsubscribe(topic_filter)
         session.forget(lambda topic: self.policy.read(session, topic))
-        return refused
 
     def _refused(self, session: Session) -> list[str]:
         wanted = session.subscriptions.values()
@@ -368,10 +371,7 @@ class Sessions:
         self.of[session.client_id] = session
         self.subscription_count += len(session.subscriptions)
         session.join(self.budget)
-        for topic_filter in refused:
-            self.index.unsubscribe(session, topic_filter)
-            self.subscription_count -= session.unsubscribe(topic_filter)
-        session.forget(lambda topic: self.policy.read(session, topic))
+        self._take_back(session, refused)
         self.answers.resume(session)
         session.detach(now_s, with_will=False)
         self._check_session(session, now_s)

@@ -202,15 +202,7 @@ def match_filters(spark: SparkSession, filters: pa.Array, topics: pa.Array, work
     by_body = Relation.from_pairs(body, topic, len(distinct), len(topics))
     if len(distinct) == len(filters):
         return by_body
-    return taken_rows(by_body, pc.index_in(bodies, value_set=distinct).to_numpy().astype(np.int64))
-
-
-def taken_rows(relation: Relation, rows: I64) -> Relation:
-    """The relation whose row i is row rows[i] of the given one."""
-    lengths = relation.lengths[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    at = np.arange(indptr[-1]) + np.repeat(relation.indptr[rows] - indptr[:-1], lengths)
-    return Relation(indptr, relation.columns[at], relation.column_count)
+    return by_body.taken(pc.index_in(bodies, value_set=distinct).to_numpy().astype(np.int64))
 
 
 def _matcher(work: Folder) -> Callable[[tuple[int, int]], pa.Table]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from coterie.model import Publications, Relation, Wishes, Workload
 from coterie.model.workload import PAYLOAD_BYTES
-from coterie.pipeline.filters import FilterTrie, bodies_of, has_filters, is_shared, taken_rows, without_wildcards
+from coterie.pipeline.filters import FilterTrie, bodies_of, has_filters, is_shared, without_wildcards
 from coterie.pipeline.views import StreamView
 from coterie.pipeline.wishing import expanded
 from coterie.plans.tables import OUTSIDE, NamedWorkload, write_tables
@@ -101,7 +101,7 @@ def _matched(asked: Sequence[str], published: Sequence[str]) -> tuple[Relation |
     is_wanted = np.bincount(by_body.columns, minlength=len(topics)) > 0
     number = np.cumsum(is_wanted, dtype=np.int32) - 1
     by_body = Relation(by_body.indptr, number[by_body.columns].astype(np.int32), int(is_wanted.sum()))
-    matches = taken_rows(by_body, pc.index_in(bodies, value_set=distinct).to_numpy().astype(np.int64))
+    matches = by_body.taken(pc.index_in(bodies, value_set=distinct).to_numpy().astype(np.int64))
     return matches, [topic for topic, kept in zip(topics, is_wanted, strict=True) if kept]
 
 

@@ -169,10 +169,9 @@ class Shard:
                 self.kept["sample"].remove(window)
 
     def _apply_events(self, window: int) -> None:
-        found = self.kept["events"].get(window)
+        found = _taken_out(self.kept["events"], window)
         if found is None:
             return
-        self.kept["events"].remove(window)
         events = _events_of(found)
         topics = list(events)
         buckets = [self._rate_bucket(bucket_of(topic)) for topic in topics]
@@ -188,10 +187,9 @@ class Shard:
         self._fresh[0].update(topics)
 
     def _apply_changes(self, window: int) -> None:
-        found = self.kept["changes"].get(window)
+        found = _taken_out(self.kept["changes"], window)
         if found is None:
             return
-        self.kept["changes"].remove(window)
         for client, topic, said in _changes_of(found):
             bucket = self._wish_bucket(_bucket_of_pair((client, topic)))
             known = bucket.get((client, topic))
@@ -279,6 +277,13 @@ def bucket_of(name: str) -> int:
 
 def _bucket_of_pair(pair: Pair) -> int:
     return bucket_of("\0".join(pair))
+
+
+def _taken_out(kept: StateMap, key: int) -> bytes | None:
+    found = kept.get(key)
+    if found is not None:
+        kept.remove(key)
+    return found
 
 
 def _unpacked(packed: bytes) -> dict[Pair, LastWish]:

@@ -65,13 +65,19 @@ def read_wishes(spark: SparkSession, tables: Path, encoded: Path, periods: Seque
     names = names_in(encoded)
     if has_plain_topics(tables / "subscriptions") or not has_filters(names):
         return WishBook(of, None, np.zeros(of.column_count, bool), is_timed, encoded)
-    topics = all_topics(spark, tables, names)
-    matches = match_filters(spark, names, topics, encoded / "matching")
+    topics, matches = wanted_topics(spark, tables, names, encoded / "matching")
+    name_filters(encoded, names, topics)
+    return WishBook(of, matches, is_shared(names), is_timed, encoded)
+
+
+def wanted_topics(spark: SparkSession, tables: Folder, filters: pa.Array, work: Folder) -> tuple[pa.Array, Relation]:
+    """The topics that some filter matches, and filter -> topics."""
+    topics = all_topics(spark, tables, filters)
+    matches = match_filters(spark, filters, topics, work)
     is_wanted = np.bincount(matches.columns, minlength=len(topics)) > 0
     number = np.cumsum(is_wanted, dtype=np.int64) - 1
     matches = Relation(matches.indptr, number[matches.columns].astype(np.int32), int(is_wanted.sum()))
-    name_filters(encoded, names, topics.filter(pa.array(is_wanted)))
-    return WishBook(of, matches, is_shared(names), is_timed, encoded)
+    return topics.filter(pa.array(is_wanted)), matches
 
 
 def all_topics(spark: SparkSession, tables: Folder, filters: pa.Array) -> pa.Array:

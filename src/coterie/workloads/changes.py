@@ -58,17 +58,10 @@ def difference(before: Relation, after: Relation) -> tuple[NDArray[np.uint8], ND
 
 def drawn_anew(first: Relation, fresh: Relation, time_s: NDArray[np.float64], who: NDArray[np.int32]) -> Changes:
     """At each moment somebody takes a fresh row for the one they had; what is in both is no change."""
-    change, event, topic = difference(_rows_of(*_previous_rows(first, fresh, who)), fresh)
+    both, rows = _previous_rows(first, fresh, who)
+    change, event, topic = difference(both.taken(rows), fresh)
     order = np.argsort(event, kind="stable")
     return Changes.of(time_s[event[order]], change[order], who[event[order]], topic[order])
-
-
-def _rows_of(relation: Relation, rows: NDArray[np.integer]) -> Relation:
-    """The relation whose row i is `relation`'s row rows[i]."""
-    lengths = relation.lengths[rows]
-    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    place = np.arange(indptr[-1]) + np.repeat(relation.indptr[rows] - indptr[:-1], lengths)
-    return Relation(indptr, relation.columns[place], relation.column_count)
 
 
 def _previous_rows(first: Relation, later: Relation, who: NDArray[np.int32]) -> tuple[Relation, NDArray[np.int64]]:

@@ -94,12 +94,8 @@ class MosquittoLog:
             self._puzzle(message)
             return
         client, repeated, topic, size = found.groups()
-        if _own(topic):
-            self._counts["own topics", client] += 1
-        elif repeated == "1":
-            self._counts["repetitions", client] += 1
-        else:
-            self._counts["publications", client] += 1
+        is_new = repeated != "1"
+        if self._count("publications" if is_new else "repetitions", client, topic) and is_new:
             self._publications[t_us, client, topic, int(size)] += 1
 
     def _deliver(self, order: int, t_us: int, message: str) -> None:
@@ -108,11 +104,7 @@ class MosquittoLog:
             self._puzzle(message)
             return
         client, topic = found[1], found[3]
-        if _own(topic):
-            self._counts["own topics", client] += 1
-            return
-        self._counts["deliveries", client] += 1
-        if (client, topic) not in self._delivered:
+        if self._count("deliveries", client, topic) and (client, topic) not in self._delivered:
             self._delivered.add((client, topic))
             self._pairs.setdefault(f"{client} {topic}", (client, topic))
             self._sightings.append(Sighting(self.node, order, t_us, "deliver", client, topic))
@@ -185,19 +177,19 @@ class MosquittoLog:
         return None
 
     def _wish(self, order: int, t_us: int, client: str, topic: str, into: list[Sighting]) -> None:
-        if _own(topic):
-            self._counts["own topics", client] += 1
-            return
-        self._counts["subscriptions", client] += 1
-        self._pairs.setdefault(f"{client} {topic}", (client, topic))
-        into.append(Sighting(self.node, order, t_us, "subscribe", client, topic))
+        if self._count("subscriptions", client, topic):
+            self._pairs.setdefault(f"{client} {topic}", (client, topic))
+            into.append(Sighting(self.node, order, t_us, "subscribe", client, topic))
 
     def _unwish(self, order: int, t_us: int, client: str, topic: str) -> None:
-        if _own(topic):
-            self._counts["own topics", client] += 1
-            return
-        self._counts["unsubscriptions", client] += 1
-        self._sightings.append(Sighting(self.node, order, t_us, "unsubscribe", client, topic))
+        if self._count("unsubscriptions", client, topic):
+            self._sightings.append(Sighting(self.node, order, t_us, "unsubscribe", client, topic))
+
+    def _count(self, what: str, client: str, topic: str) -> bool:
+        """What is about the broker's own topics is counted as that, and is nothing else."""
+        is_own = _own(topic)
+        self._counts["own topics" if is_own else what, client] += 1
+        return not is_own
 
     def _happened(self, order: int, t_us: int, kind: str, client: str, is_clean: bool = True) -> None:
         self._counts["connections", client] += 1

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.arrays import noted, noted_all
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import grown, noted
 
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
@@ -80,8 +80,7 @@ def cover_users(
         if _cost_of(demand, prices, rates, picked, low, high, cover) >= before - EPSILON:
             cover[low:high] = kept
             picked = old
-        chosen = grown(chosen, used, len(picked))
-        chosen[used : used + len(picked)] = picked
+        chosen = noted_all(chosen, used, picked)
         used += len(picked)
         ends[user + 1] = used
     return ends, chosen[:used].copy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.arrays import noted, noted_all
 from coterie.kernels.clusters.covers import (
     EPSILON,
     ClusterDemand,
@@ -16,7 +17,6 @@ from coterie.kernels.clusters.covers import (
     TopicRows,
 )
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import grown, noted
 
 Marks = NDArray[np.int8]
 
@@ -56,8 +56,7 @@ def adjust_clusters(
         for topic in touched:
             direct[topic] = 0
             sole[topic] = 0
-        lists = grown(lists, used, len(chosen))
-        lists[used : used + len(chosen)] = chosen
+        lists = noted_all(lists, used, chosen)
         used += len(chosen)
         ends[cluster + 1] = used
     return ends, lists[:used].copy(), is_kept
@@ -167,10 +166,8 @@ def grow_clusters(
         chosen, who = _grow(demand, prices, seed, share, cover, direct, gain)
         if len(chosen) == 0:
             continue
-        topics = grown(topics, topic_ends[count], len(chosen))
-        users = grown(users, user_ends[count], len(who))
-        topics[topic_ends[count] : topic_ends[count] + len(chosen)] = chosen
-        users[user_ends[count] : user_ends[count] + len(who)] = who
+        topics = noted_all(topics, topic_ends[count], chosen)
+        users = noted_all(users, user_ends[count], who)
         topic_ends[count + 1] = topic_ends[count] + len(chosen)
         user_ends[count + 1] = user_ends[count] + len(who)
         count += 1

@@ -59,22 +59,25 @@ def closures(indptr: Longs, needs: Ints, choice_indptr: Longs, choices: Ints) ->
             met[:] = -1
         for row in range(row_count):
             top, reached = 0, 0
-            for at in range(choice_indptr[row], choice_indptr[row + 1]):
-                if met[choices[at]] != row:
-                    met[choices[at]] = row
-                    stack[top] = choices[at]
-                    top += 1
+            top = _piled(stack, top, met, row, choices[choice_indptr[row] : choice_indptr[row + 1]])
             while top > 0:
                 top -= 1
                 item = stack[top]
                 if is_filling:
                     columns[sizes[row] + reached] = item
                 reached += 1
-                for entry in range(indptr[item], indptr[item + 1]):
-                    if met[needs[entry]] != row:
-                        met[needs[entry]] = row
-                        stack[top] = needs[entry]
-                        top += 1
+                top = _piled(stack, top, met, row, needs[indptr[item] : indptr[item + 1]])
             if not is_filling:
                 sizes[row + 1] = reached
     return sizes, columns
+
+
+@kernel
+def _piled(stack: Ints, top: int, met: Longs, row: int, items: Ints) -> int:
+    """Put on the stack what this row has not met yet; returns its height."""
+    for item in items:
+        if met[item] != row:
+            met[item] = row
+            stack[top] = item
+            top += 1
+    return top

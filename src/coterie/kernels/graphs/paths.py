@@ -82,8 +82,8 @@ def paths_by_cost(links: Adjacency, start: int, distance: Float32, via: Int32) -
 def all_routes(links: Adjacency, is_uniform: bool) -> Routes:
     """Shortest paths between all pairs: n searches, n x n of float32 and int32.
 
-    >>> path = Links(np.array([0, 1, 2]), np.array([1, 0], np.int32), np.zeros(2, np.int32), np.zeros(1, np.int32),
-    ...              np.ones(1, np.int32), np.ones(1))
+    >>> one, zeros = np.ones(1, np.int32), np.zeros(2, np.int32)
+    >>> path = Adjacency(np.array([0, 1, 2]), np.array([1, 0], np.int32), zeros, zeros[:1], one, np.ones(1))
     >>> all_routes(path, True).distance.tolist()
     [[0.0, 1.0], [1.0, 0.0]]
     """

@@ -12,6 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.arrays import grown
 from coterie.kernels.jit import kernel
 
 I32 = NDArray[np.int32]
@@ -96,11 +97,7 @@ def count_pairs(
                 touched[kept], touched[at] = touched[at], touched[kept]
                 kept += 1
         touched[:kept].sort()
-        if found + kept > len(first):
-            room = max(2 * len(first), found + kept)
-            first = np.concatenate((first, np.empty(room - len(first), np.int32)))
-            second = np.concatenate((second, np.empty(room - len(second), np.int32)))
-            counts = np.concatenate((counts, np.empty(room - len(counts), np.int32)))
+        first, second, counts = grown(first, found, kept), grown(second, found, kept), grown(counts, found, kept)
         for at in range(kept):
             first[found] = topic
             second[found] = touched[at]

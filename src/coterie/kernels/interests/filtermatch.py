@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.arrays import grown
 from coterie.kernels.jit import kernel
 
 I32 = NDArray[np.int32]
@@ -45,10 +46,7 @@ def match_filters(
                     touched_count += 1
                 met[which] += 1
         touched[:touched_count].sort()
-        if found + touched_count > len(documents):
-            room = max(len(documents), touched_count)
-            documents = np.concatenate((documents, np.empty(room, np.int32)))
-            filters = np.concatenate((filters, np.empty(room, np.int32)))
+        documents, filters = grown(documents, found, touched_count), grown(filters, found, touched_count)
         for at in range(touched_count):
             if met[touched[at]] == filter_sizes[touched[at]]:
                 documents[found] = document

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.arrays import grown
 from coterie.kernels.interests.shared import shared
 from coterie.kernels.jit import kernel
 from coterie.kernels.mixing import mix
@@ -95,9 +96,7 @@ def neighbours_in_band(
             if score < similarity_min:
                 continue
             if found == len(first):
-                first = np.concatenate((first, np.empty(found, np.int32)))
-                second = np.concatenate((second, np.empty(found, np.int32)))
-                similarity = np.concatenate((similarity, np.empty(found, np.float32)))
+                first, second, similarity = grown(first, found, 1), grown(second, found, 1), grown(similarity, found, 1)
             first[found], second[found], similarity[found] = min(a, b), max(a, b), score
             found += 1
     return first[:found], second[:found], similarity[:found]

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.arrays import first_not_below
 from coterie.kernels.jit import kernel
 
 Int32 = NDArray[np.int32]
@@ -124,15 +125,10 @@ def latency_us(delays: Delays, source: int, target: int) -> int:
 def link_cost(structure: Structure, source: int, target: int) -> float:
     """Cost of a link of the given network; 0 where no network is given or the two are not linked."""
     indptr, values = structure.cost_links
-    low, high = indptr[source], indptr[source + 1]
-    while low < high:
-        middle = (low + high) // 2
-        if values[middle] < target:
-            low = middle + 1
-        else:
-            high = middle
-    if low < indptr[source + 1] and values[low] == target:
-        return structure.cost_values[low]
+    last = indptr[source + 1]
+    place = first_not_below(values, indptr[source], last, target)
+    if place < last and values[place] == target:
+        return structure.cost_values[place]
     return 0.0
 
 

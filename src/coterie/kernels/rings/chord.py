@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.arrays import first_not_below, noted
 from coterie.kernels.jit import inlined, kernel
 
 Words = NDArray[np.uint64]
@@ -23,32 +24,8 @@ Router = TypeVar("Router")
 @kernel
 def first_at_or_after(ascending: Words, key: np.uint64) -> int:
     """The rank of the first position clockwise from the key, the key included; log n steps."""
-    low, high = 0, len(ascending)
-    while low < high:
-        middle = (low + high) >> 1
-        if ascending[middle] < key:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(ascending) else 0
-
-
-@kernel
-def grown(array: Index, used: int, wanted: int) -> Index:
-    """The array, or a copy at least twice as long if `wanted` more entries would not fit after the `used` ones."""
-    if used + wanted <= len(array):
-        return array
-    longer = np.empty(max(2 * len(array), used + wanted), np.int32)
-    longer[:used] = array[:used]
-    return longer
-
-
-@kernel
-def noted(array: Index, used: int, value: int) -> Index:
-    """The array, or a longer copy, with this value behind the `used` ones."""
-    array = grown(array, used, 1)
-    array[used] = value
-    return array
+    rank = first_not_below(ascending, 0, len(ascending), key)
+    return rank if rank < len(ascending) else 0
 
 
 @kernel

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from coterie.kernels.arrays import grown
 from coterie.kernels.jit import kernel
 from coterie.kernels.rings.chord import Index, Offset, Words
 
@@ -27,8 +28,7 @@ def either_way_paths(
     hops = np.empty(16 * len(starts) + hops_max + 1, np.int32)
     used = 0
     for i in range(len(starts)):
-        if used + hops_max + 1 > len(hops):
-            hops = np.concatenate((hops, np.empty(len(hops) + hops_max + 1, np.int32)))
+        hops = grown(hops, used, hops_max + 1)
         node, target = starts[i], positions[targets[i]]
         hops[used] = node
         used += 1

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from coterie.kernels.arrays import noted_all
 from coterie.kernels.graphs.paths import (
     Adjacency,
     Bool,
@@ -91,9 +92,7 @@ def steiner_trees(
         if size < 2:
             continue
         used = grow_steiner(links, routes, terminals, size, mark, stamp + 1, near, near_node, nodes, edges)
-        if indptr[at] + used > len(found):
-            found = np.concatenate((found, np.empty(len(found) + used, np.int32)))
-        found[indptr[at] : indptr[at] + used] = edges[:used]
+        found = noted_all(found, indptr[at], edges[:used])
         indptr[at + 1] = indptr[at] + used
     return indptr, found[: indptr[-1]].copy()
 

@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from coterie.kernels.arrays import grown
 from coterie.kernels.jit import kernel
-from coterie.kernels.rings.chord import Index, Offset, grown
+from coterie.kernels.rings.chord import Index, Offset
 
 
 class GrowingTree(NamedTuple):

@@ -13,7 +13,7 @@ Ids are those that `windows` gives: (part, name), then the others by name. Below
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,17 +25,17 @@ from numpy.typing import NDArray
 from coterie.errors import InputError
 from coterie.model.relation import Relation
 from coterie.pipeline.cutting import Windows
-from coterie.pipeline.filters import has_filters, is_shared, match_filters
+from coterie.pipeline.filters import has_filters, is_shared
 from coterie.pipeline.ingest import has_plain_topics
 from coterie.pipeline.interests import FILTERS_FILE, TOPICS_FILE, coded, numbered, read_wish_rows
 from coterie.pipeline.legs import Leg, untold
 from coterie.pipeline.stays import marked, short_stays, sorted_distinct, stays_in, wish_times
 from coterie.pipeline.storage import Folder, read_rows, write_rows
 from coterie.pipeline.tasks import map_array, part_files, part_name, run_tasks, save_array, task_frame
-from coterie.pipeline.wishing import HELD_OUT, all_topics
+from coterie.pipeline.wishing import HELD_OUT, wanted_topics
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 I64 = NDArray[np.int64]
 NAMES, WISHES, STAYS, SAID, STAYING = "names", "wishes", "stays", "said", "seats/stay"
@@ -148,18 +148,14 @@ def _match(spark: SparkSession, tables: Folder, out: Folder) -> tuple[int, int, 
     if has_plain_topics(tables / "subscriptions") or not has_filters(names):
         save_array(_lengths(names), out, LENGTHS)
         return len(names), len(names), False
-    topics = all_topics(spark, tables, names)
-    matches = match_filters(spark, names, topics, out / "matching")
-    is_wanted = np.bincount(matches.columns, minlength=len(topics)) > 0
-    number = np.cumsum(is_wanted, dtype=np.int64) - 1
+    topics, matches = wanted_topics(spark, tables, names, out / "matching")
     write_rows(pa.table({"filter": names}), out / FILTERS_FILE)
-    topics = topics.filter(pa.array(is_wanted))
     write_rows(pa.table({"topic": topics}), out / TOPICS_FILE)
     save_array(_lengths(topics), out, LENGTHS)
     save_array(matches.indptr, out, MATCHES[0])
-    save_array(number[matches.columns].astype(np.int32), out, MATCHES[1])
+    save_array(matches.columns, out, MATCHES[1])
     save_array(is_shared(names), out, SHARED)
-    return len(names), int(is_wanted.sum()), True
+    return len(names), len(topics), True
 
 
 def _lengths(names: pa.Array) -> NDArray[np.float64]:
@@ -222,3 +218,26 @@ def _write_wishes(pairs: I64, marks: Any, ids: pa.Array, width: int, out: Folder
     lists = pa.ListArray.from_arrays(pa.array(indptr), pa.array(column.astype(np.int32)))
     bits = pa.ListArray.from_arrays(pa.array(indptr), pa.array(marks.astype(np.int64)))
     write_rows(pa.table({"client_id": ids, "filters": lists, "marks": bits}), out / WISHES / part_name(index))
+
+
+def write_by_part(rows: DataFrame, roster: Roster, schema: str, write: Callable[[int, pa.Table], None]) -> None:
+    """Rows of clients, of this schema, meet in a task for each part, which writes them."""
+    from pyspark.sql import functions as sf
+
+    starts, columns = roster.starts, [column.split()[0] for column in schema.split(", ")]
+
+    def numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            part = np.searchsorted(starts, batch["client_id"].to_numpy(), side="right") - 1
+            yield pa.RecordBatch.from_arrays([pa.array(part, pa.int32()), *batch.columns], names=["part", *columns])
+
+    def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = [one for one in batches if one.num_rows]
+        if found:
+            table = pa.Table.from_batches(found)
+            index = int(table["part"][0].as_py())
+            write(index, table.drop_columns("part"))
+            yield pa.RecordBatch.from_pydict({"part": pa.array([index], pa.int32())})
+
+    cut = rows.select(*columns).mapInArrow(numbered, f"part int, {schema}")
+    cut.repartitionById(roster.parts, sf.col("part")).mapInArrow(written, "part int").toArrow()

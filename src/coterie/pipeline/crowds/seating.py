@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from coterie.pipeline.brokers import (
     read_brokers,
     spread_by_capacity,
 )
-from coterie.pipeline.crowds.roster import NAMES, STAYING, Roster
+from coterie.pipeline.crowds.roster import NAMES, STAYING, Roster, write_by_part
 from coterie.pipeline.cutting import WindowChoices
 from coterie.pipeline.storage import Folder, write_rows
 from coterie.pipeline.tasks import part_files, part_name, run_tasks
@@ -27,6 +26,8 @@ from coterie.pipeline.windows import Ground, node_count_of, spread_ids, zoned
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+SEATED_SCHEMA = "client_id long, client string, node string, zone string, lat double, lon double"
 
 NOBODY = np.zeros(0, np.int32)
 
@@ -78,8 +79,6 @@ def write_seats(ids: Any, nodes: Any, target: Folder, index: int) -> None:
 
 def _seat_by_tables(spark: SparkSession, roster: Roster, brokers: Brokers, attached: DataFrame | None) -> None:
     """Names meet what the tables say of them; then each part decides for its clients."""
-    from pyspark.sql import functions as sf
-
     names = spark.read.parquet(str(roster.folder / NAMES))
     found = names.join(_last_word(attached), "client", "left") if attached is not None else _without(names, True)
     positions = roster.tables / "positions"
@@ -87,26 +86,13 @@ def _seat_by_tables(spark: SparkSession, roster: Roster, brokers: Brokers, attac
         found = found.join(_first_place(spark.read.parquet(str(positions))), "client", "left")
     else:
         found = _without(found, False)
-    starts, target = roster.starts, roster.folder / STAYING
-    columns = ["client_id", "client", "node", "zone", "lat", "lon"]
+    target = roster.folder / STAYING
 
-    def numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            part = np.searchsorted(starts, batch["client_id"].to_numpy(), side="right") - 1
-            yield pa.RecordBatch.from_arrays([pa.array(part, pa.int32()), *batch.columns], names=["part", *columns])
-
-    def seat(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = [one for one in batches if one.num_rows]
-        if not rows:
-            return
-        table = pa.Table.from_batches(rows).sort_by("client_id")
-        index = int(table["part"][0].as_py())
+    def seat(index: int, table: pa.Table) -> None:
+        table = table.sort_by("client_id")
         write_seats(table["client_id"].to_numpy(), seated(brokers, table), target, index)
-        yield pa.RecordBatch.from_pydict({"part": pa.array([index], pa.int32())})
 
-    schema = "part int, client_id long, client string, node string, zone string, lat double, lon double"
-    cut = found.select(*columns).mapInArrow(numbered, schema).repartitionById(roster.parts, sf.col("part"))
-    cut.mapInArrow(seat, "part int").toArrow()
+    write_by_part(found, roster, SEATED_SCHEMA, seat)
 
 
 def _last_word(attached: DataFrame) -> DataFrame:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from coterie.pipeline.crowds.roster import NAMES, SAID, Roster
+from coterie.pipeline.crowds.roster import NAMES, SAID, Roster, write_by_part
 from coterie.pipeline.cutting import HOUR_S
 from coterie.pipeline.interests import TOPICS_FILE
 from coterie.pipeline.publishing import counted_by_window
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 CLIENTS_PER_PART = 250_000
 STRANGERS = "strangers"
-SAID_COLUMNS = ("client_id", "topic", "window", "events", "known", "bytes")
-SAID_SCHEMA = "part int, client_id long, topic int, window int, events double, known double, bytes double"
+SAID_SCHEMA = "client_id long, topic int, window int, events double, known double, bytes double"
 
 
 @dataclass(frozen=True)
@@ -151,30 +150,13 @@ def _topic_numbers(spark: SparkSession, roster: Roster) -> DataFrame:
 
 
 def _write_said(said: DataFrame, roster: Roster) -> None:
-    from pyspark.sql import functions as sf
+    target = roster.folder / SAID
 
-    starts, target, parts = roster.starts, roster.folder / SAID, roster.parts
+    def write(index: int, table: pa.Table) -> None:
+        table = table.sort_by([("client_id", "ascending"), ("topic", "ascending"), ("window", "ascending")])
+        write_rows(table, target / part_name(index))
 
-    def numbered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            part = np.searchsorted(starts, batch["client_id"].to_numpy(), side="right") - 1
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(part, pa.int32()), *batch.columns], names=["part", *SAID_COLUMNS]
-            )
-
-    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        rows = [one for one in batches if one.num_rows]
-        if not rows:
-            return
-        table = pa.Table.from_batches(rows).sort_by(
-            [("part", "ascending"), ("client_id", "ascending"), ("topic", "ascending"), ("window", "ascending")]
-        )
-        index = int(table["part"][0].as_py())
-        write_rows(table.drop_columns("part"), target / part_name(index))
-        yield pa.RecordBatch.from_pydict({"part": pa.array([index], pa.int32())})
-
-    cut = said.mapInArrow(numbered, SAID_SCHEMA).repartitionById(parts, sf.col("part"))
-    cut.mapInArrow(write, "part int").toArrow()
+    write_by_part(said, roster, SAID_SCHEMA, write)
 
 
 def _told(spark: SparkSession, roster: Roster, counted: DataFrame, strangers: int) -> Spoken:

@@ -16,10 +16,16 @@ def next_hop(trail: Sequence[int], links: Iterable[int], is_member: Callable[[in
     members = [peer for peer in ahead if is_member(peer)]
     if members or ahead:
         return min(members or ahead)
+    way = unwound(trail)
+    return way[-2] if len(way) > 1 else None
+
+
+def unwound(trail: Iterable[int]) -> list[int]:
+    """The trail without its detours: where it came back to a node, what lay between is gone."""
     way: list[int] = []
     for node in trail:
         if node in way:
             del way[way.index(node) + 1 :]
         else:
             way.append(node)
-    return way[-2] if len(way) > 1 else None
+    return way
