@@ -56,13 +56,15 @@ def backtest_command(
     prices: PriceFile = None,
     as_json: Json = False,
 ) -> None:
-    """Run through a log window by window: what would each way of attaching clients have cost, moves included?
+    """Run through a log window by window, moves included.
 
-    The fleet begins empty. A policy knows what happened before a window, never what happens in it.
+    What would each way of attaching clients have cost? The fleet begins empty. A policy knows what happened before a
+    window, never what happens in it.
 
     Examples:
       coterie backtest
-      coterie backtest subscriptions=subs.csv publications=pubs.csv --map subscriber=user -b 4 -b 8 --windows 4
+      coterie backtest subscriptions=subs.csv publications=pubs.csv \\
+          --map subscriber=user -b 4 -b 8 --windows 4
     """
     from coterie.api.backtesting import backtest
 

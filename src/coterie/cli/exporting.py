@@ -54,10 +54,11 @@ def export_command(
     example: Annotated[bool, typer.Option("--example-fleet", help="Print a commented fleet file.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Turn a plan into configuration for HAProxy, mosquitto, NATS or EMQX, and apply it while they run.
+    """Turn a plan into configuration for HAProxy, mosquitto, NATS, EMQX.
 
-    Files are written to OUT. --apply puts them in place in the order that loses least and moves clients slowly
-    (limits.moves_per_s). If brokers or deliveries fail, everything is taken back; --rollback does so later.
+    Files are written to OUT. --apply puts them in place while the brokers run, in the order that loses
+    least, and moves clients slowly (limits.moves_per_s). If brokers or deliveries fail, everything is taken back;
+    --rollback does so later.
 
     Examples:
       coterie export --example-fleet

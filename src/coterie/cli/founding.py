@@ -71,7 +71,8 @@ def init_command(
 
     Examples:
       coterie init --hosts a,b,c
-      coterie init --hosts a=10.0.0.1@east,b=10.0.0.2@west --tls --users ann,bob --out net
+      coterie init --hosts a=10.0.0.1@east,b=10.0.0.2@west \\
+          --tls --users ann,bob --out net
       coterie init --add c=10.0.0.3@west --out net
     """
     from coterie.systems import system_named

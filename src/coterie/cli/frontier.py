@@ -35,7 +35,8 @@ def frontier_command(
 
     Examples:
       coterie frontier
-      coterie frontier subscriptions=subs.csv publications=pubs.jsonl.gz --map subscriber=user --brokers 16
+      coterie frontier subscriptions=subs.csv publications=pubs.jsonl.gz \\
+          --map subscriber=user --brokers 16
     """
     from coterie.api.frontier import frontier
 

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, get_type_hints
+
+WORDS = {"str": "TEXT", "int": "NUMBER", "float": "NUMBER", "path": "PATH"}
+
+
+def worded(params: list[Any]) -> list[Any]:
+    """What options take, in a word that is no type of Python's; switches take nothing."""
+    for param in params:
+        has_word = param.metavar is not None and param.param_type_name == "option"
+        if not has_word and hasattr(param, "display_type_rich"):  # older versions of typer use such words
+            param.display_type_rich = partial(_word, param)
+    return params
+
+
+def _word(param: Any, ctx: Any) -> str:
+    if getattr(param, "is_flag", False):
+        return ""
+    said: str = param.display_type(ctx).strip("<>").removeprefix("list[").removesuffix("]").removesuffix(" range")
+    return WORDS.get(said, said)
 
 
 def spread(command: Callable[..., None]) -> Callable[..., None]:

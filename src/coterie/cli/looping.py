@@ -35,7 +35,7 @@ def loop_command(
     ),
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between two plans.")] = 900.0,
     rounds: Annotated[int, typer.Option(min=0, help="Stop after this many plans; 0: never.")] = 0,
-    dry: Annotated[bool, typer.Option("--dry", help="Only report what would be done.")] = False,
+    dry: Annotated[bool, typer.Option("--dry-run", help="Only report what would be done.")] = False,
     observe: Annotated[
         bool,
         typer.Option(
@@ -47,13 +47,14 @@ def loop_command(
     ] = "here",
     spark: Annotated[str, typer.Option("--spark", help="Spark's master, for --planner spark.")] = "local[*]",
 ) -> None:
-    """Follow a fleet: admit newcomers where their topics are, plan every so often, apply when it pays.
+    """Observe, plan and apply, again and again.
 
-    Nothing is moved beyond limits.moves_per_hour. The journal is kept up to date by `coterie observe --follow` beside
-    it, or with --observe from the logs that the fleet file names.
+    Newcomers are admitted where their topics are; every so often there is a plan, which is applied if it pays. Nothing
+    is moved beyond limits.moves_per_hour. The journal is kept up to date by `coterie observe --follow` beside it,
+    or with --observe from the logs that the fleet file names.
 
     Examples:
-      coterie loop --fleet fleet.toml --to mosquitto-acl --observe --dry
+      coterie loop --fleet fleet.toml --to mosquitto-acl --observe --dry-run
     """
     from coterie.fleets.loop import FleetLoop, journal_of, plan_here
     from coterie.fleets.sparkplanning import plan_with_spark

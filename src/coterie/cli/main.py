@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from coterie.cli.console import err, loading, out, plain
+from coterie.cli.groups import spread, worded
 from coterie.errors import ConfigError, CoterieError, InputError
 
 
@@ -43,7 +44,9 @@ COMMANDS = {
     "watch": CommandEntry("watching:watch_command", "Follow a journal; publish a new plan when it pays.", PLANNING),
     "prices": CommandEntry("prices:prices_command", "Print an example price file, or check one.", PLANNING),
     "observe": CommandEntry("observing:observe_command", "Record what the brokers you have are doing.", FLEET),
-    "export": CommandEntry("exporting:export_command", "Turn a plan into configuration for them.", FLEET),
+    "export": CommandEntry(
+        "exporting:export_command", "Turn a plan into configuration for HAProxy, mosquitto, NATS, EMQX.", FLEET
+    ),
     "loop": CommandEntry("looping:loop_command", "Observe, plan and apply, again and again.", FLEET),
     "up": CommandEntry("up:up_command", "Start a network of nodes on this machine.", NETWORK),
     "init": CommandEntry("founding:init_command", "Create a network: one folder per host.", NETWORK),
@@ -83,18 +86,26 @@ HELP_NAMES = {"help_option_names": ["-h", "--help"]}
 
 def load_command(name: str) -> Any:
     """The command with its options; imports its module."""
-    from coterie.cli.groups import spread
-
     module, _, function = COMMANDS[name].place.partition(":")
     with loading():
         command = getattr(import_module(f"coterie.cli.{module}"), function)
     alone = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    alone.command(name, help=help_of(command), context_settings=HELP_NAMES)(spread(command))
+    alone.command(name, cls=WordedCommand, help=help_of(command), context_settings=HELP_NAMES)(spread(command))
     return typer.main.get_command(alone)
+
+
+class WordedCommand(TyperCommand):
+    """Its help says in words what an option takes."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return worded(super().get_params(ctx))
 
 
 class LateGroup(TyperGroup):
     """Lists commands by what the table says of them; loads the one that is run."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return worded(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)

@@ -63,17 +63,18 @@ def observe_command(
     spark: Spark = "local[*]",
     as_json: choices.Json = False,
 ) -> None:
-    """Watch the brokers you run, without touching them, and write the journal that 'coterie compare' and 'plan' read.
+    """Record what the brokers you have are doing, without touching them.
 
-    One broker: 'coterie observe /var/log/mosquitto/mosquitto.log --out journal'. What was rotated and compressed beside
-    it is read first.
+    The journal is what 'coterie compare' and 'plan' read. Logs that were rotated and compressed are read first. It may
+    be stopped at any moment; the same command goes on where it was. Every line is accounted for.
 
-    Several: 'coterie observe -b north=/logs/n/mosquitto.log -b south=/logs/s/mosquitto.log'. As they run: add --follow.
-
-    NATS: 'coterie observe --as nats http://host:8222 --seconds 60'. HAProxy: '--as haproxy unix:///run/haproxy.sock'.
-    EMQX: '--as emqx subscriptions.json publishes.jsonl'. Any MQTT broker: '--as tap -b b1=mqtt://host:1883'.
-
-    It may be stopped at any moment; the same command goes on where it was. Every line is accounted for.
+    Examples:
+      coterie observe /var/log/mosquitto/mosquitto.log --out journal
+      coterie observe -b north=n/mosquitto.log -b south=s/mosquitto.log --follow
+      coterie observe --as nats http://host:8222 --seconds 60
+      coterie observe --as haproxy unix:///run/haproxy.sock
+      coterie observe --as emqx subscriptions.json publishes.jsonl
+      coterie observe --as tap -b b1=mqtt://host:1883
     """
     if kind not in KINDS:
         raise ConfigError("--as", kind, f"one of {', '.join(KINDS)}")

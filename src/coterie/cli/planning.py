@@ -77,7 +77,8 @@ def compare_command(asked: PlanningOptions, as_json: Json = False) -> None:
 
     Examples:
       coterie compare
-      coterie compare subscriptions=subs.csv publications=pubs.jsonl.gz --map subscriber=user
+      coterie compare subscriptions=subs.csv publications=pubs.jsonl.gz \\
+          --map subscriber=user
       coterie compare subs.csv --against mosquitto --brokers 8
     """
     words = {name: value for name, value in vars(asked).items() if name != "inputs"}
@@ -99,7 +100,8 @@ def plan_command(asked: PlanningOptions, as_json: Json = False) -> None:
 
     Examples:
       coterie plan
-      coterie plan subscriptions=subs.csv publications=pubs.jsonl.gz --map subscriber=user --out out
+      coterie plan subscriptions=subs.csv publications=pubs.jsonl.gz \\
+          --map subscriber=user --out out
     """
     answer, found = _answered(asked, "plan", as_json)
     published = found.publish()

@@ -66,8 +66,9 @@ def price_command(
     Prints the ledgers side by side, with the lower bound of the workload.
 
     Examples:
-      coterie price --workload spatial --nodes 500 --subscriptions 16 -s mesh -s magnet
-      coterie price --workload multimodal --nodes 200 --topics 100 --subscriptions 5 -s scribe
+      coterie price -w spatial --nodes 500 --subscriptions 16 -s mesh -s magnet
+      coterie price -w multimodal --nodes 200 --topics 100 --subscriptions 5 \\
+          -s scribe
     """
     from coterie.api.planning import bounds, design_of, price
     from coterie.systems import SYSTEMS

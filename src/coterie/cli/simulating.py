@@ -27,8 +27,8 @@ def simulate_command(
     delivery that was owed is made or listed with the reason it was lost, and after the faults every topic is probed.
 
     Examples:
-      coterie simulate --system scribe --nodes 200 --topics 100 --subscriptions 5 --seed 7
-      coterie simulate --workload rss --nodes 100 --topics 50 --subscriptions 10 --faults
+      coterie simulate -s scribe --nodes 200 --topics 100 --subscriptions 5
+      coterie simulate -w rss --nodes 100 --topics 50 --subscriptions 10 --faults
     """
     from coterie.api.simulating import STORM, simulate
     from coterie.workloads.traces import latency_of
