@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import re
+
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "str": "text",
+    "array": "a list",
+    "object": "a table",
+    "null": "nothing",
+}
+
 
 def expected(key: str, value: object, allowed: str, do: str = "") -> str:
     """The one sentence in which wrong settings are told: X: expected ..., got ...; do ..."""
     got = "nothing" if value is None or value == "" else repr(value)
     return f"{key}: expected {allowed}, got {got}" + (f"; {do}" if do else "")
+
+
+def in_words(said: str) -> str:
+    """What the reader of files says, without its names of kinds: Expected `int`, got `str` is of numbers and text."""
+    told = re.sub("`([^`]*)`", lambda found: " or ".join(KINDS.get(one, one) for one in found[1].split(" | ")), said)
+    return told[:1].lower() + told[1:]
 
 
 class CoterieError(Exception):

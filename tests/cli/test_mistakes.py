@@ -119,7 +119,7 @@ def test_help_breaks_lines_where_the_terminal_ends(coterie, monkeypatch):
         (b"\xff\xfe", 3, "node.toml: is not TOML"),
         (b"a = [", 3, "node.toml: is not TOML"),
         (b"[node]\nidd = 3\n", 2, "node.toml: node.idd: expected a key of a node's configuration, got 3; see"),
-        (b'[node]\nid = "x"\n', 2, "node.toml: node.id: expected int, got 'x'; see"),
+        (b'[node]\nid = "x"\n', 2, "node.toml: node.id: expected a whole number, got 'x'; see"),
         (b"[mqtt]\nport = 70000\n", 2, "node.toml: mqtt.port: expected 0 to 65535, got 70000"),
         (b"[[network.peers]]\nid = 1\n", 2, "node.toml: network.peers[0]: expected"),
         (b'[network]\nslice = "no.json"\n', 3, "no.json: cannot be read"),

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from coterie.errors import InputError
+from coterie.errors import InputError, in_words
 
 NAME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.")
 
@@ -160,6 +160,7 @@ def _named(problem: str, table: dict[str, Any]) -> str:
         path += f", key {rest.removeprefix('.')!r}" if rest else ""
     reason = reason.replace("Object missing required field", "this key is missing:")
     reason = reason.replace("Object contains unknown field", "there is no key")
+    reason = in_words(reason) if reason.startswith("Expected") else reason
     return f"{path}: {reason}" if path else reason
 
 

@@ -22,7 +22,7 @@ from coterie.broker.settings import (
     RecoverySection,
     StoreSection,
 )
-from coterie.errors import ConfigError, InputError
+from coterie.errors import ConfigError, InputError, in_words
 from coterie.live.bridgesettings import BridgeSection, check_bridges
 from coterie.live.tokens import TOKEN_FILE
 from coterie.mqtt.options import ServerOptions
@@ -199,7 +199,7 @@ def _pointed(said: str, table: dict[str, Any]) -> ConfigError:
     name = ".".join(keys).replace(".[", "[") or "the configuration"
     if any(word in name.lower() for word in ("key", "token", "password", "users")):
         value = "(not shown)"  # a secret in the wrong place is still one
-    wanted = reason.removeprefix("Expected ").partition(", got")[0].replace("`", "")
+    wanted = in_words(reason).removeprefix("expected ").partition(", got")[0]
     return ConfigError(name, value, wanted, do="see `coterie node --example-config`")
 
 

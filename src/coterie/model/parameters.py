@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from coterie.errors import ConfigError
+from coterie.errors import ConfigError, in_words
 
 Chosen = TypeVar("Chosen", bound=msgspec.Struct)
 
@@ -23,14 +23,9 @@ def configure(kind: type[Chosen], settings: Mapping[str, object], owner: str) ->
         try:
             values[key] = msgspec.convert(value, fields[key].type, strict=False)
         except msgspec.ValidationError as error:
-            raise ConfigError(key, value, f"{_said(str(error))} for {owner}") from None
+            wanted = in_words(str(error)).removeprefix("expected ").partition(", got")[0].partition(" - at")[0]
+            raise ConfigError(key, value, f"{wanted} for {owner}") from None
     return kind(**values)
-
-
-def _said(error: str) -> str:
-    """What msgspec expected, in a few words: "Expected `int`, got `str`" is "int"."""
-    wanted = error.removeprefix("Expected ").partition(", got")[0].partition(" - at")[0]
-    return wanted.replace("`", "")
 
 
 def settings_of(pairs: Sequence[str], option: str) -> dict[str, Any]:

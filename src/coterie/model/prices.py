@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from coterie.errors import ConfigError, InputError
+from coterie.errors import ConfigError, InputError, in_words
 from coterie.model.ledger import Ledger
 
 MONTH_S = 365.25 / 12 * 86400
@@ -115,6 +115,7 @@ def read_prices(path: Path) -> Prices:
     try:
         return msgspec.convert(table, Prices)
     except msgspec.ValidationError as error:
-        raise InputError(str(path), str(error)) from None
+        reason, _, key = str(error).partition(" - at `$.")
+        raise InputError(str(path), f"{key.rstrip('`')}: {in_words(reason)}") from None
     except ConfigError as error:
         raise InputError(str(path), str(error)) from None

@@ -41,7 +41,9 @@ class MultiModal(Sized, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        within("modes", self.modes, 1, self.topics)
+        if not 1 <= self.modes <= self.topics:
+            allowed = f"from 1 to {self.topics} (as many as topics)"
+            raise ConfigError("modes", self.modes, allowed, do="set more topics or fewer modes")
         within("modes_per_peer", self.modes_per_peer, 1, self.modes)
         at_least("exponent", self.exponent, 0)
         one_of("sizes", self.sizes, SIZES)
@@ -101,7 +103,7 @@ class Spatial(Sized, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         users = self.subscriber_count
         if self.topics not in (0, users):
-            raise ConfigError("topics", self.topics, f"0, or one for each of the {users} users")
+            raise ConfigError("topics", self.topics, f"0, or one for each of the {users} users", do="leave it out")
         within("subscriptions", self.subscriptions, 1, users)
         within("nodes", self.nodes, 1, 2**31 - 1)
         super(Sized, self).__post_init__()
