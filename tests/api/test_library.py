@@ -154,3 +154,17 @@ def test_wishes_that_make_no_sense_are_told(halves: tuple[ct.Log, ct.Log]) -> No
     assert len(ct.plan(named, system="mesh").clients) == CLIENTS
     with pytest.raises(ConfigError, match=r"a log; ct\.read_log"):
         ct.plan(named).price([1, 2])
+
+
+def test_one_system_is_named_without_a_list(halves: tuple[ct.Log, ct.Log], found: ct.Comparison) -> None:
+    one = ct.compare(*halves, systems="mesh")
+    assert {entry.system for entry in one.outcome.priced} == {"mesh"} < {entry.system for entry in found.outcome.priced}
+
+
+def test_what_is_no_log_is_told_by_all_who_take_one() -> None:
+    for take in (ct.plan, ct.compare, ct.backtest):
+        with pytest.raises(ConfigError, match=r"log: expected a log; ct.read_log"):
+            take("subs.csv")  # type: ignore[operator]
+    for use in (ct.price, ct.simulate):
+        with pytest.raises(ConfigError, match=r"log: expected a log; ct.read_log"):
+            use("mesh", 3)  # type: ignore[operator]

@@ -33,7 +33,7 @@ def test_help_loads_no_command() -> None:
     names = json.loads(done.stdout.splitlines()[-1])
     assert not {name.partition(".")[0] for name in names} & {"numba", "pyspark", "pyarrow", "numpy", "matplotlib"}
     assert [name for name in names if name.startswith("coterie.")] == [
-        "coterie.cli", "coterie.cli.console", "coterie.cli.main", "coterie.errors",
+        "coterie.cli", "coterie.cli.console", "coterie.cli.groups", "coterie.cli.main", "coterie.errors",
     ]  # fmt: skip
 
 
@@ -54,4 +54,4 @@ def test_every_name_is_there_and_says_what_it_is(name: str) -> None:
 def test_unknown_names_are_told() -> None:
     with pytest.raises(AttributeError, match="no attribute 'plna'"):
         coterie.plna  # noqa: B018
-    assert set(coterie.__all__) <= set(dir(coterie))
+    assert {name for name in dir(coterie) if not name.startswith("__")} == set(coterie.__all__)

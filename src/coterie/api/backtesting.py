@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from coterie.api.logs import Log, Report
+from coterie.api.logs import Log, Report, check_log
 from coterie.errors import ConfigError
 from coterie.model.prices import Prices, chosen_prices
 from coterie.pipeline.backtest import Backtest, BacktestChoices, Trial, run_backtest
@@ -102,6 +102,7 @@ def backtest(
     For logs of files, which go through the pipeline. A policy knows what happened before a window, never what happens
     in it.
     """
+    check_log(log)
     if log.request is None:
         raise ConfigError("log", log.name, "a log of files", do="write the data to Parquet and read_log that")
     from coterie.pipeline.latesession import session_for

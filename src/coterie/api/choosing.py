@@ -24,7 +24,9 @@ RUNNING = {
 
 
 def candidates_of(systems: Sequence[str] | Mapping[str, Mapping[str, object]] | None) -> list[Candidate]:
-    """NAME or NAME:key=value,key=value; or a mapping of names to settings; all systems by default."""
+    """NAME or NAME:key=value,key=value, one or several; or a mapping of names to settings; all systems by default."""
+    if isinstance(systems, str):
+        systems = [systems]
     if isinstance(systems, Mapping):
         return [Candidate(one := system_named(name), one.configure(told)) for name, told in systems.items()]
     chosen = []

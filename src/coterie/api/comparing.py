@@ -12,7 +12,7 @@ from typing import Any
 
 from coterie.api.choosing import expressed, known_fleet, running_now, with_now
 from coterie.api.limiting import Limits, limited, limits_of, paying
-from coterie.api.logs import LATER, LEARN, Log, Report
+from coterie.api.logs import LATER, LEARN, Log, Report, check_log
 from coterie.errors import ConfigError, InputError
 from coterie.model import Design, Ledger, Workload
 from coterie.model.limits import DesignLimits
@@ -218,6 +218,8 @@ def compare(
     are, and with clients placed by interest. `against` is what you run: mesh, star, nats, emqx, vernemq, mosquitto.
     `limits` is what the best must keep to: {"hops_p99": 2, "survive": "node"}, see model.limits.
     """
+    for one in (learn,) if later is None else (learn, later):
+        check_log(one)
     kept = limits_of(limits)
     known = known_fleet(None if fleet is None else Path(fleet))
     now, wire = running_now(against)

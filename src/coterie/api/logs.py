@@ -242,10 +242,18 @@ def _of_frames(
 
 
 def workload_log(name: str, settings: Mapping[str, object] | None = None, *, seed: int = 0) -> Log:
-    """A generated workload (`ct.workloads()` lists them) as a log; its topics and clients are numbered."""
+    """A generated workload (`ct.list_workloads()` lists them) as a log; its topics and clients are numbered."""
     from coterie.workloads import make_workload
 
     return log_of(make_workload(name, settings or {}, seed))
+
+
+def check_log(log: Any) -> None:
+    """Before work is done with it."""
+    from coterie.plans.pricing import LOG_WANTED
+
+    if not isinstance(log, Log):
+        raise ConfigError("log", type(log).__name__, LOG_WANTED)
 
 
 def log_of(demand: Any) -> Log:
@@ -342,7 +350,7 @@ def check_columns(sources: Sequence[Any]) -> None:
                       if name in wanted and source.column(name) not in file.columns]  # fmt: skip
             if absent:
                 told = f"one of the columns of {file.path}: {', '.join(file.columns)}"
-                do = "say " + " ".join(f"--map {name}=COLUMN" for name in absent)
+                do = f"say {' '.join(f'--map {name}=COLUMN' for name in absent)} (in Python, columns=)"
                 raise ConfigError(f"column of {absent[0]}", source.column(absent[0]), told, do=do)
 
 

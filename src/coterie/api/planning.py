@@ -39,7 +39,7 @@ def plan(
     """
     candidate = candidates_of([system])[0]
     parameters = candidate.system.configure(settings) if settings else candidate.parameters
-    demand = log.demand(brokers)
+    demand = named(log, brokers)
     workload, chosen = demand.workload, candidate.system
     if not chosen.fits(workload):
         raise ConfigError(

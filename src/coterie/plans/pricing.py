@@ -17,6 +17,8 @@ from coterie.plans.plan import Plan
 from coterie.plans.tables import NamedWorkload
 from coterie.systems import system_named
 
+LOG_WANTED = "a log; ct.read_log(...) makes one of files and data frames"
+
 
 def named(log: Any, nodes: int | None = None) -> NamedWorkload:
     """The demand of a log, of a window of one, or a workload that has its names already.
@@ -27,7 +29,7 @@ def named(log: Any, nodes: int | None = None) -> NamedWorkload:
         return log
     demand: Callable[[int | None], NamedWorkload] | None = getattr(log, "demand", None)
     if demand is None:
-        raise ConfigError("log", type(log).__name__, "a log; ct.read_log(...) makes one of files and data frames")
+        raise ConfigError("log", type(log).__name__, LOG_WANTED)
     return demand(nodes)
 
 
