@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from coterie.lab.experiment import Row, by_seed, matching
-from coterie.lab.measuring import along, curve, each_seed, falling, rising, value, worst
+from coterie.lab.measuring import along, curve, each_seed, falling, rising, throughout, value, worst
 
 
 def row(seed: int, nodes: int, **values: float) -> Row:
@@ -23,6 +23,7 @@ def test_a_measure_says_one_number_per_seed() -> None:
     assert value("y", nodes=10)(ROWS) == [2.0, 7.0, 4.0]
     assert worst("y")(ROWS) == [2.0, 7.0, 4.0]
     assert worst("y", nodes=20)(ROWS) == [5.0]  # seed 0 has no value there, seed 2 no row
+    assert throughout("y", lambda found: found < 5, nodes=10)(ROWS) == [1.0, 0.0, 1.0]
     assert each_seed(len)(ROWS) == [3.0, 2.0, 1.0]
     assert each_seed(lambda own: any(one.point["nodes"] == 20 for one in own))(ROWS) == [1.0, 1.0, 0.0]
 

@@ -87,11 +87,6 @@ def worst_ratio(top: str, bottom: str, **where: Setting) -> Measure:
     return each_seed(lambda own: max(_quotients(own, top, bottom)), **where)
 
 
-def always_one(value: str, **where: Setting) -> Measure:
-    """1 for every seed whose rows all have the value 1."""
-    return each_seed(lambda own: all(row.values[value] == 1.0 for row in own), **where)
-
-
 def always(top: str, bottom: str) -> Measure:
     """1 where `top` is at most `bottom` in every row of a seed."""
     return each_seed(lambda own: all(row.values[top] <= row.values[bottom] * (1 + 1e-9) for row in own))

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from coterie.lab.experiment import Claim, Experiment, Plot, Point, Row, per_seed, shrunk, yes
 from coterie.lab.magnet_beyond import BEYOND, LETTER
-from coterie.lab.magnet_claims import always_saves
 from coterie.lab.magnet_links import FIGURE_2
 from coterie.lab.magnet_measures import FIRST_PERCENT, better_with_rates, by_popularity, compare, rises
 from coterie.lab.magnet_models import FIGURE_7, FIGURE_8, UNCORRELATED, WIKIPEDIA
 from coterie.lab.magnet_sensitivity import LIMITS, REPAIR, SENSITIVITY
 from coterie.lab.magnet_timeline import TIMELINE
 from coterie.lab.magnet_unknown import UNKNOWN
-from coterie.lab.measuring import along, value
+from coterie.lab.measuring import along, throughout, value
 
 PAPER = "magnet"
 MODES = ((1, 10), (2, 20), (3, 30), (5, 50), (1, 5), (2, 10), (3, 15), (5, 25))
@@ -72,7 +71,7 @@ FIGURE_3 = Experiment(
             "fig3/always",
             "Figure 3",
             "something is saved under every correlation, with both publication rates",
-            always_saves,
+            throughout("saving", lambda saved: saved > 0),
         ),
         yes(
             "fig3/adaptive",
@@ -146,7 +145,7 @@ FIGURE_4B = Experiment(
             "fig4b/always",
             "Figure 4(b)",
             "something is saved at every subscription size, with equal and with power-law rates",
-            along("saving", "subscriptions", lambda values: min(values) > 0),
+            throughout("saving", lambda saved: saved > 0),
         ),
     ),
     plots=(Plot("Figure 4(b): saving by subscriptions of a peer", "subscriptions", "saving", "rates"),),
@@ -219,7 +218,7 @@ FIGURE_5 = Experiment(
             "fig5/reduced",
             "Figure 5",
             "a smaller share of all copies goes to the uninterested than in the strawman, in both cases",
-            along("reduced", "modes", lambda values: max(values) < 0),
+            throughout("reduced", lambda change: change < 0),
         ),
     ),
     plots=[

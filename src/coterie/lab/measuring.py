@@ -21,6 +21,11 @@ def each_seed(told: Callable[[list[Row]], float], **where: Setting) -> Measure:
     return lambda rows: [float(told(own)) for own in by_seed(matching(rows, **where))]
 
 
+def throughout(name: str, is_so: Callable[[float], bool], **where: Setting) -> Measure:
+    """1 for every seed in which the value is as asked at all matching points."""
+    return each_seed(lambda own: all(is_so(row.values[name]) for row in own), **where)
+
+
 def worst(name: str, **where: Setting) -> Measure:
     """The largest over all matching points."""
 
