@@ -27,8 +27,8 @@ def test_less_correlation_saves_less() -> None:
 
 def test_uncorrelated_interests_are_never_worse() -> None:
     """Section 1."""
-    few = {"workload": "uncorrelated", "nodes": 600, "topics": 200, "subscriptions": 12}
-    rows = [Row(UNCORRELATED.id, few, seed, compare(few, seed)) for seed in (0, 1)]
+    few = [{"workload": "uncorrelated", "nodes": nodes, "topics": 200, "subscriptions": 12} for nodes in (600, 900)]
+    rows = [Row(UNCORRELATED.id, point, seed, compare(point, seed)) for point in few for seed in (0, 1)]
     assert judge(UNCORRELATED.claims[0], rows).verdict is Verdict.REPRODUCED
 
 
