@@ -66,6 +66,8 @@ def run_overlay(point: Point, seed: int) -> Mapping[str, float]:
         values |= {"diameter": float(paths.diameter.max()), "distance": float(paths.mean.max())}
     if point.get("rewired"):
         values["diameter_rewired"] = float(rewired_diameter(links, interests, seed))
+    if point.get("subscriptions_max"):
+        values["follows_lists"] = float(np.corrcoef(interests.lengths, degree)[0, 1])
     if "tdi" in point:
         values["tdi"] = measures.top_intersection(interests, int(point["tdi"]))
     if point.get("crashes"):

@@ -149,6 +149,7 @@ OVERLAYS = [
 _concentrated = each_seed(lambda own: all(row.values["degree_std"] < 0.25 * row.values["degree"] for row in own))
 
 
+_follows = each_seed(lambda own: min(row.values["follows_lists"] for row in own))
 LISTS = [
     yes(
         "fig9/concentrated",
@@ -163,5 +164,14 @@ LISTS = [
         "the same where all lists are equally long",
         lambda rows: _concentrated([row for row in rows if not row.point["subscriptions_max"]]),
         reads="fig9/concentrated",
+    ),
+    Claim(
+        "fig9/proportional",
+        "section 3.6",
+        "a node's degree is proportional to the number of its topics: their correlation where lists differ, the least",
+        0.9,
+        0.1,
+        lambda rows: _follows([row for row in rows if row.point["subscriptions_max"]]),
+        sense=Sense.AT_LEAST,
     ),
 ]

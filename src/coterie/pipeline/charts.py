@@ -119,6 +119,13 @@ class Spot(NamedTuple):
     error: float = 0.0
 
 
+def _of_the_paper(line: str) -> str:
+    """How a legend calls the paper's points of this line; some lines say already whose they are."""
+    if line in ("", "paper"):
+        return "the paper"
+    return line if line.startswith(("paper ", "the text")) else f"{line} (paper)"
+
+
 def spots(
     title: str,
     ours: Mapping[str, Sequence[Spot]],
@@ -137,10 +144,10 @@ def spots(
     places = [spot.x for one in (ours, theirs) for found in one.values() for spot in found]
     words = list(dict.fromkeys(str(x) for x in places)) if any(isinstance(x, str) for x in places) else []
     with _drawing(7.2, 3.4, is_lettered) as (figure, axes):
-        for who, given, mark in (("", ours, "o-"), (" (paper)", theirs, "D")):
+        for given, named, mark in ((ours, str, "o-"), (theirs, _of_the_paper, "D")):
             for line, found in given.items():
                 colour = COLOURS[names.index(line) % len(COLOURS)]
-                _draw_spots(axes, found, words, f"{line}{who}".strip() or "coterie", mark, colour)
+                _draw_spots(axes, found, words, named(line) or "coterie", mark, colour)
         if words:
             axes.set_xticks(range(len(words)), words)
         elif log_x:
