@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from coterie.pipeline import files, lines
+from coterie.pipeline import files, lines, reading
 from coterie.pipeline.mapping import Source
 
 TEXT = (
@@ -71,3 +73,33 @@ def test_garbled_lines_are_told_apart():
 def test_the_elements_of_an_array_are_lines(tmp_path):
     (tmp_path / "in.json").write_text('\n[ {"a":\n 1},\n\n2, "x\\ny"]')
     assert rows_of(tmp_path / "in.json") == [(1, '{"a":  1}'), (2, "2"), (3, '"x\\ny"')]
+
+
+HEADS = [
+    *["subscriber,topic,since\n"] * 5,
+    "subscriber,topic,since\r\n",
+    "\ufeffsubscriber,topic,since\n",
+    "user,topic\n",
+]
+CSV = ["u1,t1,100\n", "u2,,5\n", "\n", "  \n", '"u,4",t4,7\n', '"u5\nx",t,8\n', "u6,t6,soon\n", "u7\n", 'u9,"t9,1\n']
+JSON = ['{"subscriber": "a", "topic": "t"}\n', '{"subscriber": "b", "topic": 7}\n', "{broken\n", "[1]\n", "\n"]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_tiny_files_that_are_read_together_say_what_each_says_alone(tmp_path, monkeypatch, seed):
+    monkeypatch.setattr(reading, "TOGETHER", 7)
+    draw = random.Random(seed)
+    for number in range(60):
+        name, head, some = draw.choice([("csv", draw.choice(HEADS), CSV), ("jsonl", "", JSON)])
+        text = (head + "".join(draw.choices(some, k=draw.randrange(6)))).encode()
+        text += b"u3,t\xff,5\n" * draw.choice([0, 0, 0, 1])
+        (tmp_path / f"{len(head)}-{number:02d}.{name}").write_bytes(text[: -draw.choice([0, 0, 1]) or None])
+    source = Source((str(tmp_path),))
+    found = [file for file in files.find_files(source) if file.format]
+    splits = [reading.Split(number, file, number, source) for number, file in enumerate(found)]
+    alone = [table for split in splits for table in reading.read_split(split, 1 << 60)]
+    together = list(reading.read_splits(splits, 1 << 60))
+    assert len(together) < len(alone)
+    order = [("origin", "ascending"), ("fault", "ascending"), ("subscriber", "ascending")]
+    told, expected = (pa.concat_tables(tables).sort_by(order).to_pylist() for tables in (together, alone))
+    assert told == expected

@@ -30,7 +30,7 @@ from coterie.pipeline.here import is_here
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.packing import PACKED, carried_schema, cut, packed, unpacked
 from coterie.pipeline.parts import QUARANTINE_FOLDER, SET_ASIDE, PartReport, finish_part
-from coterie.pipeline.reading import LINE_BITS, Split, checked_rows, read_split
+from coterie.pipeline.reading import LINE_BITS, Split, checked_rows, read_splits
 from coterie.pipeline.schemas import QUARANTINE, SPARK_TYPES, TableSchema, table_schema
 from coterie.pipeline.storage import Folder, Remote, read_rows, remove_all, write_rows
 from coterie.pipeline.tasks import part_files, run_tasks
@@ -104,14 +104,13 @@ def ingest(
         chosen = [
             split for batch in batches for index in batch.column(0).to_pylist() for split in _unwrapped(bins[index])
         ]
-        yield from packed((table for split in chosen for table in read_split(split, latest_us)), name, parts)
+        yield from packed(read_splits(chosen, latest_us), name, parts)
 
     for folder in (out / name, out / QUARANTINE_FOLDER / name, out / SET_ASIDE / name):
         remove_all(folder)
     keeps = sources[0].keeps_duplicates
     if is_here(spark):
-        read_here = [table for split in splits for table in read_split(split, latest_us)]
-        rows = pa.concat_tables([carried_schema(schema).empty_table(), *read_here])
+        rows = pa.concat_tables([carried_schema(schema).empty_table(), *read_splits(splits, latest_us)])
         reports = [finish_part(mine, name, out, part, keeps) for part, mine in enumerate(cut(rows, name, parts))]
     else:
         numbers = spark.range(0, max(1, len(bins)), 1, max(1, len(bins))).where(f"id < {len(bins)}")

@@ -6,8 +6,9 @@ Every line that is not blank is one row in and gives exactly one row out: canoni
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby, islice
 
 import msgspec
 import numpy as np
@@ -22,9 +23,11 @@ from coterie.pipeline.mapping import Source
 from coterie.pipeline.schemas import table_schema
 from coterie.pipeline.storage import Remote
 
+Faults = np.ndarray[tuple[int], np.dtype[np.object_]]
 LINE_BITS = 40  # an origin is (split << 40) | line within the split
 RAW_CHARS_MAX = 2000
 PARQUET_BATCH_ROWS = 500_000
+TINY_BYTES, TOGETHER = 1 << 16, 256  # how small, and how many at most
 FAULT_MARK = "\0"  # between reason and text in a fault
 REPORT_MARK = "\1"  # begins a fault that is no row but a split's report
 
@@ -39,6 +42,44 @@ class Split:
     source: Source
     start: int = 0
     stop: int | None = None
+
+
+def read_splits(splits: Iterable[Split], latest_us: int) -> Iterator[pa.Table]:
+    """Tables of all. Tiny files that look alike are parsed together: a row alone costs as much as a thousand do."""
+    for looks, alike in groupby(splits, _looks):
+        if looks is None:
+            for split in alike:
+                yield from read_split(split, latest_us)
+            continue
+        while group := list(islice(alike, TOGETHER)):
+            yield from _read_together(group, latest_us)
+
+
+def _looks(split: Split) -> object:
+    """What files have in common that are read together; None for those that are read alone."""
+    file = split.file
+    is_plain = file.format in ("csv", "jsonl") and not file.compression and not file.has_breaks
+    if not is_plain or split.stop is not None or file.size_bytes > TINY_BYTES:
+        return None
+    return file.format, file.columns, file.delimiter, file.has_header, split.source
+
+
+def _read_together(group: list[Split], latest_us: int) -> Iterator[pa.Table]:
+    told: list[tuple[int, int, int, str]] = []
+    found: list[pa.Table] = []
+    for split in group:
+        blocks = list(blocks_of(split.file, 0, None))  # one, and what stands after the last line break
+        data, lines = b"".join(block.data for block in blocks), sum(block.lines for block in blocks)
+        if not blocks or len(data) > 2 * TINY_BYTES or (len(blocks) > 1 and b'"' in data):
+            yield from read_split(split, latest_us)  # rows may go over several lines, or it has grown since
+            continue
+        rows = _rows_in(split, FileLines(data, lines), 1, int(split.file.has_header))
+        told.append((split.index, lines, len(rows), ""))
+        found.append(rows)
+    if found:
+        rows, one = pa.concat_tables(found), group[0]
+        yield _checked(one, rows, _faults_of(rows, one, _refusal(one.file, one.source)), latest_us)
+        yield _reports(one.source.table, told)
 
 
 def read_split(split: Split, latest_us: int) -> Iterator[pa.Table]:
@@ -85,8 +126,9 @@ def _read_parquet(split: Split, latest_us: int) -> Iterator[pa.Table]:
         good = faults == None  # noqa: E711  (element by element)
         lines = _texts_of_bad(batch, good)
         numbers = np.arange(seen + 1, seen + 1 + batch.num_rows, dtype=np.int64)
+        origins = (np.int64(split.index) << LINE_BITS) | numbers
         seen += batch.num_rows
-        yield _assemble(split, checked.table, np.arange(batch.num_rows), good, lines, numbers, faults)
+        yield _assemble(checked.table, np.arange(batch.num_rows), good, lines, origins, faults)
     told = sum(split.file.group_rows[group] for group in groups)
     assert seen == told, f"{split.file.path}: {seen} rows read, footer says {told}"
     yield _report(split, seen, 0, "")  # its rows are counted from the footer
@@ -122,15 +164,32 @@ def checked_rows(batch: pa.RecordBatch, table: str, latest_us: int, topics: str)
 def _read_block(
     split: Split, block: FileLines, first_line: int, skipped: int, refusal: str, latest_us: int
 ) -> pa.Table:
-    rows = rows_of(block, first_line, split.file, split.source.encoding)
-    rows = rows.slice(skipped).filter(pc.not_equal(pc.utf8_trim_whitespace(rows["text"].slice(skipped)), ""))
-    lines, numbers = rows["text"].combine_chunks(), rows["line"].to_numpy()
-    faults = np.full(len(lines), None, object)
+    rows = _rows_in(split, block, first_line, skipped)
+    faults = _faults_of(rows, split, refusal)
+    if block.torn and len(rows):
+        faults[-1] = f"the file is torn here: {block.torn}"
+    return _checked(split, rows, faults, latest_us)
+
+
+def _rows_in(split: Split, block: FileLines, first_line: int, skipped: int) -> pa.Table:
+    """(text, is_garbled, origin) of what is not blank."""
+    rows = rows_of(block, first_line, split.file, split.source.encoding).slice(skipped)
+    origins = (np.int64(split.index) << LINE_BITS) | rows["line"].to_numpy()
+    rows = rows.drop_columns("line").append_column("origin", pa.array(origins, pa.int64()))
+    return rows.filter(pc.not_equal(pc.utf8_trim_whitespace(rows["text"]), ""))
+
+
+def _faults_of(rows: pa.Table, split: Split, refusal: str) -> Faults:
+    faults = np.full(len(rows), None, object)
     faults[rows["is_garbled"].to_numpy()] = f"not valid {split.source.encoding.upper()}"
     if refusal:
         faults[:] = refusal
-    if block.torn and len(lines):
-        faults[-1] = f"the file is torn here: {block.torn}"
+    return faults
+
+
+def _checked(split: Split, rows: pa.Table, faults: Faults, latest_us: int) -> pa.Table:
+    """Rows of one file, or of several that are read alike."""
+    lines, origins = rows["text"].combine_chunks(), rows["origin"].to_numpy()
     wanted = np.flatnonzero(faults == None)  # noqa: E711  (element by element)
     parse = _parse_csv if split.file.format == "csv" else _parse_json
     raw, complaints = parse(lines.take(pa.array(wanted)), split)
@@ -139,30 +198,28 @@ def _read_block(
     table = canonicalise(raw, len(sound), split.source, latest_us)
     faults[sound] = _as_objects(table.reasons)
     good = faults == None  # noqa: E711
-    return _assemble(split, table.table, sound, good, lines, numbers, faults)
+    return _assemble(table.table, sound, good, lines, origins, faults)
 
 
 def _assemble(
-    split: Split,
     table: pa.Table,
     sound: np.ndarray[tuple[int], np.dtype[np.int64]],
     good: np.ndarray[tuple[int], np.dtype[np.bool_]],
     lines: pa.Array,
-    numbers: np.ndarray[tuple[int], np.dtype[np.int64]],
-    faults: np.ndarray[tuple[int], np.dtype[np.object_]],
+    origins: np.ndarray[tuple[int], np.dtype[np.int64]],
+    faults: Faults,
 ) -> pa.Table:
     if good.all():
-        whole = table.append_column("origin", pa.array((np.int64(split.index) << LINE_BITS) | numbers))
+        whole = table.append_column("origin", pa.array(origins))
         return whole.append_column("fault", pa.nulls(len(table), pa.string()))
     kept = table.filter(pa.array(good[sound]))
     bad = np.flatnonzero(~good)
-    origin = (np.int64(split.index) << LINE_BITS) | numbers
     texts = lines.take(pa.array(bad)).to_pylist()
     told = [f"{faults[row]}{FAULT_MARK}{text[:RAW_CHARS_MAX]}" for row, text in zip(bad, texts, strict=True)]
     empty = pa.table({name: pa.nulls(len(bad), kind) for name, kind in _types(table.schema)}, schema=table.schema)
     everything = pa.concat_tables([kept, empty])
     order = np.concatenate([np.flatnonzero(good), bad])
-    everything = everything.append_column("origin", pa.array(origin[order]))
+    everything = everything.append_column("origin", pa.array(origins[order]))
     return everything.append_column("fault", pa.array([None] * len(kept) + told, pa.string()))
 
 
@@ -178,11 +235,17 @@ def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
 
 
 def _report(split: Split, lines: int, rows: int, note: str) -> pa.Table:
-    schema = table_schema(split.source.table).arrow
-    told = json.dumps({"split": split.index, "lines": lines, "rows": rows, "note": note})
-    table = pa.table({name: pa.nulls(1, kind) for name, kind in _types(schema)}, schema=schema)
-    table = table.append_column("origin", pa.array([np.int64(split.index) << LINE_BITS], pa.int64()))
-    return table.append_column("fault", pa.array([REPORT_MARK + told]))
+    return _reports(split.source.table, [(split.index, lines, rows, note)])
+
+
+def _reports(table: str, told: list[tuple[int, int, int, str]]) -> pa.Table:
+    """A row for each split: its number, lines, rows and note."""
+    schema = table_schema(table).arrow
+    made = pa.table({name: pa.nulls(len(told), kind) for name, kind in _types(schema)}, schema=schema)
+    names = ("split", "lines", "rows", "note")
+    faults = [REPORT_MARK + json.dumps(dict(zip(names, one, strict=True))) for one in told]
+    origins = np.array([one[0] for one in told], np.int64) << LINE_BITS
+    return made.append_column("origin", pa.array(origins)).append_column("fault", pa.array(faults, pa.string()))
 
 
 def _refusal(file: InputFile, source: Source) -> str:
