@@ -384,3 +384,26 @@ def test_a_session_whose_time_was_up_while_its_node_was_away_is_nobodys() -> Non
         found = [broker.takeover._giving.found(SeekSession(name, None)) for name in ("a", "never", "there")]
         assert [one.kind for one in found] == kinds
         broker.turn.now_s += 10.0
+
+
+def test_a_copy_does_not_count_where_a_later_one_has_the_session_no_more() -> None:
+    """Its node replaced a keeper that was cut off, ended the session, and is away now; that keeper knows nothing."""
+    group = subscribed(Group(4, copies=3))
+    ended = FoundSession("a", "none", 0, 2, without=((0, 1, 9), (3, 1, 5)))
+    quest = Quest(None, [2, 3], 0.0, lambda outcome: None, -1)
+    at_home = FoundSession("a", "none", 0, 1)
+    stale, fresh, others = (
+        FoundSession("a", "copy", 1, *place) for place in ((0, False, 1, 8), (0, False, 2, 0), (3,))
+    )
+    assert quest.counts(stale, at_home)
+    quest.answers = {2: ended}
+    assert not quest.counts(stale, at_home)
+    assert quest.counts(fresh, at_home)
+    quest.answers = {}
+    assert not quest.counts(stale, ended)
+    assert not quest.counts(others, ended)
+    keepers = [one.broker for one in group.nodes if 0 in one.broker.copies.of]
+    assert keepers
+    copy = keepers[0].copies.of[0]
+    found = keepers[0].takeover._giving.found
+    assert [(0, *copy.place) in found(SeekSession(name, None)).without for name in ("b", "a")] == [True, False]

@@ -335,7 +335,8 @@ class SeekSession(Said, frozen=True):
 
 class FoundSession(Said, frozen=True):
     """`kind`: none, seeking (its client is here too, and I have none, or you have no client), owner, other (mine, and
-    another user's), or copy: of that node, as of that life and serial."""
+    another user's), or copy: of that node, as of that life and serial. `without`: nodes that I have a copy of without
+    it, with life and serial of each."""
 
     client: str
     kind: str
@@ -344,6 +345,7 @@ class FoundSession(Said, frozen=True):
     is_others: bool = False
     life: int = 0
     serial: int = 0
+    without: tuple[tuple[int, int, int], ...] = ()
 
 
 class HandOver(Said, frozen=True):

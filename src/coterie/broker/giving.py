@@ -43,18 +43,21 @@ class Giving:
         if session is not None and is_here and session.owner in (None, said.user):
             return FoundSession(said.client, "owner", session.epoch, self._node)
         best: tuple[bool, int, int, int, int] | None = None
+        without: list[tuple[int, int, int]] = []
         for origin, copy in self._copies.of.items():
             value = copy.rows[SESSIONS].get(said.client)
             row = None if value is None else session_row(value)
             if row is not None and row.expiry_s and not self._is_over(copy, row):
                 rank = (row.owner in (None, said.user), row.epoch, copy.state.life, copy.state.serial, origin)
                 best = rank if best is None else max(best, rank)
+            else:
+                without.append((origin, *copy.place))
         if session is not None and is_here and (best is None or not best[0]):
             return FoundSession(said.client, "other", session.epoch, self._node, True)
         if best is None:
-            return FoundSession(said.client, "none", 0, self._node)
+            return FoundSession(said.client, "none", 0, self._node, without=tuple(without))
         is_own, epoch, life, serial, origin = best
-        return FoundSession(said.client, "copy", epoch, origin, not is_own, life, serial)
+        return FoundSession(said.client, "copy", epoch, origin, not is_own, life, serial, tuple(without))
 
     def _is_over(self, copy: Copy, row: SessionRow) -> bool:
         """Whether its time was up since then, by its node's clock, though that was away and could not end it."""

@@ -52,6 +52,13 @@ class Quest:
         """What the others are asked."""
         return SeekSession(client, self.user, self.of < 0)
 
+    def counts(self, one: FoundSession, at_home: FoundSession) -> bool:
+        """Whether it is the last word on a node that is away: that may have ended the session since, and have told so
+        to another keeper. A node that answered itself speaks for itself."""
+        told = [place for said in (*self.answers.values(), at_home) for place in said.without]
+        is_last = all(place[0] != one.of or place[1:] <= (one.life, one.serial) for place in told)
+        return one.kind == "copy" and one.of not in self.answers and is_last
+
     def is_slow(self, links: PeerLinks) -> bool:
         return any(links.is_connected(peer) for peer in self.asked if peer not in self.answers)
 

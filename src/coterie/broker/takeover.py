@@ -179,15 +179,14 @@ class Takeover:
             return
         own = self._sessions.of.get(client)
         silent = [peer for peer in quest.asked if peer not in quest.answers]
-        # A node that answered itself speaks for itself; a copy counts where its origin does not.
+        at_home = self._giving.found(quest.asking(client))
         # Another user may have begun a session of that name where this one's was not: that takes nothing away from it.
         found = [
             (not one.is_others, one.epoch, one.kind == "owner", one.life, one.serial, peer)
             for peer, one in quest.answers.items()
-            if one.kind in ("owner", "other") or (one.kind == "copy" and one.of not in quest.answers)
+            if one.kind in ("owner", "other") or quest.counts(one, at_home)
         ]  # fmt: skip
-        at_home = self._giving.found(quest.asking(client))
-        if at_home.kind == "copy" and at_home.of not in quest.answers:
+        if quest.counts(at_home, at_home):
             found.append((not at_home.is_others, at_home.epoch, False, at_home.life, at_home.serial, self._node))
         best = max(found, default=None)
         is_enough = len(silent) <= max(1, self._spare) or client not in self._unsure
