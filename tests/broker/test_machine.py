@@ -86,6 +86,20 @@ def test_what_was_not_persisted_was_not_promised_and_what_was_is_there_after_a_c
     assert [one.payload for one in rest if isinstance(one, p.Publish)] == [b"kept"]
 
 
+def test_a_will_that_was_said_is_not_said_again_after_a_restart() -> None:
+    """Section 3.1.2.5: it is removed once it has been published; its session lasts."""
+    driven = Driven()
+    line = driven.client("a", will=p.Will("w", b"gone", 1), **LASTING)
+    reader = driven.client("reader", **LASTING)
+    driven.say(reader, p.Subscribe(1, (p.Subscription("w", 1),)))
+    driven.cut(line)
+    (will,) = of_kind(driven, reader, p.Publish)
+    driven.say(reader, p.PubAck(will.packet_id))
+    driven.wait(2.0)
+    again = Driven(shelf=driven.shelf, life=2)
+    assert not of_kind(again, again.client("reader", **LASTING), p.Publish)
+
+
 def test_a_store_that_fails_ends_the_broker() -> None:
     driven = Driven()
     line = driven.client("a")

@@ -306,6 +306,7 @@ class Sessions:
         """Publish a will that is due and end an offline session whose time is up, or look again when it is."""
         if session.will_due_s is not None and session.will_due_s <= now_s:
             self._publish_will(session, now_s)
+            session.report()  # whoever starts with what is kept must not say it again
         if session.expires_at_s is not None and session.expires_at_s <= now_s:
             self.end_session(session, now_s)
         else:

@@ -118,7 +118,7 @@ SPOILERS: dict[str, tuple[Spoil, str, str, int]] = {
     "reviews nobody": (reviews_nobody, "access", "flooding", 65),
     "always its turn": (always_its_turn, "shared", "flooding", 57),
     "tells no wills": (tells_no_wills, "will", "flooding", 0),
-    "tells any will": (tells_any_will, "access", "flooding", 1259),
+    "tells any will": (tells_any_will, "access", "flooding", 2873),
     "keeps for ever": (keeps_for_ever, "expired", "flooding", 2179),
     "never rests": (never_rests, "quiet", "flooding", 0),
 }

@@ -70,7 +70,7 @@ def _with_wills(draw: Random, scenario: Scenario, is_calm: bool) -> Scenario:
     actions += [Arrive(0.1, listener), Listen(0.4, listener, wish, draw.choice((1, 2))), Arrive(0.3, who)]
     for _ in range(0 if is_calm else draw.randint(1, 3)):
         at_s = round(draw.uniform(7.0, scenario.storm_s - 1.0), 6)
-        back = Arrive(round(at_s + draw.choice((0.05, 2.0)), 6), who)
+        back = Arrive(round(at_s + draw.choice((0.05, 2.0, 8.0)), 6), who)
         actions += [Depart(at_s, who, draw.choice(("said", "torn", "torn"))), back]
     return replace(scenario, residents=tuple(people), actions=tuple(actions))
 

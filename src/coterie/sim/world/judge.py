@@ -25,7 +25,7 @@ from coterie.sim.world.owners import check_owners, may_subscribe
 from coterie.sim.world.people import Person
 from coterie.sim.world.record import Grant, Receipt, Uttered
 from coterie.sim.world.scenario import Tenant
-from coterie.sim.world.turns import check_turns
+from coterie.sim.world.turns import DUE_US, check_turns
 from coterie.sim.world.world import World
 
 OPEN = Tenant("")
@@ -184,6 +184,7 @@ class Judge:
     def _check_once(self, person: Person, one: Uttered, receipts: list[Receipt]) -> None:
         first = receipts[0]
         if one.is_will:
+            self._check_will_once(person, one, receipts)
             return
         most = 1 + (one.resends if one.may_double or one.qos == 1 else 0)
         if first.qos < 2:  # each of those its author sent may come again wherever something broke
@@ -194,6 +195,17 @@ class Judge:
         if len(receipts) > most:
             text = f"{person.resident.name} got {one.number} {len(receipts)} times at QoS {first.qos}"
             self._record.violate("once", f"{text}, at most {most} can be explained")
+
+    def _check_will_once(self, person: Person, one: Uttered, receipts: list[Receipt]) -> None:
+        """For each time that its client's connection broke; again where its node fell before that was on its disk."""
+        until_us = receipts[-1].time_us
+        breaks = [moment for moment in self._world.people[one.who].diary.losses_us if moment <= until_us]
+        fell = [when for when, _ in self._record.failures if any(abs(when - moment) < DUE_US for moment in breaks)]
+        again = sum(moment >= receipts[0].time_us for moment in person.diary.losses_us)
+        most = (len(breaks) + len(fell) or 1) * (1 + again)
+        if len(receipts) > most:
+            text = f"{person.resident.name} got the will of {self._world.people[one.who].resident.name}"
+            self._record.violate("once", f"{text} {len(receipts)} times, at most {most} can be explained")
 
     # --- order ---
 

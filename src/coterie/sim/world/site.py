@@ -111,11 +111,14 @@ class Site:
 
     # --- life and death ---
 
-    def start(self) -> None:
+    def start(self, rights: Fact | None = None) -> None:
+        """With the rights that hold by now, as its configuration says them."""
         if self.broker is None:
             self.life += 1
             self._timers, self._is_turning, self.last_safe_us = {}, False, 0
             self.broker = self._make(self.node, self.disk)
+            if rights is not None:
+                self.step(rights)
             self.step(Booted(self.life, self.disk.saved()))
 
     def fall(self, with_power: bool) -> None:

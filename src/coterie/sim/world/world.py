@@ -212,8 +212,11 @@ class World:
             self.at(self.now_us + START_US, self._commander(site.node, StartPlan(generation)))
         self.at(self.now_us + SWITCH_US, self._commander(self.roster.present[0], SwitchPlan(generation)))
 
+    def _rights_now(self, node: int) -> Command | None:
+        return self._rights(node, self.eras[-1][1]) if len(self.eras) > 1 else None
+
     def _grant(self, node: int) -> None:
-        if len(self.eras) > 1 and (command := self._rights(node, self.eras[-1][1])) is not None:
+        if (command := self._rights_now(node)) is not None:
             self.command(node, command)
 
     def _commander(self, node: int, command: Command) -> Callable[[], None]:
@@ -250,8 +253,7 @@ class World:
         if self.sites[node].broker is not None or node in self.roster.unborn | self.roster.left:
             return
         old = [link for ends, link in self.links.items() if node in ends and not link.is_dialling]
-        self.sites[node].start()
-        self._grant(node)
+        self.sites[node].start(self._rights_now(node))
         self.outages.end(f"node {node}", self.now_us)
         for link in old:
             self.at(self.now_us + self._delay_us, self._resetter(link, node))
