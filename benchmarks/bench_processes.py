@@ -133,24 +133,24 @@ def main() -> None:
             print(f"{CONNECTIONS} connections over {chosen.processes} processes: {counts}", flush=True)
             few = int(20_000 * chosen.scale)
             rows = [
-                ("crowds, in step", replace(CROWD, window=1), int(2_000 * chosen.scale), [[port]], 1),
+                ("crowds, in step, QoS 1", replace(CROWD, window=1), int(2_000 * chosen.scale), [[port]], 1),
                 ("crowds, in step, QoS 0", replace(CROWD, window=1, qos=0), int(10_000 * chosen.scale), [[port]], 1),
-                ("crowds, 1:100", CROWD, int(2_000 * chosen.scale), [[port]], 1),
+                ("crowds, 1:100, QoS 1", CROWD, int(2_000 * chosen.scale), [[port]], 1),
                 ("crowds, 1:100, QoS 0", replace(CROWD, qos=0), int(10_000 * chosen.scale), [[port]], 1),
                 ("pairs, 1:1 as they come", PAIR, few, [[port]], 8),
                 ("placed, 1:1", PAIR, few, [[one] for one in own_ports], chosen.processes),
             ]
             for what, shape, messages, ports, times in rows:
                 compare(what, shape, messages, times, chosen.rounds, ([[alone]], [pid]), (ports, pids))
-            for qos, messages in ((1, int(2_000 * chosen.scale)), (0, int(10_000 * chosen.scale))):
-                divided = replace(CROWD, qos=qos, publishers=len(parts), reach=CROWD.subscribers // len(parts))
-                ids = [pid for _, pid in parts]
-                where = [port for port, _ in parts]
+            ids, where = [pid for _, pid in parts], [port for port, _ in parts]
+            for _, shape, messages, _, _ in rows[:4]:  # the crowds
+                divided = replace(shape, publishers=len(parts), reach=shape.subscribers // len(parts))
                 costs = []
                 for _ in range(chosen.rounds):
-                    single_us = cost_us([alone], [pid], replace(CROWD, qos=qos), messages)
+                    single_us = cost_us([alone], [pid], shape, messages)
                     costs.append((single_us, cost_us(where, ids, divided, messages * len(parts))))
-                tell(f"crowds, apart, QoS {qos}", costs, len(parts))
+                how = "in step" if shape.window == 1 else "1:100"
+                tell(f"apart, {how}, QoS {shape.qos}", costs, len(parts))
             for what, targets, ids in (("one", [alone] * chosen.processes, [pid]), ("several", own_ports, pids)):
                 rate, broker, generator = capacity(targets, ids, int(20_000 * chosen.scale))
                 told = f"{rate:9,.0f} deliveries a second, brokers {broker:.2f} cores, generators {generator:.2f}"

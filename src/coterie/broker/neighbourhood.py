@@ -275,6 +275,8 @@ class Neighbourhood:
 
     def _on_control(self, peer: int, said: ControlMessage) -> None:
         match said:
+            case SiblingRuns() | SiblingTook() | SiblingWants() | AskRoom() | HasRoom() | ClientComes():
+                self._on_sibling(peer, said)  # first, since it comes with every turn
             case SentOff() | ClaimSession() | Handed() | Taken():
                 self._moving.hear(peer, said)
             case Wanting() | AskWanting() | Sent() | Expected():
@@ -322,8 +324,6 @@ class Neighbourhood:
                 self._renewing.hear(peer, said)
             case TakeSessions():
                 self._adopting.hear(peer, said)
-            case SiblingWants() | SiblingRuns() | SiblingTook() | AskRoom() | HasRoom() | ClientComes():
-                self._on_sibling(peer, said)
             case Unheard():
                 pass
             case _:
@@ -333,12 +333,12 @@ class Neighbourhood:
         if self._siblings is None or self._crossing is None or self._transfers is None:
             return
         match said:
-            case SiblingWants():
-                self._siblings.hear(peer, said)
             case SiblingRuns():
                 self._crossing.hear(peer, said)
             case SiblingTook():
                 self._crossing.took(peer, said)
+            case SiblingWants():
+                self._siblings.hear(peer, said)
             case _:
                 self._transfers.hear(peer, said)
 
