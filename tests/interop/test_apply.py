@@ -251,6 +251,8 @@ def test_orders_out_of_order_are_refused(tmp_path: Path) -> None:
             places = [("127.0.0.1", node.ports["admin"]) for node in network.nodes]
             with pytest.raises(RunError, match="wants its admin token: give --token"):
                 await asyncio.to_thread(rollout.fit, store.load(version), LiveNetwork(places))
+            with pytest.raises(RunError, match="another admin token"):
+                await asyncio.to_thread(rollout.fit, store.load(version), LiveNetwork(places, "guessed"))
             plan = await asyncio.to_thread(rollout.fit, store.load(version), LiveNetwork(places, TOKEN))
             one = network.nodes[0].broker.planes
             with pytest.raises(ConfigError, match="the one that was loaded last"):

@@ -451,8 +451,8 @@ class Keeping:
         long_s = now_s - self._settings.short_s * (2 if self._is_trying() else 1)
         if self._settings.short == "go on" and self._lack_s.get(self.need, now_s) <= long_s:
             self.need = min(level for level, since_s in self._lack_s.items() if since_s <= long_s) - 1
-            self._turn.say(f"too few nodes in reach: what is acknowledged is on {self.need + 1} disks, "
-                           f"not on {self.wanted + 1}")  # fmt: skip
+            disks = f"{self.need + 1} of {self.wanted + 1} disks"
+            self._turn.say(f"too few nodes in reach: what is acknowledged is on {disks}")
         self._announce()
 
     def _is_trying(self) -> bool:

@@ -181,7 +181,7 @@ def page(founded: Founded) -> str:
     admins = " ".join(f"--admin {host.address}:{founded.ports.admin}" for host in founded.hosts)
     user = f" --user {founded.users[0]} --password PASSWORD" if founded.users else ""
     tls = f" --tls --authority {first.name}/authority.pem" if founded.is_tls else ""
-    at = f"--host {first.address} --port {founded.client_port}"
+    here, there = (f"--host {host.address} --port {founded.client_port}" for host in (first, founded.hosts[-1]))
     names = ", ".join(f"`{host.name}`" for host in founded.hosts)
     secrets = "- `passwords.txt`: what your users need. Hand it out, then delete it; the nodes keep hashes.\n"
     signs = "- `authority/`: signs certificates for nodes that join later. Keep its key where no node is.\n"
@@ -210,8 +210,8 @@ coterie top {admins} --token $(cat {first.name}/admin.token) --once
 Every node is ready and has its peers. A message from one host to another:
 
 ```sh
-coterie sub {at}{user}{tls} 'hello/#'
-coterie pub {at}{user}{tls} hello/world 'it works'
+coterie sub {here}{user}{tls} 'hello/#'
+coterie pub {there}{user}{tls} hello/world 'it works'
 ```
 
 ## Later

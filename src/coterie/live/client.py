@@ -172,6 +172,9 @@ class MqttClient:
                 self._failure = RunError(f"{self._place} cannot be reached: nobody listens there; is the network up?")
             except MqttError as error:
                 self._failure = RunError(f"{self._place} does not speak MQTT as it should: {error}")
+            except ssl.SSLCertVerificationError as error:
+                told = f"its certificate is not trusted here ({error.verify_message}); --authority names who signed it"
+                self._failure = RunError(f"{self._place}: {told}")
             except (OSError, asyncio.IncompleteReadError) as error:
                 reason = getattr(error, "strerror", None) or error
                 self._failure = RunError(f"{self._place} cannot be reached: {reason}")

@@ -34,7 +34,7 @@ def ask(
     finally:
         connection.close()
     if answer.status == 401:
-        raise _without_token(host, port)
+        raise _without_token(host, port, token)
     if answer.status != 200:
         raise RunError(f"node at {host}:{port} answered {answer.status} to {path}: {content.decode(errors='replace')}")
     if (answer.getheader("Content-Type") or "").startswith("text/"):
@@ -59,7 +59,9 @@ def nobody_at(host: str, port: int) -> RunError:
     return RunError(f"no node answers at {host}:{port}; {told}")
 
 
-def _without_token(host: str, port: int) -> RunError:
+def _without_token(host: str, port: int, token: str) -> RunError:
+    if token:
+        return RunError(f"{host}:{port} has another admin token: give the one in its admin.token file")
     return RunError(f"{host}:{port} wants its admin token: give --token (or COTERIE_TOKEN), or --data of `coterie up`")
 
 
@@ -85,7 +87,7 @@ class LiveNetwork:
         found = self.ask("/health")
         for place, one in zip(self.places, found, strict=True):
             if "node" not in one:
-                raise _without_token(*place)
+                raise _without_token(*place, self.token)
         return found
 
     def order(self, phase: str, generation: int, parts: Sequence[PlanPart] | None = None) -> list[dict[str, Any]]:
