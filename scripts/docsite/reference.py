@@ -10,6 +10,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from coterie.cli.groups import WORDS
+
 
 def cell(text: object) -> str:
     """Text that does not break out of a table's cell."""
@@ -68,13 +70,13 @@ def said(help_text: str) -> str:
 
 
 def examples_in(paragraph: str) -> list[str]:
-    """The commands of a paragraph `Example: coterie ...`: a line each, or each in quotes."""
+    """The commands of a paragraph `Examples:`, one a line, or over several with a backslash at their ends."""
     match = re.match(r"[\s\b]*Examples?:", paragraph)
     if match is None:
         return []
-    text = paragraph[match.end() :].replace("\\[", "[").strip()
-    quoted = re.findall(r"'(coterie[^']*)'", text)
-    return quoted or [line.strip() for line in re.split(r"\n|; then ", text) if line.strip().startswith("coterie")]
+    text = paragraph[match.end() :].replace("\\[", "[")
+    whole = re.sub(r"\\\n\s*", "\0", text)  # so that a line is a command
+    return [line.strip().replace("\0", "\\\n    ") for line in whole.splitlines() if line.strip()]
 
 
 def option_row(option: Any) -> list[object]:
@@ -86,11 +88,11 @@ def option_row(option: Any) -> list[object]:
 
 
 def kind_of(option: Any) -> str:
-    """What it takes, in the words of the help: TEXT, INTEGER, PATH ..."""
+    """What it takes, in the words of the help: TEXT, NUMBER, PATH ..."""
     annotation = option.type_descriptor.annotation
     inner = (*getattr(annotation, "__args__", ()), annotation)[0]
     name = getattr(inner, "__name__", str(inner))
-    return {"str": "TEXT", "int": "INTEGER", "float": "NUMBER"}.get(name, name.upper())
+    return WORDS.get(name, name.upper())
 
 
 # The Python interface
