@@ -35,6 +35,12 @@ def check_period(key: str, value: float) -> None:
         raise ConfigError(key, value, "seconds, at least 0.001")
 
 
+def check_count(key: str, value: float) -> None:
+    """How many of something there are, or may be."""
+    if value < 1:
+        raise ConfigError(key, value, "at least 1")
+
+
 def attach_as_given(workload: Workload, parameters: Any, seed: int) -> Placement:
     """The placement of systems that do not place: everybody stays where they are."""
     return Placement(workload.attachment, workload.node_count)

@@ -25,7 +25,7 @@ from coterie.model.relation import Index
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_count, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import splitmix64, splitmix64_array, topic_key, topic_keys
 from coterie.systems.announcing import (
@@ -57,8 +57,7 @@ class HomesParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fiel
         if self.at not in WHERE:
             raise ConfigError("at", self.at, f"one of {', '.join(WHERE)}")
         check_period("link_heartbeat_s", self.link_heartbeat_s)
-        if self.seen_capacity < 1:
-            raise ConfigError("seen_capacity", self.seen_capacity, "at least 1")
+        check_count("seen_capacity", self.seen_capacity)
 
 
 class Homeward(EventMessage, frozen=True):

@@ -12,13 +12,12 @@ from random import Random
 from typing import ClassVar
 
 from coterie.accounting.changes import node_wishes
-from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Slice, Spread, Trees, Workload
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_count, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.systems.announcing import ANNOUNCING_MESSAGES, AnnouncingNode
 from coterie.systems.flooding import full_mesh
@@ -33,8 +32,7 @@ class MeshParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
 
     def __post_init__(self) -> None:
         check_period("link_heartbeat_s", self.link_heartbeat_s)
-        if self.seen_capacity < 1:
-            raise ConfigError("seen_capacity", self.seen_capacity, "at least 1")
+        check_count("seen_capacity", self.seen_capacity)
 
 
 class Routed(EventMessage, frozen=True):

@@ -13,7 +13,7 @@ from typing import ClassVar
 from coterie.errors import ConfigError
 from coterie.model import Channels, Entries, Overlay, Placement, Topic, Trees, Workload
 from coterie.model.ledger import HEARTBEAT_S
-from coterie.protocol.system import Parameters, Stages, System, beats_on_trees_and_links, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_trees_and_links, check_count, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import node_positions, topic_keys
 from coterie.substrate.pastry import DIGIT_BITS, LEAVES, PastryRing, PastryRouter
@@ -41,8 +41,7 @@ class ScribeParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fie
             raise ConfigError("leaves", self.leaves, "an even number, at least 2")
         check_period("tree_heartbeat_s", self.tree_heartbeat_s)
         check_period("link_heartbeat_s", self.link_heartbeat_s)
-        if self.seen_capacity < 1:
-            raise ConfigError("seen_capacity", self.seen_capacity, "at least 1")
+        check_count("seen_capacity", self.seen_capacity)
 
 
 # --- wire ---

@@ -22,7 +22,7 @@ from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.events import Event, EventMessage
 from coterie.protocol.node import NodeState
 from coterie.protocol.seen import Seen
-from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_period
+from coterie.protocol.system import Parameters, Stages, System, beats_on_links, check_count, check_period
 from coterie.protocol.wire import SystemMessage
 from coterie.systems.announcing import ANNOUNCING_MESSAGES, AnnouncingNode
 from coterie.trace import Traffic
@@ -46,8 +46,7 @@ class StarParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
         if self.crossing not in CROSSINGS:
             raise ConfigError("crossing", self.crossing, f"one of {', '.join(CROSSINGS)}")
         check_period("link_heartbeat_s", self.link_heartbeat_s)
-        if self.seen_capacity < 1:
-            raise ConfigError("seen_capacity", self.seen_capacity, "at least 1")
+        check_count("seen_capacity", self.seen_capacity)
 
 
 class Bridged(EventMessage, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.errors import ConfigError
 from coterie.model.ledger import HEARTBEAT_S
-from coterie.protocol.system import Parameters, check_period
+from coterie.protocol.system import Parameters, check_count, check_period
 from coterie.systems.dynatops.positions import METHODS, SPACINGS
 
 PLACEMENTS = ("similarity", "given", "hypergraph")
@@ -37,8 +37,7 @@ class DynatopsParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_f
             if getattr(self, key) not in allowed:
                 raise ConfigError(key, getattr(self, key), f"one of {', '.join(allowed)}")
         for key in ("cluster_size", "joins_per_update", "rounds", "near", "seen_capacity", "kept_capacity"):
-            if getattr(self, key) < 1:
-                raise ConfigError(key, getattr(self, key), "at least 1")
+            check_count(key, getattr(self, key))
         for key in ("load_weight", "delay_weight", "imbalance", "coordinator"):
             if getattr(self, key) < 0:
                 raise ConfigError(key, getattr(self, key), "at least 0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.errors import ConfigError
 from coterie.model.ledger import HEARTBEAT_S
-from coterie.protocol.system import Parameters, check_period
+from coterie.protocol.system import Parameters, check_count, check_period
 from coterie.substrate.oscar import OscarShape
 
 
@@ -23,8 +23,7 @@ class RingParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_field
         for key in ("tree_heartbeat_s", "link_heartbeat_s"):
             check_period(key, getattr(self, key))
         for key in ("near", "choices", "seen_capacity"):
-            if getattr(self, key) < 1:
-                raise ConfigError(key, getattr(self, key), "at least 1")
+            check_count(key, getattr(self, key))
         if self.links < 2 * self.near:
             raise ConfigError("links", self.links, f"at least {2 * self.near}, the ring neighbours on both sides")
         if self.median_samples < 0:

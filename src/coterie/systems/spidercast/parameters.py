@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from coterie.errors import ConfigError
 from coterie.model.ledger import HEARTBEAT_S
-from coterie.protocol.system import Parameters, check_period
+from coterie.protocol.system import Parameters, check_count, check_period
 
 LINKS = ("spidercast", "lean", "two-connected", "greedy-merge", "ring-per-topic", "similarity")
 TIES = ("random", "first")
@@ -45,8 +45,7 @@ class SpiderCastParameters(Parameters, frozen=True, kw_only=True, forbid_unknown
             raise ConfigError("k_greedy", 0, "at least 1 unless k_random is")
         check_period("link_heartbeat_s", self.link_heartbeat_s)
         for key in ("view_capacity", "exchange_size", "seen_capacity"):
-            if getattr(self, key) < 1:
-                raise ConfigError(key, getattr(self, key), "at least 1")
+            check_count(key, getattr(self, key))
         if self.exchange_size > self.view_capacity:
             raise ConfigError("exchange_size", self.exchange_size, f"at most view_capacity, {self.view_capacity}")
         if not 0 < self.view_share <= 1:

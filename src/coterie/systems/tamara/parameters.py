@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from coterie.errors import ConfigError
+from coterie.protocol.system import check_count
 from coterie.systems.scribe import ScribeParameters
 
 
@@ -27,7 +28,5 @@ class TamaraParameters(ScribeParameters, frozen=True, kw_only=True, forbid_unkno
             raise ConfigError("survey_share", self.survey_share, "above 0, at most 1")
         if self.rate_prior < 0:
             raise ConfigError("rate_prior", self.rate_prior, "at least 0")
-        if self.depth_max < 1:
-            raise ConfigError("depth_max", self.depth_max, "at least 1")
-        if self.clusters_max < 1:
-            raise ConfigError("clusters_max", self.clusters_max, "at least 1")
+        check_count("depth_max", self.depth_max)
+        check_count("clusters_max", self.clusters_max)
