@@ -94,7 +94,7 @@ def test_net_is_what_is_saved_after_paying_for_changes_of_all_that_went_between_
     paid = 3 * MOVE_COPIES + 2 * REDIRECT_COPIES + (40 - 100) * 10 / 100
     assert mine.saved(before) == pytest.approx(800 - paid)
     assert mine.net(before) == pytest.approx((800 - paid) / (2000 + 100 * 10 / 100))
-    assert mine.of_handling(before) == pytest.approx(2 * (800 - paid) / 80)
+    assert mine.of_handling(before) == pytest.approx(2 * (800 - paid) / (80 + 2 * 100 * 10 / 100))
     assert before.net(before) == 0.0
     assert mine.moves_per_client_day == pytest.approx(3 / 8)
     assert (mine.hottest_messages, mine.hottest_connections) == (1.5, 1.5)

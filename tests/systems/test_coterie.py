@@ -12,7 +12,8 @@ from coterie.errors import ConfigError
 from coterie.model import Publications, Relation, Workload
 from coterie.model.graph import BrokerGraph
 from coterie.systems import content
-from coterie.systems.coterie import SYSTEM, CoterieParameters, interest_graph, place_together, placing
+from coterie.systems.coterie import SYSTEM, CoterieParameters, interest_graph, links, place_together, placing
+from coterie.systems.spidercast.greedy import greedy_merge
 from coterie.systems.spidercast.measures import connectivity
 
 NODES, MODES, PER_MODE = 8, 4, 10
@@ -56,6 +57,21 @@ def test_placing_saves_copies_and_keeps_the_balance() -> None:
     assert found.hottest[0] <= 1 + parameters.imbalance
     assert found.hottest[1] <= 1 + parameters.message_imbalance
     assert placed.dissemination.copies == pytest.approx(found.copies)
+
+
+def test_the_links_of_a_design_are_searched_once(monkeypatch) -> None:
+    asked = []
+
+    def counted(interests: Relation, seed: int) -> Relation:
+        asked.append(seed)
+        return greedy_merge(interests, seed)
+
+    monkeypatch.setattr(links, "greedy_merge", counted)
+    workload, parameters = crowd(1), CoterieParameters(placement="given", links="lean")
+    design = SYSTEM.plan(workload, parameters, 1)
+    assert asked == [1]
+    graph = interest_graph(workload, design.placement, parameters, 1)
+    assert design.overlay.undirected == graph.neighbours
 
 
 def test_a_peer_is_its_node() -> None:

@@ -112,8 +112,9 @@ class Course(msgspec.Struct, frozen=True):
         return before.total("copies") - self.total("copies") + before.total("upheaval") - self.total("upheaval")
 
     def of_handling(self, before: Course) -> float:
-        """What is saved net, sent and received, as a share of all messages that brokers handled before."""
-        return 2 * _share(self.saved(before), float(before.handled.sum()))
+        """What is saved net, sent and received, as a share of all messages that brokers handled before, announcements
+        among them."""
+        return 2 * _share(self.saved(before), float(before.handled.sum()) + 2 * before.total("upheaval"))
 
     @property
     def hops(self) -> float:
