@@ -23,10 +23,11 @@ def kept_since(ago_s: float) -> Group:
 
 
 def epoch_after(group: Group, epoch: int, came_us: int) -> int:
-    """Of node 0's, after the other has said that it has it; 0: forgotten."""
-    group.nodes[0].broker.takeover.hear(1, MovedSessions((("a", epoch, None),), (came_us,)))
-    group.nodes[0].take()
-    group.pass_on()
+    """Of node 0's, after the other has said that it has it, and again when it was asked; 0: forgotten."""
+    for _ in range(2):
+        group.nodes[0].broker.takeover.hear(1, MovedSessions((("a", epoch, None),), (came_us,)))
+        group.nodes[0].take()
+        group.pass_on()
     session = group.nodes[0].broker.sessions.of.get("a")
     return 0 if session is None else session.epoch
 
@@ -43,6 +44,22 @@ def epoch_after(group: Group, epoch: int, came_us: int) -> int:
 )
 def test_it_stays_where_its_client_came_last(epoch: int, came_us: int, left: int) -> None:
     assert epoch_after(kept_since(5.0), epoch, came_us) == left
+
+
+def test_a_word_that_may_have_been_held_up_is_asked_for_again() -> None:
+    """A cut holds words up: that its client came there 4.5 s ago was said a second ago, so it came here later."""
+    group = kept_since(5.0)
+    node, session = group.nodes[0], group.nodes[0].broker.sessions.of["a"]
+
+    def hear(came_us: int) -> None:
+        node.broker.takeover.hear(1, MovedSessions((("a", 2, None),), (came_us,)))
+        node.take()
+
+    hear(4_500_000)
+    assert (node.broker.sessions.of, session.epoch) == ({"a": session}, 1)
+    node.wait(0.5)
+    hear(5_200_000)  # and this one perhaps as long as the question is old
+    assert (node.broker.sessions.of, session.epoch) == ({"a": session}, 3)
 
 
 def test_without_a_word_of_when_the_higher_epoch_counts() -> None:
@@ -68,7 +85,7 @@ def test_of_two_that_know_nothing_one_keeps_it() -> None:
 def test_neither_forgets_it_though_each_believes_that_the_other_is_later() -> None:
     group = kept_since(5.0)
     group.nodes[1].broker.sessions._new_session("a", None).expiry_s = 1000
-    for node in (1, 0):
+    for node in (1, 0, 0):
         group.nodes[node].broker.takeover.hear(1 - node, MovedSessions((("a", 1, None),), (0,)))
     assert [list(node.broker.sessions.of) for node in group.nodes] == [[], ["a"]]
 

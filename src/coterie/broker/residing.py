@@ -22,6 +22,7 @@ from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
 
 MOVED_PER_FRAME = 500
+ANSWER_S = 5.0  # a word that comes later is no answer
 
 
 class Residing:
@@ -33,9 +34,9 @@ class Residing:
     ) -> None:  # fmt: skip
         self._node, self._sessions, self._giving, self._following = node, sessions, giving, following
         self._keeping, self._links, self._talk, self._turn = keeping, links, talk, turn
-        self._leaving: dict[
-            int, float
-        ] = {}  # members that are: until when they keep what others have alone (0: not yet)
+        # Members that are, and until when they keep what others have alone (0: that is not said yet).
+        self._leaving: dict[int, float] = {}
+        self._asked: dict[str, tuple[int, float]] = {}  # client -> which node was told of the session here, and when
 
     def set_leaving(self, nodes: Iterable[int]) -> None:
         self._leaving = {node: self._leaving.get(node, 0.0) for node in nodes}
@@ -76,6 +77,7 @@ class Residing:
 
     def hear(self, peer: int, said: MovedSessions) -> None:
         came = said.came or (-1,) * len(said.sessions)
+        doubtful: list[Session] = []
         for (client, epoch, owner), came_us in zip(said.sessions, came, strict=False):
             session = self._sessions.of.get(client)
             if session is None or session.owner not in (None, owner):
@@ -86,10 +88,29 @@ class Residing:
                 session.epoch = epoch + 1
                 session.report()
                 self.tell(lambda: self._links.connected, [session], is_new=True)
+            elif session.owner == owner and self._is_doubtful(peer, session, came_us):
+                self._asked[client] = peer, self._turn.now_s
+                doubtful.append(session)
             elif session.epoch < epoch:
                 self.drop(session)
             elif session.owner == owner and session.expiry_s:
                 self._end_draw(peer, session)
+        if doubtful:
+            self.tell(lambda: [peer], doubtful, is_new=False)
+
+    def _is_doubtful(self, peer: int, session: Session, came_us: int) -> bool:
+        """Whether its client may have come here later than there, though it does not look so: the word may have been
+        held up, and how old it is nobody knows. Then that node is told of the one here, and says its word again."""
+        here_us = self._came_us(session)
+        if came_us < 0 or here_us < 0 or not session.expiry_s or session.client_id in self._giving.leaving:
+            return False
+        return self._held_up_us(peer, session) < 0 and here_us - came_us < self._links.settings.silence_s * 1e6
+
+    def _held_up_us(self, peer: int, session: Session) -> int:
+        """For how long its answer may have been under way at most; -1: it is none."""
+        asked, asked_s = self._asked.get(session.client_id, (-1, 0.0))
+        passed_s = self._turn.now_s - asked_s
+        return int(passed_s * 1e6) if asked == peer and passed_s < ANSWER_S else -1
 
     def _end_draw(self, peer: int, session: Session) -> None:
         """Of two with the same epoch, neither may be sure to be later: then one of them decides, or both might drop it.
@@ -101,13 +122,14 @@ class Residing:
 
     def _is_later_here(self, peer: int, session: Session, epoch: int, came_us: int) -> bool:
         """How long ago its client came is told by each node's own clock, and has become more when it is heard: so never
-        are both later. Where nobody knows, one of two with the same epoch keeps it."""
+        are both later. An answer is as old as its question at most. Where nobody knows, one of two with the same epoch
+        keeps it."""
         if not session.expiry_s or session.client_id in self._giving.leaving:  # it was given, not taken from a copy
             return False
         here_us = self._came_us(session)
         if here_us < 0:
             return came_us < 0 and session.epoch == epoch and self._node < peer
-        return came_us < 0 or here_us < came_us
+        return came_us < 0 or here_us < came_us + max(0, self._held_up_us(peer, session))
 
     def _came_us(self, session: Session) -> int:
         return -1 if session.came_s is None else max(0, int((self._turn.now_s - session.came_s) * 1e6))
@@ -115,6 +137,7 @@ class Residing:
     def drop(self, session: Session) -> None:
         """It lives elsewhere, or its client began afresh there."""
         self._giving.leaving.pop(session.client_id, None)
+        self._asked.pop(session.client_id, None)
         if session.connection is not None:
             self._sessions.take_away(session, self._turn.now_s)
         session.will = session.will_due_s = None

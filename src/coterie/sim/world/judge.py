@@ -198,7 +198,7 @@ class Judge:
 
     def _check_will_once(self, person: Person, one: Uttered, receipts: list[Receipt]) -> None:
         """For each time that its client's connection broke; again where its node fell before that was on its disk."""
-        until_us = receipts[-1].time_us
+        until_us = receipts[-1].time_us + DUE_US  # its node may have noticed it first
         breaks = [moment for moment in self._world.people[one.who].diary.losses_us if moment <= until_us]
         fell = [when for when, _ in self._record.failures if any(abs(when - moment) < DUE_US for moment in breaks)]
         again = sum(moment >= receipts[0].time_us for moment in person.diary.losses_us)
