@@ -14,7 +14,7 @@ from coterie.broker.turn import Turn
 
 HELD_MAX = 10_000  # of one origin on one topic
 ASK_AGAIN_S = 1.0
-GIVE_UP_S = 10.0
+GIVE_UP_S = 30.0  # what is held is of one origin and topic, so only that waits; most nodes are back by then
 HELD_TIMER = "held"
 
 
