@@ -60,6 +60,8 @@ def test_a_word_that_may_have_been_held_up_is_asked_for_again() -> None:
     node.wait(0.5)
     hear(5_200_000)  # and this one perhaps as long as the question is old
     assert (node.broker.sessions.of, session.epoch) == ({"a": session}, 3)
+    node.broker.takeover.hear(1, MovedSessions((("a", 4, None),), (5_200_000,)))  # that node is sure: one gives way
+    assert not node.broker.sessions.of
 
 
 def test_without_a_word_of_when_the_higher_epoch_counts() -> None:

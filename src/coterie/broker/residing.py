@@ -22,7 +22,8 @@ from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
 
 MOVED_PER_FRAME = 500
-ANSWER_S = 5.0  # a word that comes later is no answer
+ANSWER_S, SETTLED_S = 5.0, 60.0  # a word that comes later is no answer; nobody is asked twice within that time
+NOBODY = -1, 0.0, False
 
 
 class Residing:
@@ -36,7 +37,8 @@ class Residing:
         self._keeping, self._links, self._talk, self._turn = keeping, links, talk, turn
         # Members that are, and until when they keep what others have alone (0: that is not said yet).
         self._leaving: dict[int, float] = {}
-        self._asked: dict[str, tuple[int, float]] = {}  # client -> which node was told of the session here, and when
+        # Client -> which node was told of the session here, when, and whether its answer is due.
+        self._asked: dict[str, tuple[int, float, bool]] = {}
 
     def set_leaving(self, nodes: Iterable[int]) -> None:
         self._leaving = {node: self._leaving.get(node, 0.0) for node in nodes}
@@ -82,20 +84,23 @@ class Residing:
             session = self._sessions.of.get(client)
             if session is None or session.owner not in (None, owner):
                 continue
+            held_us = self._held_up_us(peer, client)
             if session.epoch > epoch:  # it was still on its way there when its client came back here
                 self.tell(lambda: [peer], [session], is_new=False)
-            elif session.owner == owner and self._is_later_here(peer, session, epoch, came_us):
+            elif session.owner == owner and self._is_later_here(peer, session, epoch, came_us, held_us):
                 session.epoch = epoch + 1
                 session.report()
                 self.tell(lambda: self._links.connected, [session], is_new=True)
             elif session.owner == owner and self._is_doubtful(peer, session, came_us):
-                self._asked[client] = peer, self._turn.now_s
+                self._asked[client] = peer, self._turn.now_s, True
                 doubtful.append(session)
             elif session.epoch < epoch:
                 self.drop(session)
             elif session.owner == owner and session.expiry_s:
                 self._end_draw(peer, session)
         if doubtful:
+            since_s = self._turn.now_s - SETTLED_S
+            self._asked = {client: asked for client, asked in self._asked.items() if asked[1] >= since_s}
             self.tell(lambda: [peer], doubtful, is_new=False)
 
     def _is_doubtful(self, peer: int, session: Session, came_us: int) -> bool:
@@ -104,13 +109,18 @@ class Residing:
         here_us = self._came_us(session)
         if came_us < 0 or here_us < 0 or not session.expiry_s or session.client_id in self._giving.leaving:
             return False
-        return self._held_up_us(peer, session) < 0 and here_us - came_us < self._links.settings.silence_s * 1e6
+        asked, asked_s, _ = self._asked.get(session.client_id, NOBODY)
+        was_asked = asked == peer and self._turn.now_s - asked_s < SETTLED_S  # two that ask by turns might never end
+        return not was_asked and here_us - came_us < self._links.settings.silence_s * 1e6
 
-    def _held_up_us(self, peer: int, session: Session) -> int:
-        """For how long its answer may have been under way at most; -1: it is none."""
-        asked, asked_s = self._asked.get(session.client_id, (-1, 0.0))
+    def _held_up_us(self, peer: int, client: str) -> int:
+        """For how long its answer may have been under way at most; only the first one counts."""
+        asked, asked_s, is_due = self._asked.get(client, NOBODY)
+        if asked != peer or not is_due:
+            return 0
+        self._asked[client] = asked, asked_s, False
         passed_s = self._turn.now_s - asked_s
-        return int(passed_s * 1e6) if asked == peer and passed_s < ANSWER_S else -1
+        return int(passed_s * 1e6) if passed_s < ANSWER_S else 0
 
     def _end_draw(self, peer: int, session: Session) -> None:
         """Of two with the same epoch, neither may be sure to be later: then one of them decides, or both might drop it.
@@ -120,7 +130,7 @@ class Residing:
         else:
             self.tell(lambda: [peer], [session], is_new=False)
 
-    def _is_later_here(self, peer: int, session: Session, epoch: int, came_us: int) -> bool:
+    def _is_later_here(self, peer: int, session: Session, epoch: int, came_us: int, held_us: int) -> bool:
         """How long ago its client came is told by each node's own clock, and has become more when it is heard: so never
         are both later. An answer is as old as its question at most. Where nobody knows, one of two with the same epoch
         keeps it."""
@@ -129,7 +139,7 @@ class Residing:
         here_us = self._came_us(session)
         if here_us < 0:
             return came_us < 0 and session.epoch == epoch and self._node < peer
-        return came_us < 0 or here_us < came_us + max(0, self._held_up_us(peer, session))
+        return came_us < 0 or here_us < came_us + held_us
 
     def _came_us(self, session: Session) -> int:
         return -1 if session.came_s is None else max(0, int((self._turn.now_s - session.came_s) * 1e6))
