@@ -143,13 +143,13 @@ class Delivering:
             self._deliver(carried)
 
     def is_late(self, origin: int, topic: str, identifier: int) -> bool:
-        """Whether a newer one at QoS 0 was delivered, or may have been before a restart: it came another way, over a
-        repaired tree or a new plan.
+        """Whether this one at QoS 0 or a newer one was delivered, or may have been before a restart: it came another
+        way, over a repaired tree, a new plan or a detour.
 
         At QoS 0 a message may be lost; it may not come out of order.
         """
         key = (origin, topic)
-        if identifier < self._latest.get(key, 0) or identifier < self._before.get(origin, 0):
+        if identifier <= self._latest.get(key, 0) or identifier < self._before.get(origin, 0):
             return True
         if len(self._latest) >= LATEST_MAX:
             self._latest.clear()

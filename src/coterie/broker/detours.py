@@ -5,6 +5,10 @@ node tells all nodes (a flood, as part of a cascade) which channels have a detou
 the node a copy of its own, until it is told otherwise. So what was published after SUBACK reaches the subscriber by
 tree or by detour, whatever the system does meanwhile, and a coordinator that never comes back leaves a mesh, not a
 hole. What comes both ways is taken once.
+
+A system whose nodes cannot say when a subscription has taken effect (`System.settles_s`) is given that much time, and a
+detour from the beginning. What this node publishes meanwhile on such a channel goes to all nodes: it may not be
+connected yet with those who want it.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from coterie.broker.turn import Turn
 DETOUR_S = 0.25
 OVERLAP_S = 0.5  # how long a detour is kept beside a structure that has just become effective
 GUARD_S = 10.0  # how much longer copies may still come both ways
-DETOUR_TIMER, OVERLAP_TIMER = "detour", "overlap"
+DETOUR_TIMER, OVERLAP_TIMER, TELL_TIMER = "detour", "overlap", "detours"
 
 
 class _Wait:
@@ -39,6 +43,8 @@ class Detours:
         self._node, self._talk, self._cascades, self._turn = node, talk, cascades, turn
         self._pending: dict[str, None] = {}
         self._open: dict[str, bool] = {}  # channel -> whether everybody knows
+        self._outside: dict[str, None] = {}  # pending, and this node may not be connected with others who want them
+        self._news: dict[str, None] | None = None  # what is to be told next
         self._waits: list[_Wait] = []
         self._guarded_until_s = 0.0
         self._version = 0
@@ -58,13 +64,16 @@ class Detours:
         """Whether an event may come twice."""
         return self.is_leaf or bool(self._pending or self._open) or self._turn.now_s < self._guarded_until_s
 
-    def pend(self, channel: str) -> None:
+    def pend(self, channel: str, is_outside: bool = False) -> None:
         if channel not in self._pending:
             self._pending[channel] = None
-            self._turn.set_timer((DETOUR_TIMER, channel), DETOUR_S)
+            if is_outside:
+                self._outside[channel] = None
+            self._turn.set_timer((DETOUR_TIMER, channel), 0.0 if is_outside else DETOUR_S)
 
     def settle(self, channel: str) -> None:
         """The structure is complete, or nobody wants the channel any more."""
+        self._outside.pop(channel, None)
         if self._pending.pop(channel, 0) is None:
             self._turn.cancel_timer((DETOUR_TIMER, channel))
             self._guarded_until_s = self._turn.now_s + GUARD_S
@@ -77,18 +86,30 @@ class Detours:
         if channel in self._pending and channel not in self._open:
             self.opened_count += 1
             self._open[channel] = False
-            self._announce(lambda: self._known(channel))
+            self._tell_soon()[channel] = None
 
-    def _known(self, channel: str) -> None:
-        if channel in self._open:
-            self._open[channel] = True
-        self._served(channel)
+    def _tell_soon(self) -> dict[str, None]:
+        """Many are late, or over, at the same moment: they are told together."""
+        if self._news is None:
+            self._news = {}
+            self._turn.set_timer((TELL_TIMER,), 0.0)
+        return self._news
+
+    def on_tell(self) -> None:
+        news, self._news = self._news or {}, None
+        self._announce(lambda: self._known(news))
+
+    def _known(self, channels: Iterable[str]) -> None:
+        for channel in channels:
+            if channel in self._open:
+                self._open[channel] = True
+            self._served(channel)
 
     def on_overlap_over(self, channel: str) -> None:
         if channel in self._open and channel not in self._pending:
             del self._open[channel]
             self._guarded_until_s = self._turn.now_s + GUARD_S
-            self._announce(lambda: None)
+            self._tell_soon()
 
     def when_served(self, channels: Iterable[str], done: Callable[[], None]) -> None:
         """Call `done` when all these reach this node from everywhere, one way or the other; perhaps at once."""
@@ -126,7 +147,11 @@ class Detours:
     @property
     def has_any(self) -> bool:
         """Whether anybody wants copies of anything."""
-        return bool(self._to)
+        return bool(self._to or self._outside)
+
+    def is_outside(self, channels: Iterable[str]) -> bool:
+        """Whether what is published here on one of these may not reach all who want it."""
+        return bool(self._outside) and any(one in self._outside for one in channels)
 
     def to(self, channel: str) -> tuple[int, ...]:
         """The nodes that want a copy of what is published on a channel."""

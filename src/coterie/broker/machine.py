@@ -22,7 +22,7 @@ from coterie.broker.commands import (
     SwitchPlan,
 )
 from coterie.broker.counts import Counts
-from coterie.broker.detours import DETOUR_TIMER, OVERLAP_TIMER
+from coterie.broker.detours import DETOUR_TIMER, OVERLAP_TIMER, TELL_TIMER
 from coterie.broker.draining import DRAIN_TIMER
 from coterie.broker.facts import (
     Booted,
@@ -139,6 +139,7 @@ class Broker(BrokerParts):
             WARD_TIMER: self.wards.look,
             DETOUR_TIMER: self.detours.on_late,
             OVERLAP_TIMER: self.detours.on_overlap_over,
+            TELL_TIMER: self.detours.on_tell,
             ROUND_TIMER: lambda: recovery.on_timer(ROUND_TIMER),
             AUDIT_TIMER: lambda: recovery.on_timer(AUDIT_TIMER),
             ASK_TIMER: lambda: recovery.on_timer(ASK_TIMER),

@@ -47,6 +47,7 @@ BUILDING = frozenset((Traffic.SUBSCRIPTION, Traffic.OVERLAY, Traffic.CLUSTERING,
 
 
 PLANE_TIMER, LOSE_TIMER = "plane", "lose"
+SETTLED = "settled"  # a plane timer that is none of its node's
 
 
 class LocalReceiver(Protocol):
@@ -119,6 +120,9 @@ class Plane:
     def subscribe(self, topic: Topic) -> None:
         if topic not in self.wanting:
             self.wanting[topic] = None
+            if self.system.settles_s:
+                self._note_progress(Pending(topic))
+                self._turn.set_timer((PLANE_TIMER, self.generation, SETTLED, str(topic)), self.system.settles_s)
             self.step(Subscribed(topic))
 
     def unsubscribe(self, topic: Topic) -> None:
@@ -175,7 +179,7 @@ class Plane:
         """Events are published by this plane from now on; what is not effective in it needs a detour."""
         self.is_in_use = True
         for topic in self.pending:
-            self._detours.pend(str(topic))
+            self._detours.pend(str(topic), self.system.settles_s > 0)
 
     def _settle(self, topic: Topic) -> None:
         if self.pending.pop(topic, 0) is None and self.is_in_use:
@@ -189,7 +193,7 @@ class Plane:
             return
         self.pending[effect.topic] = None
         if self.is_in_use:
-            self._detours.pend(str(effect.topic))
+            self._detours.pend(str(effect.topic), self.system.settles_s > 0)
 
     def _send(self, targets: tuple[int, ...], message: SystemMessage) -> None:
         body = self.tag + self._codec.encode(message)
@@ -231,6 +235,9 @@ class Plane:
 
     def on_timer(self, name: tuple[str | int, ...]) -> None:
         """`name` is what is left of the broker's name behind the generation."""
+        if name[0] == SETTLED:
+            self._settle(str(name[1]))
+            return
         timer: Timer = str(name[1]) if name[0] == "one" else name[1:]
         if self._timers.pop(timer, 0) is None:
             self.step(TimerFired(timer))

@@ -270,6 +270,8 @@ class Publishing:
     def _send_detoured(self, channels: tuple[str, ...], body: bytes) -> None:
         """One copy to each node that has no tree yet."""
         nodes = dict.fromkeys(node for channel in channels for node in self._detours.to(channel))
+        if self._detours.is_outside(channels):
+            nodes |= dict.fromkeys(self._links.peers)
         for node in nodes:
             if not self._talk.tell(node, Detoured(body)):
                 self._links.shed[node] = None

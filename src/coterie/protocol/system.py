@@ -147,6 +147,7 @@ class System:
     node: Callable[[int, Any, Random], Node]  # address, parameters, randomness
     messages: tuple[type[SystemMessage], ...]
     fits: Callable[[Workload], bool] = lambda workload: True  # whether it can serve such a workload at all
+    settles_s: float = 0.0  # how long a subscription takes whose end its nodes do not notice; 0: they do
 
     def plan(
         self,

@@ -17,6 +17,8 @@ from coterie.systems.spidercast.messages import MESSAGES
 from coterie.systems.spidercast.node import SpiderCastNode
 from coterie.systems.spidercast.parameters import SpiderCastParameters
 
+SETTLES_S = 3.0  # interest is told, neighbours are found by gossip and asked: no node knows when it is connected
+
 
 def links_of(interests: Relation, parameters: SpiderCastParameters, seed: int) -> Relation:
     """The overlay by name, links in both directions."""
@@ -92,4 +94,5 @@ SYSTEM = System(
     ),
     node=SpiderCastNode,
     messages=MESSAGES,
+    settles_s=SETTLES_S,
 )
