@@ -330,6 +330,25 @@ def test_what_a_session_lacks_is_looked_for_in_the_log_that_is_kept_here(monkeyp
     assert payloads(behind) == [b"1"]
 
 
+def test_what_was_lost_on_its_way_is_owed_though_others_here_want_it_only_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = subscribed(Group(3, system="mesh"))
+    with monkeypatch.context() as patched:
+        patched.setattr(group.nodes[0].broker.planes, "tagged", lambda tag: None)
+        publish(group, group.nodes[2], b"1")
+    group.wait(0.5)
+    newer = group.nodes[1].client("b")
+    group.pass_on()
+    group.nodes[1].say(newer, Subscribe(1, (Subscription("t", 1),)))
+    group.pass_on()
+    line, answer, behind = lasting(group, 1)
+    assert answer is not None
+    assert answer.session_present
+    recovery = group.nodes[2].broker.recovery
+    recovery.disturb(recovery.now_us - 3_000_000)
+    group.wait(3.0)
+    assert payloads([*behind, *group.nodes[1].hear(line)]) == [b"1"]
+
+
 def test_what_a_session_had_is_known_for_as_long_as_it_may_come_again() -> None:
     group = subscribed(Group(3))
     publish(group, group.nodes[2], b"1")

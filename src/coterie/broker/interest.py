@@ -190,10 +190,13 @@ class LocalInterest:
     def wished(self, filters: Iterable[Subscription]) -> Wished:
         return wished_of(filters, self._book.since, self._turn.now_us)
 
-    def want_earlier(self, topic_filter: str, back_us: int) -> None:
-        """A client wanted it elsewhere before: what was published that long ago may still be on its way there."""
+    def want_earlier(self, topic_filter: str, back_us: int, is_needed: bool = True) -> None:
+        """A client wanted it elsewhere before: what was published that long ago may still be on its way there.
+
+        Unless it `is_needed`, a wish that is as old stays what it is.
+        """
         known = self._book.since.get(topic_filter)
-        if known is not None:
+        if known is not None and (is_needed or known.now_us > self._turn.now_us - back_us):
             earlier_us = min(known.now_us, max(1, self._turn.now_us - back_us))
             since = self._book.since[topic_filter] = Since(earlier_us, {})
             self._turn.write(WISHES, topic_filter, msgspec.msgpack.encode(since))

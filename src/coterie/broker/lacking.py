@@ -71,6 +71,7 @@ class Lacking:
         """It goes on with that rest; what is still missing comes later."""
         if quest.missed_us and any(self._recovery.may_lack(one, arrival.entered_us) for one in self._recovery.others):
             self.owe_earlier(arrival, quest)
+        self._owe_fresh(arrival, quest)
         self._reopen(arrival, rest)
 
     def owe_earlier(self, arrival: ComingSession, quest: Quest) -> None:
@@ -78,6 +79,13 @@ class Lacking:
         back_us = max(0, self._recovery.now_us - quest.missed_us)
         for bare in {split_shared(one)[1] for one in arrival.guest.subscriptions}.difference(quest.new):
             self._interest.want_earlier(bare, back_us)
+
+    def _owe_fresh(self, arrival: ComingSession, quest: Quest) -> None:
+        """What was on its way there may never have come, and others here may want the same only since a moment ago."""
+        since = {} if arrival.wished is None else arrival.wished.since
+        for bare in {split_shared(one)[1] for one in arrival.guest.subscriptions}.difference(quest.new):
+            wished_us = self._turn.now_us - since[bare].now_us if bare in since else TIME_MASK
+            self._interest.want_earlier(bare, min(int(FRESH_S * 1e6), wished_us), is_needed=False)
 
     def _reopen(self, arrival: ComingSession, rest: list[Message]) -> None:
         """What others here have had, it has not, and its origin has not told again: that is looked for like anything
