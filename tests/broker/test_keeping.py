@@ -23,7 +23,7 @@ from coterie.broker.writes import (
     SUBSCRIPTIONS,
     Between,
 )
-from coterie.mqtt.packets import MQTT_3, MQTT_5, ConnAck, PubAck, Publish, SubAck, Subscribe, Subscription
+from coterie.mqtt.packets import MQTT_3, MQTT_5, ConnAck, PubAck, Publish, PubRec, SubAck, Subscribe, Subscription
 from coterie.mqtt.properties import Properties
 from tests.broker.driving import Driven
 from tests.broker.groups import Group
@@ -214,6 +214,48 @@ def test_a_slow_disk_of_its_own_makes_no_keeper_silent() -> None:
     pair.wait(6.0)  # and now it is
     assert health(here.broker)["copies"] == 1
     assert acknowledged(here, line) == [7]
+
+
+def test_what_was_not_kept_before_a_restart_is_kept_before_it_is_said_to_be_known() -> None:
+    """The client sends it again, and is told so by its identifier; until then it may be on one disk alone."""
+    pair = Group()
+    here, there = pair.nodes
+    line = here.client("a", version=MQTT_3, clean_start=False)
+    pair.pass_on()
+    here.hear(line)
+    pair.cut = {1}
+    here.say(line, Publish("t", b"x", 2, packet_id=7))
+    assert not here.hear(line)
+    pair.said.clear()
+    again = pair.nodes[0] = Driven(here.broker.setup, here.shelf, life=2)
+    again.on_order, again.now_s = here.on_order, here.now_s
+    pair.cut = set()
+    there.take(PeerGone(0, "gone"), PeerUp(0))
+    again.take(PeerUp(1))
+    line = again.client("a", version=MQTT_3, clean_start=False)
+    again.say(line, Publish("t", b"x", 2, packet_id=7, dup=True))
+    heard: list[object] = []
+    while not any(isinstance(one, PubRec) for one in heard):
+        if not pair.pass_one():
+            again.wait(0.1)
+        heard += again.hear(line)
+    assert [decode_carried(one).payload for one in there.shelf.tables[COPIED_BODIES].values()] == [b"x"]
+
+
+def test_who_could_keep_is_asked_before_a_silent_keeper_is_late() -> None:
+    """So that the next one is one that answers."""
+    group = Group(4)
+    keeping = group.nodes[0].broker.keeping
+    assert keeping is not None
+    first, second, third = keeping._order
+    group.cut = {first, second}
+    line = group.nodes[0].client("a")
+    group.nodes[0].say(line, Publish("t", b"x", 1, packet_id=7))
+    asked = set()
+    for _ in range(60):
+        group.wait(0.1)
+        asked |= keeping.keepers.keys()
+    assert asked == {first, third}
 
 
 def test_rows_travel_as_they_are() -> None:

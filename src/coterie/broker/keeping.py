@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK
 from coterie.broker.copies import COPIED, SMALL, delivery_row, log_stretch, pack_rows, whole_in_parts
-from coterie.broker.copykeeper import CopyKeeper
+from coterie.broker.copykeeper import CopyKeeper, put_off
 from coterie.broker.frames import CONTROL, AskKept, Keep, Kept, KeptBy, encode_control, frame
 from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.links import PeerLinks
@@ -32,6 +32,8 @@ SILENT_S = 2.0  # a keeper that says nothing for so long is replaced, if there i
 REACH_S = 0.4  # one that has nothing yet and cannot be reached for so long, too; or does not answer where others do
 DIALLED_MAX = 8  # at once, of those who could take somebody's place
 QUEUE_BYTES_MAX = 16 << 20
+UNSAFE_US = 60_000_000  # what is older than this at the end of a life was kept, or acknowledged with too few
+NO_TAIL = 1 << 62
 PART_BYTES = 512 << 10
 RIDE_TIMER, KEEP_TIMER = "ride", "keep"
 _Firm = tuple[int, float, Callable[[], None]]  # what is done when that serial is kept, or if too few are there then
@@ -49,6 +51,7 @@ class Keeping:
         self.life = 0
         self.sent_bytes = self.sent_count = self.replaced_count = 0
         self.keepers: dict[int, CopyKeeper] = {}
+        self._tail = NO_TAIL  # keepers must have the log from there on before anything counts as kept
         self._node, self._order, self._settings = node, order, settings
         self._lists, self._links, self._talk, self._shelf, self._turn = lists, links, talk, shelf, turn
         self._pending: dict[tuple[str, Key | Between], bytes | None] = {}
@@ -71,6 +74,9 @@ class Keeping:
     def start(self, life: int) -> None:
         self.life = life
         self._is_started = True
+        # Of the last life's log the end may be here alone. A client that sends it again is told that it is known.
+        newest, unsafe_us = self._newest(), UNSAFE_US if self._settings.short == "go on" else TIME_MASK
+        self._tail = max(newest - unsafe_us, 1) if newest else NO_TAIL
         before = [peer for peer in self._lists.keepers(self._node) if peer in self._order]
         self._order = list(dict.fromkeys((*before, *self._order)))  # who has something of this node goes on keeping it
         if self.wanted:
@@ -228,6 +234,7 @@ class Keeping:
         one.acked = said.serial
         one.waits_s, one.leaves = None if said.serial >= self.serial else self._turn.now_s, 0
         self._fill_on(peer, one, said)
+        one.lacks_tail = bool(one.fill) and said.log_first > self._tail
         if self.is_short:  # one more may be good now: from here on it is waited for
             self._judge_count()
         self._update()
@@ -242,19 +249,25 @@ class Keeping:
             self._resend(peer, one, said.serial)
             one.fill = [(self._node << TIME_BITS, said.log_first - 1)]
             self._fill_on(peer, one, said)
+            one.lacks_tail = bool(one.fill) and said.log_first > self._tail
             self._update()
             self._announce()
             return
-        base = self._node << TIME_BITS
-        newest = self._shelf.between(LOG, base, base | TIME_MASK, 1, newest_first=True)
+        base, newest = self._node << TIME_BITS, self._newest()
         # What is not safe yet comes behind everything, serial by serial: so the log is whole from there on at once.
         coming = [first for serial, _, first in self._queue if serial > self.safe and first]
-        last = min([newest[0][0] if newest else base, *(first - 1 for first in coming)])
+        last = min([newest or base, *(first - 1 for first in coming)])
         one.acked = -1
         has_some = base <= said.log_first <= said.log_last
         one.fill = [(said.log_last + 1, last), (base, said.log_first - 1)] if has_some else [(base, last)]
         one.fill = [(low, high) for low, high in one.fill if low <= high]
         self._send_all(peer, one, last)
+
+    def _newest(self) -> int:
+        """The end of this node's log; 0: there is none."""
+        base = self._node << TIME_BITS
+        newest = self._shelf.between(LOG, base, base | TIME_MASK, 1, newest_first=True)
+        return newest[0][0] if newest else 0
 
     def _send_all(self, peer: int, one: CopyKeeper, log_last: int) -> None:
         """What the store holds, as of the last serial that is safe; then again all that was written since.
@@ -292,11 +305,13 @@ class Keeping:
 
     def _update(self) -> None:
         """How far what is written is kept."""
-        counted = sorted((one.acked for one in self.keepers.values() if one.is_current), reverse=True)
+        counted = sorted((one.acked for one in self.keepers.values() if one.counts), reverse=True)
         if not self.need:
             self.safe = self.serial
         elif len(counted) >= self.need:
             self.safe = max(self.safe, counted[self.need - 1])
+        if self.safe:
+            self._tail = NO_TAIL
         while self._waiting and self._waiting[0][0] <= self.safe:
             self._waiting.popleft()[1]()
         if self._firm or self._patient:
@@ -354,7 +369,8 @@ class Keeping:
         """Replace who is silent, ask who is missing, notice when there are too few."""
         self._is_looking = False
         now_s, had = self._turn.now_s, list(self.keepers)
-        self._put_off()
+        if put_off(self.keepers, self._links, now_s):
+            self._lack_s = dict.fromkeys(self._lack_s, now_s)
         for peer, one in list(self.keepers.items()):
             if self._is_late(peer, one) and any(self._is_free(other) for other in self._order):
                 del self.keepers[peer]
@@ -391,18 +407,9 @@ class Keeping:
         self._links.want(missing[:DIALLED_MAX])
 
     def _is_slow(self, peer: int) -> bool:
-        """Whether it has nothing yet and does not begin, or is late and nobody could be put in its place."""
-        one = self.keepers[peer]
-        now_s = self._turn.now_s
-        return self._is_late(peer, one) or (one.is_new and now_s - (one.waits_s or now_s) > REACH_S)
-
-    def _put_off(self) -> None:
-        """While what keepers are to answer waits for this node's own disk, nobody is silent."""
-        now_s, links = self._turn.now_s, self._links
-        there = [(peer, one) for peer, one in self.keepers.items() if links.is_connected(peer)]
-        waiting = [peer for peer, one in there if one.put_off(now_s, links.held_for(peer), links.persisted)]
-        if waiting:
-            self._lack_s = dict.fromkeys(self._lack_s, now_s)
+        """Whether it has nothing yet and does not begin, or has said nothing for a while: the next should be ready."""
+        one, now_s = self.keepers[peer], self._turn.now_s
+        return now_s - (one.waits_s or now_s) > (REACH_S if one.is_new else SILENT_S / 2)
 
     def _is_late(self, peer: int, one: CopyKeeper) -> bool:
         is_replaceable = not self._links.is_connected(peer) or any(map(self._is_ready, self._order))
