@@ -117,3 +117,18 @@ def test_a_given_network_is_kept_and_so_is_content_trees_on_it() -> None:
 def test_parameters_are_checked(key: str, value: object) -> None:
     with pytest.raises(ConfigError, match=key):
         CoterieParameters(**{key: value})  # type: ignore[arg-type]
+
+
+def test_topics_too_many_to_group_have_trees_of_their_own(monkeypatch) -> None:
+    """Where only some were grouped, all others joined one of these, and passed through nodes that do not want them."""
+    workload = crowd(1)
+    parameters = CoterieParameters(placement="given", links="lean")
+    grouped = price(SYSTEM.plan(workload, parameters, 1), workload)
+    monkeypatch.setattr(content.stages, "WORK_MAX", 5 * NODES)
+    design = SYSTEM.plan(workload, parameters, 1)
+    apart = price(design, workload)
+    assert design.channels.count == np.count_nonzero(workload.interests.transposed.lengths)
+    assert apart.dissemination.relayed + apart.dissemination.filtered == 0.0
+    assert apart.dissemination.copies == grouped.dissemination.copies
+    monkeypatch.setattr(content.stages, "APART_MAX", 0)
+    assert price(SYSTEM.plan(workload, parameters, 1), workload).dissemination.copies > apart.dissemination.copies

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from coterie.errors import ConfigError
 from coterie.model.ledger import HEARTBEAT_S
 from coterie.protocol.system import Parameters, check_period
@@ -14,6 +16,8 @@ LEARN_FROM = ("auto", "documents", "interest")
 
 class ContentParameters(Parameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Defaults are the paper's where it has any."""
+
+    are_trees_free: ClassVar[bool] = False  # whether classes too many to group may each have a tree
 
     unit: str = "keyword"  # what is grouped: all subscriptions to a keyword (or topic), or all of a node
     algorithm: str = "overlap"  # groups topics into trees: overlap (MULT), cost (MULT2), hybrid, single, shortest-paths

@@ -17,9 +17,10 @@ from coterie.systems.content.grouping import choose, merge_by_cost, merge_by_ove
 from coterie.systems.content.merges import Merges
 from coterie.systems.content.parameters import ContentParameters
 from coterie.systems.content.strategy import Strategy, fit, place_unseen, single
-from coterie.systems.content.trees import one_group
+from coterie.systems.content.trees import each_apart, one_group
 
 WORK_MAX = 5_000_000  # nodes x classes that are grouped: about ten seconds
+APART_MAX = 20_000_000  # nodes x classes that have a tree each: a third of a gigabyte
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +48,10 @@ def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed:
         return Strategy(one_group(demand), (shortest_path_tree(terrain.links, terrain.is_uniform, root),))
     if parameters.algorithm == "single":
         return single(terrain, demand, parameters.shape)
-    known, held_out = split_sample(demand, parameters, seed)
     classes_max = min(parameters.classes_max, max(WORK_MAX // terrain.graph.node_count, 1))
+    if parameters.are_trees_free and _fits_apart(terrain, demand, parameters, classes_max):
+        return fit(terrain, demand, each_apart(demand), parameters.shape)
+    known, held_out = split_sample(demand, parameters, seed)
     merges = Merges.start(terrain, known, parameters.shape, classes_max)
     if parameters.algorithm != "cost":
         merge_by_overlap(merges)
@@ -63,6 +66,14 @@ def learn(terrain: Terrain, demand: Demand, parameters: ContentParameters, seed:
     refined = fit(terrain, demand.with_prior(parameters.prior), strategy.label, parameters.shape)
     single_trees = (single(terrain, one, parameters.shape) for one in (demand, known))
     return _prefer(terrain, held_out, (*single_trees, refined, strategy), parameters.gain_min)
+
+
+def _fits_apart(terrain: Terrain, demand: Demand, parameters: ContentParameters, classes_max: int) -> bool:
+    """Whether there are more classes than are grouped, no document matches two of them, and trees have room."""
+    wanted = int(np.count_nonzero(demand.hosts.lengths))
+    is_assumed, matched = not np.any(demand.publisher >= 0), demand.matches.lengths.max(initial=0)
+    is_small = wanted * terrain.graph.node_count <= APART_MAX and not parameters.groups_max
+    return bool(wanted > classes_max and is_assumed and matched <= 1 and is_small)
 
 
 def _prefer(terrain: Terrain, held_out: Demand, found: tuple[Strategy, ...], gain_min: float) -> Strategy:

@@ -34,6 +34,12 @@ def one_group(demand: Demand) -> Index:
     return np.where(demand.hosts.lengths > 0, EVERYTHING, -1).astype(np.int32)
 
 
+def each_apart(demand: Demand) -> Index:
+    """Every class with hosts in a group of its own."""
+    has_hosts = demand.hosts.lengths > 0
+    return np.where(has_hosts, np.cumsum(has_hosts) - 1, -1).astype(np.int32)
+
+
 def every_document(demand: Demand) -> Index:
     return np.arange(demand.document_count, dtype=np.int32)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from coterie.accounting.burden import ACROSS
 from coterie.errors import ConfigError
 from coterie.model.limits import EASY, HOTTEST, DesignLimits
@@ -15,6 +17,8 @@ LINKS = ("mesh", "mesh+zones", "homes", "homes+zones", "star", "star+zones", LEA
 
 class CoterieParameters(ContentParameters, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Those of content trees, which run on lean links; how clients are placed and nodes linked; limits (0: none)."""
+
+    are_trees_free: ClassVar[bool] = True  # links are kept alive, not trees
 
     placement: str = "hypergraph"  # clients where it costs least; "given": where they are
     imbalance: float = 0.1  # how far above the mean number of clients a node may be
