@@ -56,6 +56,10 @@ class Attendance:
         """Who can be a member, dead or not."""
         return [site.node for site in self._world.sites if site.node not in self.unborn | self.left]
 
+    def members(self, node: int) -> list[int]:
+        """The same, but for those that were removed, as far as that node knows."""
+        return [one for one in self.present if not self.knows_removed(node, one)]
+
     def is_served(self, node: int) -> bool:
         """Whether clients should be there."""
         return node not in self.unborn | self.left | self.leaving
@@ -128,13 +132,13 @@ class Attendance:
         order = [one for one in self.present if one not in world.gone]
         if order:
             asked = order[tries % len(order)]
-            if self._knows_removed(asked, node):
+            if self.knows_removed(asked, node):
                 self.removed.add(node)
                 return
             world.command(asked, Remove(node))
         world.at(world.now_us + AGAIN_US, lambda: self.dismiss(node, tries + 1))
 
-    def _knows_removed(self, asked: int, node: int) -> bool:
+    def knows_removed(self, asked: int, node: int) -> bool:
         members = getattr(getattr(self._world.sites[asked].broker, "membership", None), "members", None)
         return members is not None and members.was_removed(node)
 
@@ -142,7 +146,7 @@ class Attendance:
     def silent(self) -> set[int]:
         """Who never answers again and has not been removed; or has left, and all who knew are gone."""
         there = [one for one in self.present if one not in self._world.gone]
-        untold = {node for node in self.left if not any(self._knows_removed(one, node) for one in there)}
+        untold = {node for node in self.left if not any(self.knows_removed(one, node) for one in there)}
         return (self._world.gone - self.removed - self.left) | untold
 
     # --- in the end ---

@@ -321,7 +321,7 @@ class World:
 
     def is_alone(self, node: int) -> bool:
         """Whether that node may have stopped waiting for as many copies as there should be."""
-        return len(self._in_reach(node, self.now_us)) < min(self.scenario.copies, len(self.roster.present))
+        return len(self._in_reach(node, self.now_us)) < min(self.scenario.copies, len(self.roster.members(node)))
 
     def was_parted(self, node: int, peer: int, since_us: int) -> bool:
         return self.outages.was_between(node, peer, since_us)
@@ -329,7 +329,7 @@ class World:
     def _in_reach(self, node: int, when_us: int) -> list[int]:
         """Nodes, itself first, that it must have waited for then."""
         roster = self.roster
-        others = (one for one in roster.present if one != node and one not in roster.leaving)
+        others = (one for one in roster.members(node) if one != node and one not in roster.leaving)
         others = (one for one in others if not roster.is_new(one, when_us))
         return [node, *(peer for peer in others if not self.outages.excuse(node, peer, when_us))]
 
