@@ -35,7 +35,7 @@ def spans(**shares: float) -> dict[str, tuple[float, float]]:
 
 
 # Stages of a run over a log, for the time that is left. Who has so many users that they stay in tables has others.
-_CROWD = {"crowd": 0.25, "crowd-stay": 0.1, "crowd-placed": 0.35, "crowd-designs": 0.1}
+_CROWD = {"crowd": 0.2, "crowd-stay": 0.05, "crowd-placed": 0.25, "crowd-designs": 0.3}  # as with 10 million users
 LOG_STAGES = spans(tables=0.2, workloads=0.3, designs=0.3, rolling=0.2) | spans(tables=0.2, **_CROWD)
 PATIENCE_S = 2.0  # nobody is left without a word for longer
 SIGN_OF_LIFE_S = 20.0  # in a file a line every two seconds would bury the rest
