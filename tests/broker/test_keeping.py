@@ -106,7 +106,8 @@ def test_sessions_and_retained_messages_are_kept_as_messages_are() -> None:
     assert [type(here.hear(line)[0]) for line in (late, reader, writer)] == [ConnAck, SubAck, PubAck]
 
 
-def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
+def said_to_a_node_cut_off() -> tuple[Group, Driven, int]:
+    """A message whose node has just lost its only keeper."""
     pair = Group()
     here = pair.nodes[0]
     line = here.client("a")
@@ -115,6 +116,11 @@ def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
     pair.cut = {1}
     here.take(PeerGone(1, "gone"))
     here.say(line, Publish("t", b"x", 1, packet_id=7))
+    return pair, here, line
+
+
+def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
+    pair, here, line = said_to_a_node_cut_off()
     pair.wait(3.0)
     assert not acknowledged(here, line)
     pair.wait(4.0)
@@ -123,14 +129,7 @@ def test_with_nobody_in_reach_it_goes_on_after_a_while_and_says_so() -> None:
 
 
 def test_a_keeper_that_is_back_just_before_it_would_go_on_without_is_waited_for() -> None:
-    pair = Group()
-    here = pair.nodes[0]
-    line = here.client("a")
-    pair.pass_on()
-    here.hear(line)
-    pair.cut = {1}
-    here.take(PeerGone(1, "gone"))
-    here.say(line, Publish("t", b"x", 1, packet_id=7))
+    pair, here, line = said_to_a_node_cut_off()
     pair.wait(4.9)
     here.take(PeerUp(1))
     pair.wait(1.5)
