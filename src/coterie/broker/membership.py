@@ -243,14 +243,15 @@ class Membership:
     def hear(self, peer: int, said: AboutMembers) -> None:
         match said:
             case ListOfMembers():
-                self._learn(unpack_members(said.members), peer)
+                members = unpack_members(said.members)
+                self._learn(members, peer)
                 if self._links.knows(peer):
                     self._talk.tell(peer, KnowsMembers(self.members.epoch))
+                self._note_known(peer, members.epoch)  # who tells a list knows it, and does not say so again
             case KnowsMembers():
-                self._known[peer] = max(said.epoch, self._known.get(peer, 0))
+                self._note_known(peer, said.epoch)
                 if said.epoch < self.members.epoch:
                     self.greet(peer)
-                self._settle()
             case PrepareMembers() | ProposeMembers() if said.epoch != self.members.epoch + 1:
                 self.greet(peer)  # it is behind; or this node is, and hears of it by the answer
                 self._talk.tell(peer, KnowsMembers(self.members.epoch))
@@ -258,6 +259,10 @@ class Membership:
                 chosen = self._decrees.hear(peer, said, self._links.connected)
                 if chosen is not None and chosen.epoch == self.members.epoch + 1:
                     self._adopt(chosen)
+
+    def _note_known(self, peer: int, epoch: int) -> None:
+        self._known[peer] = max(epoch, self._known.get(peer, 0))
+        self._settle()
 
     def _learn(self, members: Members, source: int = -1) -> None:
         if members.epoch > self.members.epoch:
