@@ -138,6 +138,47 @@ def test_a_keeper_that_is_back_just_before_it_would_go_on_without_is_waited_for(
     assert acknowledged(here, line) == [7]
 
 
+def test_a_keeper_that_is_gone_again_was_in_reach_until_then() -> None:
+    """It came for a moment while too few were there: what is too few for too long begins anew."""
+    pair, here, line = said_to_a_node_cut_off()
+    pair.wait(4.0)
+    pair.cut = set()
+    pair.said.clear()
+    here.take(PeerUp(1))
+    pair.nodes[1].take(PeerGone(0, "gone"), PeerUp(0))
+    pair.pass_on()
+    assert acknowledged(here, line) == [7]
+    pair.cut = {1}
+    here.take(PeerGone(1, "gone"))
+    here.say(line, Publish("t", b"x", 1, packet_id=8))
+    pair.wait(4.5)
+    assert not acknowledged(here, line)
+    pair.wait(1.5)
+    assert acknowledged(here, line) == [8]
+
+
+def test_who_answers_and_is_gone_before_it_has_anything_was_in_reach_until_then() -> None:
+    group = Group(3)
+    here, keeping = group.nodes[0], group.nodes[0].broker.keeping
+    assert keeping is not None
+    first, second = keeping._order
+    line = here.client("a")
+    group.pass_on()
+    here.hear(line)
+    group.cut = {first}
+    here.take(PeerGone(first, "gone"))
+    here.say(line, Publish("t", b"x", 1, packet_id=7))
+    group.wait(2.2)
+    assert list(keeping.keepers) == [first]
+    keeping.on_kept(second, Kept(0, 0, 1, 0))
+    group.cut = {first, second}
+    here.take(PeerGone(second, "gone"))
+    group.wait(3.6)
+    assert not acknowledged(here, line)  # there were too few for 5 s, but somebody was in reach 4 s ago
+    group.wait(1.2)
+    assert acknowledged(here, line) == [7]
+
+
 def test_who_has_nothing_yet_and_does_not_answer_gives_way_to_one_that_does() -> None:
     """A newcomer's first keeper may not be able to speak: the others are asked before that takes long."""
     group = Group(4)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from coterie.broker.links import PeerLinks
 
+SILENT_S = 2.0  # a keeper that says nothing for so long is replaced, if there is another
+
 
 class CopyKeeper:
     """`acked` is what it has; it counts only while `is_current`, and unless it `lacks_tail`: the end of the log of the
@@ -30,6 +32,10 @@ class CopyKeeper:
     @property
     def counts(self) -> bool:
         return self.is_current and not self.lacks_tail
+
+    def is_back(self, now_s: float) -> bool:
+        """Whether its link came only just now, however long that took: its answer is on its way."""
+        return now_s - self.reached_s <= SILENT_S
 
 
 def put_off(keepers: dict[int, CopyKeeper], links: PeerLinks, now_s: float) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 from coterie.broker.carried import TIME_BITS, TIME_MASK
 from coterie.broker.copies import COPIED, SMALL, delivery_row, log_stretch, pack_rows, whole_in_parts
-from coterie.broker.copykeeper import CopyKeeper, put_off
+from coterie.broker.copykeeper import SILENT_S, CopyKeeper, put_off
 from coterie.broker.frames import CONTROL, AskKept, Keep, Kept, KeptBy, encode_control, frame
 from coterie.broker.keeperlists import KeeperLists
 from coterie.broker.links import PeerLinks
@@ -28,7 +28,7 @@ from coterie.broker.writes import DELIVERIES, LOG, MESSAGES, Between, Key, Shelf
 
 RIDE_S = 0.05
 LOOK_S = 0.5
-SILENT_S = 2.0  # a keeper that says nothing for so long is replaced, if there is another
+TRIED_S = 4.0  # one that answered so long ago is not out of reach for long
 REACH_S = 0.4  # one that has nothing yet and cannot be reached for so long, too; or does not answer where others do
 DIALLED_MAX = 8  # at once, of those who could take somebody's place
 QUEUE_BYTES_MAX = 16 << 20
@@ -64,6 +64,7 @@ class Keeping:
         self._answered: dict[int, int] = {}  # and so often it did
         self._failed: dict[int, None] = {}  # the same, until they answer: who is heard need not hear us; last one last
         self._lack_s: dict[int, float] = {}  # so many keepers -> since when there are fewer
+        self._tried_s = -TRIED_S  # when somebody answered that was not good yet, while there were too few
         self._is_riding = self._is_looking = self._is_started = False
         self._is_awaited = False  # somebody waits for what this turn writes
         self._told: tuple[int, ...] = ()
@@ -218,6 +219,8 @@ class Keeping:
         self.heard(peer)
         self._failed.pop(peer, None)
         self._answered[peer] = self._answered.get(peer, 0) + 1
+        if self._lack_s and peer not in self.good:
+            self._tried_s = self._turn.now_s
         one = self.keepers.get(peer)
         if one is None:
             self._answered_s[peer] = self._turn.now_s
@@ -235,7 +238,7 @@ class Keeping:
         one.waits_s, one.leaves = None if said.serial >= self.serial else self._turn.now_s, 0
         self._fill_on(peer, one, said)
         one.lacks_tail = bool(one.fill) and said.log_first > self._tail
-        if self.is_short:  # one more may be good now: from here on it is waited for
+        if self._lack_s:  # one more may be good now: from here on it is waited for, however short that was
             self._judge_count()
         self._update()
         self._announce()
@@ -455,7 +458,8 @@ class Keeping:
         if count > self.need:
             self._turn.say(f"what is acknowledged is on {count + 1} disks again")
             self.need = count
-        long_s = now_s - self._settings.short_s * (2 if self._is_trying() else 1)
+        is_soon = self._is_trying() or now_s - self._tried_s < TRIED_S
+        long_s = now_s - self._settings.short_s * (2 if is_soon else 1)
         if self._settings.short == "go on" and self._lack_s.get(self.need, now_s) <= long_s:
             self.need = min(level for level, since_s in self._lack_s.items() if since_s <= long_s) - 1
             disks = f"{self.need + 1} of {self.wanted + 1} disks"
@@ -464,14 +468,10 @@ class Keeping:
 
     def _is_trying(self) -> bool:
         """Whether somebody in reach may be a good keeper in a moment: slow ones may stand before it in the order."""
-        trying = [peer for peer, one in self.keepers.items() if not (one.is_current and one.acked >= 0)]
-        trying = [peer for peer in trying if not self._is_late(peer, self.keepers[peer]) or self._is_back(peer)]
+        trying = [(peer, one) for peer, one in self.keepers.items() if not (one.is_current and one.acked >= 0)]
+        able = [peer for peer, one in trying if not self._is_late(peer, one) or one.is_back(self._turn.now_s)]
         free = [peer for peer in self._order if self._is_free(peer)]
-        return any(self._links.is_connected(peer) for peer in (*trying, *free))
-
-    def _is_back(self, peer: int) -> bool:
-        """Whether its link came only just now, however long that took: its answer is on its way."""
-        return self._turn.now_s - self.keepers[peer].reached_s <= SILENT_S
+        return any(self._links.is_connected(peer) for peer in (*able, *free))
 
     def _watch(self) -> None:
         """Look again while something is not as it should be."""

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from coterie.broker import batches as batch_files
 from coterie.broker.batches import DamagedBatchesError
 from coterie.broker.carried import encode_carried
-from coterie.broker.writes import COPIED_BODIES, LOG, Between, StoreWrite
+from coterie.broker.writes import COPIED_BODIES, LOG, MESSAGES, Between, StoreWrite
 from coterie.mqtt.publish import Message
 from coterie.sim.world.chance import Chance
 from coterie.sim.world.disk import Disk
@@ -118,3 +118,11 @@ def test_what_a_disk_had_is_dated() -> None:
         disk.crash(disk.handed, True, 90)
     assert disk.had(b"x", 90, 100)
     assert not disk.had(b"x", 91, 100)
+
+
+def test_a_disk_knows_what_its_own_node_took_in() -> None:
+    disk = Disk(Chance(0, "disk"), False)
+    disk.hand_over([(COPIED_BODIES, 7, encode_carried(7, Message("t", b"x", 1, id=7), 1))])
+    assert not disk.took_in(b"x")
+    disk.hand_over([(MESSAGES, 8, encode_carried(8, Message("t", b"y", 1, id=8), 1))])
+    assert disk.took_in(b"y")

@@ -48,6 +48,7 @@ class Disk:
         self.is_full = False
         self.write_count = 0
         self._bodies: dict[bytes, int] = {}  # payload -> the batch that first held it
+        self._taken_in: set[bytes] = set()  # payloads that its node itself took from a client
         self._new: deque[bytes] = deque()  # those that are not safe yet
         self._had: dict[bytes, tuple[int, int]] = {}  # payload -> since when it was safe, and until when
         self._chance = chance
@@ -77,10 +78,11 @@ class Disk:
                 rows.pop(key, None)
             else:
                 rows[key] = bytes(value)
-                if table == COPIED_BODIES or (
-                    table == MESSAGES and isinstance(key, int) and origin_of(key) == self._node
-                ):
+                is_own = table == MESSAGES and isinstance(key, int) and origin_of(key) == self._node
+                if is_own or table == COPIED_BODIES:
                     payload = decode_carried(value).payload
+                    if is_own:
+                        self._taken_in.add(payload)
                     if payload not in self._bodies:
                         self._bodies[payload] = self.handed
                         self._new.append(payload)
@@ -153,6 +155,10 @@ class Disk:
         """Whether a body was safe here at some time between these."""
         from_us, lost_us = self._had.get(payload, (NEVER_US, 0))
         return from_us <= until_us and lost_us >= since_us
+
+    def took_in(self, payload: bytes) -> bool:
+        """Whether it is in the log of this disk's own node."""
+        return payload in self._taken_in and payload in self._bodies
 
     # --- reading ---
 

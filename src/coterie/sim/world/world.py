@@ -313,11 +313,14 @@ class World:
         """(nodes that had it on disk, how many must): what an acknowledgement says that the node sent at `said_us`.
 
         What somebody has lost since then counts, for it may have said so before; if that was not long ago. With fewer
-        in reach as many must as the node said that have it (`copies` of its health) ever since it was asked.
+        in reach as many must as the node said that have it (`copies` of its health) ever since it was asked: the node
+        that took it in, where another one, whom its client's session has come to, only says that it is known.
         """
         having = tuple(site.node for site in self.sites if site.disk.had(payload, said_us - AFTER_US, said_us))
         due = min(self.scenario.copies, len(self._in_reach(node, said_us)))
-        return having, max(due, self.sites[node].copies_said(asked_us, said_us))
+        here = self.sites[node]
+        others = [] if here.disk.took_in(payload) else [site for site in self.sites if site.disk.took_in(payload)]
+        return having, max(due, min(site.copies_said(asked_us, said_us) for site in others or [here]))
 
     def is_alone(self, node: int) -> bool:
         """Whether that node may have stopped waiting for as many copies as there should be."""
