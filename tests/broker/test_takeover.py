@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from coterie.broker.arrivals import ComingSession, Had, guest_of
-from coterie.broker.carried import TIME_BITS
+from coterie.broker.carried import TIME_BITS, encode_carried
 from coterie.broker.facts import DialFailed, PeerGone, PeerSaid, PeerUp
 from coterie.broker.frames import FoundSession, FrameReader, GivenSession, SeekSession
 from coterie.broker.orders import Dial
@@ -382,6 +382,34 @@ def test_what_is_looked_for_since_another_session_came_is_not_lost_sight_of_nor_
     lacking.note_rest(session, [Message("t", b"2", 1, id=second), Message("t", b"3", 1, id=third)])
     assert isinstance(session.past, Had)
     assert session.past.ahead == {third}
+
+
+def test_what_was_collected_behind_something_missing_waits_for_it() -> None:
+    """It came to a node that had had both; to the session it would come in the wrong order."""
+    group = Group(3)
+    node = group.nodes[1]
+    broker = node.broker
+    other = node.client("b")
+    group.pass_on()
+    node.say(other, Subscribe(1, (Subscription("t", 1),)))
+    group.pass_on()
+    place, times = (2, "t"), [broker.recovery.now_us + number for number in range(1, 4)]
+    first, second, third = (2 << TIME_BITS | time for time in times)
+    broker.recovery.behind[2] = 1
+    broker.marks.set(*place, third)
+    arrival = ComingSession(guest_of("a", None, (Subscription("t", 1),), broker.sessions.options))
+    arrival.entered_us, arrival.taken, arrival.due = broker.recovery.now_us, {place: first}, {place: second}
+    rest = [Message("t", b"3", 1, id=third, before=second)]
+    waiting = broker.takeover.lacking.settle(arrival, Quest(None, [], 0.0, lambda outcome: None, -1), rest)
+    assert list(waiting) == [third]
+    broker.takeover.lacking.hold(rest)
+    assert broker.marks.get(*place) == first
+    assert broker.delivering.ordering.is_held("t", third)
+    body = encode_carried(second, Message("t", b"2", 1, id=second, before=first), 1)
+    broker.delivering.take_copy(body)
+    assert broker.marks.get(*place) == third
+    assert not len(broker.delivering.ordering)
+    assert not payloads(node.hear(other))  # which had had both
 
 
 def test_a_session_whose_time_was_up_while_its_node_was_away_is_nobodys() -> None:

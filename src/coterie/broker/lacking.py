@@ -8,7 +8,7 @@ remember that they did. So nothing depends on whether that origin can be reached
 from __future__ import annotations
 
 from coterie.broker.arrivals import ComingSession, Had, Place
-from coterie.broker.carried import TIME_BITS, TIME_MASK, decode_carried, origin_of
+from coterie.broker.carried import TIME_BITS, TIME_MASK, decode_carried, encode_carried, origin_of
 from coterie.broker.copies import HeldCopies
 from coterie.broker.delivering import Delivering
 from coterie.broker.giving import Giving
@@ -67,12 +67,17 @@ class Lacking:
                 if body is not None:
                     arrival.offer(decode_carried(body).message())
 
-    def settle(self, arrival: ComingSession, quest: Quest, rest: list[Message]) -> None:
-        """It goes on with that rest; what is still missing comes later."""
+    def settle(self, arrival: ComingSession, quest: Quest, rest: list[Message]) -> dict[int, None]:
+        """It goes on with that rest, but for what is returned: that comes behind what is still missing."""
         if quest.missed_us and any(self._recovery.may_lack(one, arrival.entered_us) for one in self._recovery.others):
             self.owe_earlier(arrival, quest)
         self._owe_fresh(arrival, quest)
-        self._reopen(arrival, rest)
+        return self._reopen(arrival, rest)
+
+    def hold(self, messages: list[Message]) -> None:
+        """What was here before what it waits for; the session, which is here by now, gets it in its turn."""
+        for message in messages:
+            self._delivering.take_direct(decode_carried(encode_carried(message.id, message, 1)))
 
     def owe_earlier(self, arrival: ComingSession, quest: Quest) -> None:
         """What a node took alone since then comes when that is back, though others here want it only now."""
@@ -87,11 +92,12 @@ class Lacking:
             wished_us = self._turn.now_us - since[bare].now_us if bare in since else TIME_MASK
             self._interest.want_earlier(bare, min(int(FRESH_S * 1e6), wished_us), is_needed=False)
 
-    def _reopen(self, arrival: ComingSession, rest: list[Message]) -> None:
+    def _reopen(self, arrival: ComingSession, rest: list[Message]) -> dict[int, None]:
         """What others here have had, it has not, and its origin has not told again: that is looked for like anything
-        else that is missing, in order, and passes by those who had it."""
+        else that is missing, in order, and passes by those who had it. Returns what of the rest comes behind that."""
         had_here: dict[Place, int] = {}
         ahead: dict[int, int] = {}
+        waiting: dict[int, None] = {}
         beyond_gaps = [place for place, _ in self._marks.ahead() if arrival.wants(place[1])]
         for place in dict.fromkeys((*arrival.gaps(), *beyond_gaps)):
             origin, topic = place
@@ -107,9 +113,11 @@ class Lacking:
             had_here[place] = mark
             ahead |= beyond
             first = min(low, mark)  # it is open already where another one came just now
+            waiting |= self._waiting(arrival, place, got)
+            got = {one: before for one, before in got.items() if one not in waiting}
             self._marks.reopen(origin, topic, first, {one: before for one, before in got.items() if one > first})
         if not had_here:
-            return
+            return waiting
         others: dict[str, Session] = {}
         for topic in {topic for _, topic in had_here}:
             match = self._sessions.index.matches(topic)
@@ -122,6 +130,21 @@ class Lacking:
             session.report()
             session.update_plain_version()
             self.remember(client, had)
+        return waiting
+
+    def _waiting(self, arrival: ComingSession, place: Place, got: dict[int, int]) -> dict[int, None]:
+        """What is news to the session, while its predecessor is owed to it and neither had nor given to it now."""
+        waiting: dict[int, None] = {}
+        low, given = arrival.had_up_to(place), {one for one in got if one in arrival.ahead}
+        for one in sorted(got.keys() - given):
+            before = got[one]
+            when_us = self._turn.now_us - (one - before)  # at the latest
+            is_had = before <= low or before in given
+            if one > low and not is_had and arrival.is_owed(place[1], before, when_us):
+                waiting[one] = None
+            else:
+                given.add(one)
+        return waiting
 
     def seed_marks(self, arrival: ComingSession) -> None:
         """What there dealt with need not come here for this session; unless somebody else waits for it."""

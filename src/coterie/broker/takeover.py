@@ -351,7 +351,7 @@ class Takeover:
         rest = arrival.rest()
         session.collected = None
         messages = [shared.message for shared, *_ in rest]
-        self.lacking.settle(arrival, quest, messages)
+        waiting = self.lacking.settle(arrival, quest, messages)
         # What its node sent alone since the copy was made is not known: the client may still hold its identifiers.
         ahead = 0 if there.of == quest.peer else IDENTIFIERS_APART * (1 + self._node % IDENTIFIER_RANGES)
         last_id = (state.last_packet_id + ahead) % 0xFFFF
@@ -368,14 +368,16 @@ class Takeover:
         self._stored.adopt(session)
         self.lacking.remember(client, session.past)
         for shared, qos, retain, identifiers in rest:
-            session.deliver(shared, qos, retain, identifiers, now_s)
-        self.lacking.note_rest(session, messages)
+            if shared.message.id not in waiting:
+                session.deliver(shared, qos, retain, identifiers, now_s)
+        self.lacking.note_rest(session, [one for one in messages if one.id not in waiting])
         if self._sessions.review(session) or lost:  # rights have changed while its node was away
             self._following.follow()
         self.lacking.seed_marks(arrival)
         session.update_plain_version()
         self.taken_count += 1
         self._end(client, "here")
+        self.lacking.hold([one for one in messages if one.id in waiting])
         self._residing.tell(lambda: self._links.connected, [session], is_new=True)
 
     def resume(self) -> None:
