@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from coterie.broker.commands import Drain
 from coterie.broker.draining import ASK_OTHERS_S
+from coterie.broker.facts import PeerGone, PeerUp
 from coterie.broker.frames import CONTROL, FrameReader, decode_control
-from coterie.broker.orders import Order, Tell
+from coterie.broker.membership import LAST_WORDS_S
+from coterie.broker.orders import LeaveNetwork, Order, Tell
 from coterie.broker.said import TakeSessions
 from coterie.broker.wards import PATIENT_S
+from tests.broker.driving import Driven
 from tests.broker.groups import Group
 from tests.broker.test_takeover import lasting
 
@@ -72,3 +75,74 @@ def test_what_is_kept_for_others_stays_for_a_while_until_they_have_somebody_else
     assert not is_whole_after(1.5)
     assert not is_whole_after(PATIENT_S / 2)
     assert is_whole_after(PATIENT_S / 2)  # it has nobody else
+
+
+def removed() -> tuple[Group, list[str]]:
+    """Node 0 of two has had itself removed, and the other one, without whom nothing can be chosen, has not heard it."""
+    group, left = Group(2), []
+    here, told = group.nodes[0], group.nodes[0].on_order
+
+    def note(order: Order) -> None:
+        if isinstance(order, LeaveNetwork):
+            left.append(order.reason)
+        else:
+            told(order)
+
+    here.on_order = note
+    here.command(Drain())
+    while not here.broker.membership.members.was_removed(0):
+        if not group.pass_one():
+            here.wait(0.1)
+    assert not group.nodes[1].broker.membership.members.was_removed(0)
+    return group, left
+
+
+def test_who_has_left_ends_when_the_others_know() -> None:
+    group, left = removed()
+    assert not left
+    group.pass_on()
+    assert group.nodes[1].broker.membership.members.was_removed(0)
+    assert left
+
+
+def test_who_has_left_tells_it_again_where_the_word_was_lost() -> None:
+    group, left = removed()
+    here, there = group.nodes
+    group.said.clear()
+    group.cut = {0, 1}
+    here.take(PeerGone(1, "broken"))
+    there.take(PeerGone(0, "broken"))
+    here.wait(LAST_WORDS_S / 2)
+    assert not left
+    group.said.clear()
+    group.cut = set()
+    here.take(PeerUp(1))
+    there.take(PeerUp(0))
+    group.pass_on()
+    assert there.broker.membership.members.was_removed(0)
+    assert left
+
+
+def test_who_has_left_and_reaches_nobody_ends_all_the_same() -> None:
+    group, left = removed()
+    group.cut = {0, 1}
+    group.nodes[0].take(PeerGone(1, "broken"))
+    group.nodes[0].wait(LAST_WORDS_S + 1)
+    assert left
+
+
+def test_who_was_started_again_after_it_had_left_tells_it_too() -> None:
+    group, _ = removed()
+    group.said.clear()
+    here, there = group.nodes
+    again = group.nodes[0] = Driven(here.broker.setup, here.shelf, life=2)
+    told: list[Order] = []
+    again.on_order = lambda order: (told.append(order), here.on_order(order))[0]
+    line = again.client("late")
+    there.take(PeerGone(0, "broken"), PeerUp(0))
+    again.take(PeerUp(1))
+    assert not any(isinstance(order, LeaveNetwork) for order in told)
+    group.pass_on()
+    assert there.broker.membership.members.was_removed(0)
+    assert any(isinstance(order, LeaveNetwork) for order in told)
+    assert again.closed[line]

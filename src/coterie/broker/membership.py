@@ -58,8 +58,10 @@ MEMBER_TIMER = "member"
 LOOK_S = 0.3
 TRY_S = 0.5  # between two ballots; nodes wait differently long, so that two do not outbid each other for ever
 STEP_S = 0.13
-KNOWN_S = 5.0  # a member that has not said so by then does not hold up a newcomer
+KNOWN_S = 5.0  # a member that has not said so by then does not hold up a newcomer, nor somebody who has left
+LAST_WORDS_S = 60.0  # who has left tries for so long to tell anybody
 OUTCOMES_MAX = 32
+LEFT = Ruling(Reason.SERVER_UNAVAILABLE, detail="this node has left its network")
 JOINING = Ruling(Reason.SERVER_UNAVAILABLE, detail="this node is joining its network; try again")
 
 
@@ -79,6 +81,7 @@ class Membership:
         self._tried_s = self._began_s = -TRY_S
         self._known: dict[int, int] = {}  # peer -> the epoch it knows
         self._is_settled = True
+        self._left_s: float | None = None  # since when this node is no member, and tells others so
         self._is_looking = False
 
     # --- a node's start ---
@@ -180,10 +183,11 @@ class Membership:
                 self._finish(number, change, refusal)
         self._try()
         self._settle()
+        self._leave()
         self._look_later()
 
     def _look_later(self) -> None:
-        if not self._is_looking and (self._changes or not self._is_settled):
+        if not self._is_looking and (self._changes or not self._is_settled or self._left_s is not None):
             self._is_looking = True
             self._turn.set_timer((MEMBER_TIMER,), LOOK_S)
 
@@ -229,11 +233,26 @@ class Membership:
     def _end(self, before: Members | None = None) -> None:
         was_leaving = before is None or (own := before.get(self._node)) is None or own.state == "leaving"
         if was_leaving:
-            # Behind the list, and what others are told of it: nobody else may know that it was chosen.
-            self._links.ending.append(LeaveNetwork(f"node {self._node} has left the network"))
+            self._left_s = self._turn.now_s
+            self._clients.turned_away = self._clients.turned_away or LEFT
+            self._leave()
+            self._look_later()
         else:
             told = f"node {self._node} was removed from the network by an operator, and no number is used twice"
             self._turn.orders.append(Fail(f"{told}: to come back, give it another node.id and an empty data folder"))
+
+    def _leave(self) -> None:
+        """Behind the list, once others know it: nobody else may know that it was chosen, and without this node there
+        may be no majority that could choose another."""
+        if self._left_s is None:
+            return
+        others, waited_s = self.members.present, self._turn.now_s - self._left_s
+        knowing = [node for node in others if self._known.get(node, 0) >= self.members.epoch]
+        if len(knowing) == len(others) or (knowing and waited_s > KNOWN_S) or waited_s > LAST_WORDS_S:
+            self._left_s = None
+            self._links.ending.append(LeaveNetwork(f"node {self._node} has left the network"))
+        else:
+            self._links.want(node for node in others if node not in knowing)
 
     def greet(self, peer: int) -> None:
         """First thing on a new link."""
@@ -244,9 +263,11 @@ class Membership:
         match said:
             case ListOfMembers():
                 members = unpack_members(said.members)
+                known = KnowsMembers(max(self.members.epoch, members.epoch))
+                is_told = self._links.knows(peer) and self._talk.tell(peer, known)  # by that list it may be no member
                 self._learn(members, peer)
-                if self._links.knows(peer):
-                    self._talk.tell(peer, KnowsMembers(self.members.epoch))
+                if not is_told and self._links.knows(peer):
+                    self._talk.tell(peer, known)
                 self._note_known(peer, members.epoch)  # who tells a list knows it, and does not say so again
             case KnowsMembers():
                 self._note_known(peer, said.epoch)
@@ -263,6 +284,7 @@ class Membership:
     def _note_known(self, peer: int, epoch: int) -> None:
         self._known[peer] = max(epoch, self._known.get(peer, 0))
         self._settle()
+        self._leave()
 
     def _learn(self, members: Members, source: int = -1) -> None:
         if members.epoch > self.members.epoch:
