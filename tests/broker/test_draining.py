@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
 from coterie.broker.commands import Drain
 from coterie.broker.draining import ASK_OTHERS_S
 from coterie.broker.facts import PeerGone, PeerUp
 from coterie.broker.frames import CONTROL, FrameReader, decode_control
+from coterie.broker.members import ListChange
 from coterie.broker.membership import LAST_WORDS_S
 from coterie.broker.orders import LeaveNetwork, Order, Tell
 from coterie.broker.said import TakeSessions
 from coterie.broker.wards import PATIENT_S
+from coterie.mqtt.packets import MQTT_3
 from tests.broker.driving import Driven
 from tests.broker.groups import Group
 from tests.broker.test_takeover import lasting
@@ -145,4 +149,36 @@ def test_who_was_started_again_after_it_had_left_tells_it_too() -> None:
     group.pass_on()
     assert there.broker.membership.members.was_removed(0)
     assert any(isinstance(order, LeaveNetwork) for order in told)
-    assert again.closed[line]
+    assert line in again.closed
+
+
+def test_who_leaves_waits_for_a_session_that_may_be_about_to_come() -> None:
+    """Somebody waits for it here; it would go with this node."""
+    group = Group(3)
+    node = group.nodes[0].broker
+    group.nodes[0].command(Drain())
+    group.pass_on()
+    node.draining.phase = "log"
+    outcomes: list[str] = []
+    node.takeover.seek("late", None, outcomes.append)
+    node.draining.look()
+    assert node.draining.phase == "sessions"
+    group.wait(8.0)
+    assert outcomes == ["here"]
+    assert node.membership.members.was_removed(0)
+
+
+def test_nothing_comes_to_who_has_left_and_nobody_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    group = Group(3)
+    here = group.nodes[0]
+    line = here.client("r", version=MQTT_3, clean_start=True)
+    group.pass_on()
+    outcomes: list[str] = []
+    monkeypatch.setattr(here.broker.takeover, "on_found", lambda *_: None)
+    here.broker.takeover.seek("late", None, outcomes.append)
+    here.broker.membership.want(ListChange("leave", (0,)))
+    here.broker.membership.want(ListChange("remove", (0,)))
+    group.wait(3.0)
+    assert here.broker.membership.members.was_removed(0)
+    assert outcomes == ["away"]
+    assert line in here.closed

@@ -21,6 +21,7 @@ from coterie.broker.links import PeerLinks
 from coterie.broker.members import ListChange, Members
 from coterie.broker.membership import Membership
 from coterie.broker.said import TakeSessions
+from coterie.broker.takeover import Takeover
 from coterie.broker.talk import Talk
 from coterie.broker.turn import Turn
 from coterie.broker.wards import Wards
@@ -45,13 +46,14 @@ class Draining:
 
     def __init__(
         self, node: int, membership: Membership, clients: Clients, sessions: Sessions, keeping: Keeping | None,
-        wards: Wards, hosting: Hosting, servers: dict[int, str], links: PeerLinks, talk: Talk, turn: Turn,
+        takeover: Takeover, wards: Wards, hosting: Hosting, servers: dict[int, str], links: PeerLinks, talk: Talk,
+        turn: Turn,
     ) -> None:  # fmt: skip
         self.phase: Phase = ""
         self.sent_away = self.handed_over = 0
         self._node, self._membership, self._clients, self._sessions = node, membership, clients, sessions
-        self._keeping, self._wards, self._hosting, self._servers = keeping, wards, hosting, servers
-        self._links, self._talk, self._turn = links, talk, turn
+        self._keeping, self._takeover, self._wards, self._hosting = keeping, takeover, wards, hosting
+        self._servers, self._links, self._talk, self._turn = servers, links, talk, turn
         self._asked: dict[str, tuple[int, float, float]] = {}  # who shall take it, since when, told when
         self._asked_all_s = 0.0
         self._turns = 0
@@ -70,12 +72,15 @@ class Draining:
         self.look_later()
 
     def set_members(self, members: Members) -> None:
-        """The list says that this node is leaving: now, or since before a restart."""
+        """The list says that this node is leaving: now, or since before a restart. Or it has left: nothing comes to it
+        any more."""
         own = members.get(self._node)
         if own is not None and own.state == "leaving" and self.phase in ("", "asked"):
             self.phase = "clients"
             self._hosting.close()
             self.look_later()
+        elif own is not None and own.state == "removed":
+            self._takeover.give_up()
 
     def look_later(self) -> None:
         self._turn.set_timer((DRAIN_TIMER,), LOOK_S)
@@ -89,7 +94,7 @@ class Draining:
             if here:
                 self.phase = "clients"
                 self._send_away(here[:AWAY_PER_LOOK])
-            elif left:
+            elif left or self._takeover.is_seeking():  # what somebody waits for may be about to come here
                 self.phase = "sessions"
                 self._hand_over(left)
             else:

@@ -61,7 +61,6 @@ STEP_S = 0.13
 KNOWN_S = 5.0  # a member that has not said so by then does not hold up a newcomer, nor somebody who has left
 LAST_WORDS_S = 60.0  # who has left tries for so long to tell anybody
 OUTCOMES_MAX = 32
-LEFT = Ruling(Reason.SERVER_UNAVAILABLE, detail="this node has left its network")
 JOINING = Ruling(Reason.SERVER_UNAVAILABLE, detail="this node is joining its network; try again")
 
 
@@ -234,7 +233,7 @@ class Membership:
         was_leaving = before is None or (own := before.get(self._node)) is None or own.state == "leaving"
         if was_leaving:
             self._left_s = self._turn.now_s
-            self._clients.turned_away = self._clients.turned_away or LEFT
+            self._clients.stop()  # nothing is acknowledged any more
             self._leave()
             self._look_later()
         else:
@@ -252,6 +251,8 @@ class Membership:
             self._left_s = None
             self._links.ending.append(LeaveNetwork(f"node {self._node} has left the network"))
         else:
+            for node in knowing:
+                self._links.part(node)
             self._links.want(node for node in others if node not in knowing)
 
     def greet(self, peer: int) -> None:

@@ -185,8 +185,8 @@ class BrokerParts:
         self.membership: Membership = Membership(self.setup, self.talk, self.planes, parts, self.clients, turn)
         self.adopting: Adopting = Adopting(node, self.sessions, self.takeover, self.copies, self.lists, turn)
         self.draining = Draining(
-            node, self.membership, self.clients, self.sessions, self.keeping, self.wards, self.hosting, self.servers,
-            self.links, self.talk, turn,
+            node, self.membership, self.clients, self.sessions, self.keeping, self.takeover, self.wards, self.hosting,
+            self.servers, self.links, self.talk, turn,
         )  # fmt: skip
         self.renewing: Renewing = Renewing(
             self.setup, self.membership, self.planes, self.recovery, self.links, self.talk, turn

@@ -82,8 +82,7 @@ class Takeover:
         self._sessions, self._stored, self._arrivals = sessions, stored, arrivals
         self._following, self._cascades, self._detours = following, cascades, detours
         self._marks, self._last, self._recovery = marks, last, recovery
-        self._keeping, self._wards, self._links, self._talk = keeping, wards, links, talk
-        self._turn = turn
+        self._keeping, self._wards, self._links, self._talk, self._turn = keeping, wards, links, talk, turn
         self._quests: dict[str, Quest] = {}
         self._number = 0  # of the last question for a session
         self._giving = Giving(node, sessions, interest, marks, last, identifiers, copies, recovery, turn)
@@ -109,8 +108,12 @@ class Takeover:
         if peer is not None and session is not None:
             self._residing.claim(session, session.epoch + 1, [peer])
 
-    def is_seeking(self, client: str) -> bool:
-        return client in self._quests
+    def is_seeking(self, client: str = "") -> bool:
+        return client in self._quests if client else any(one.of < 0 for one in self._quests.values())  # that one; any
+
+    def give_up(self) -> None:
+        for client in list(self._quests):
+            self._end(client, "away")
 
     def set_members(self, leaving: Iterable[int]) -> None:
         """Others are to be asked from now on, by those who are asking, too."""
