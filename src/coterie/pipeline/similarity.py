@@ -7,6 +7,7 @@ range of topics or a band of hashes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REPORT = "part int, rows long"
+SAVED_AT_ONCE = 4
 Job = tuple[int, int, int]
 
 
@@ -61,8 +63,10 @@ def co_subscriptions(spark: SparkSession, interests: Relation, out: Path, count_
     sizes = np.bincount(interests.columns, minlength=interests.column_count)
     indptr, columns = cosubscription.without_columns(interests.indptr, interests.columns, sizes >= count_min)
     turned = cosubscription.transpose(indptr, columns, interests.column_count)
-    _save(arrays, indptr=indptr, columns=columns, t_indptr=turned[0], t_rows=turned[1], t_entries=turned[2])
-    ranges = cosubscription.ranges_of_equal_work(cosubscription.pair_work(indptr, *turned), tasks)
+    _save(arrays, indptr=indptr, columns=columns, t_indptr=turned[0], t_rows=turned[1], t_places=turned[2])
+    ranges = cosubscription.ranges_of_equal_work(
+        cosubscription.pair_work(indptr, columns, interests.column_count), tasks
+    )
     jobs = [(index, start, stop) for index, (start, stop) in enumerate(ranges)]
     found = run_tasks(spark, jobs, _count_range(arrays, out, count_min), REPORT)
     _drop(arrays)
@@ -87,7 +91,7 @@ def interest_neighbours(spark: SparkSession, interests: Relation, out: Path, ban
 def _count_range(arrays: Path, out: Path, count_min: int) -> Callable[[Job], pa.Table]:
     def work(job: Job) -> pa.Table:
         index, start, stop = job
-        mapped = [map_array(arrays, name) for name in ("indptr", "columns", "t_indptr", "t_rows", "t_entries")]
+        mapped = [map_array(arrays, name) for name in ("indptr", "columns", "t_indptr", "t_rows", "t_places")]
         a, b, counts = _call(cosubscription.count_pairs, *mapped, start, stop, count_min)
         write_rows(pa.table({"topic_a": a, "topic_b": b, "subscribers": counts}), out / part_name(index))
         return _report(index, len(a))
@@ -133,8 +137,8 @@ def _report(part: int, rows: int) -> pa.Table:
 
 
 def _save(folder: Path, **arrays: np.ndarray[Any, Any]) -> None:
-    for name, array in arrays.items():
-        save_array(array, folder, name)
+    with ThreadPoolExecutor(SAVED_AT_ONCE) as pool:  # hundreds of megabytes, while the executors have nothing to do
+        list(pool.map(lambda name: save_array(arrays[name], folder, name), arrays))
 
 
 def _drop(folder: Path) -> None:

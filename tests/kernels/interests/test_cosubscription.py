@@ -33,7 +33,7 @@ def test_pairs_of_all_ranges_together_are_the_obvious_pairs(rows, count_min, par
     indptr, columns = csr(rows)
     turned = kernels.transpose(indptr, columns, 12)
     found = []
-    for start, stop in kernels.ranges_of_equal_work(kernels.pair_work(indptr, *turned), parts):
+    for start, stop in kernels.ranges_of_equal_work(kernels.pair_work(indptr, columns, 12), parts):
         triple = kernels.count_pairs(indptr, columns, *turned, start, stop, count_min)
         found += list(zip(*(array.tolist() for array in triple), strict=True))
     assert found == obvious_pairs(rows, count_min)
@@ -51,8 +51,8 @@ def test_pruning_rare_topics_loses_no_pair(rows):
 @given(INTERESTS)
 def test_transposing_twice_gives_the_relation_back(rows):
     indptr, columns = csr(rows)
-    t_indptr, t_rows, entries = kernels.transpose(indptr, columns, 12)
-    assert np.array_equal(columns[entries], np.repeat(np.arange(12), np.diff(t_indptr)))
+    t_indptr, t_rows, places = kernels.transpose(indptr, columns, 12)
+    assert np.array_equal(columns[indptr[t_rows] + places], np.repeat(np.arange(12), np.diff(t_indptr)))
     back_indptr, back_columns, _ = kernels.transpose(t_indptr, t_rows, len(rows))
     assert np.array_equal(back_indptr, indptr)
     assert np.array_equal(back_columns, columns)

@@ -20,12 +20,12 @@ I64 = NDArray[np.int64]
 
 
 @kernel
-def transpose(indptr: I64, columns: I32, column_count: int) -> tuple[I64, I32, I64]:
-    """Column -> (offsets, rows, positions of the pairs in `columns`), rows ascending in each column. O(pairs).
+def transpose(indptr: I64, columns: I32, column_count: int) -> tuple[I64, I32, I32]:
+    """Column -> (offsets, rows, places of the column in these rows), rows ascending in each column. O(pairs).
 
-    >>> t_indptr, rows, entries = transpose(np.array([0, 2, 3]), np.array([0, 1, 1], np.int32), 2)
-    >>> t_indptr.tolist(), rows.tolist(), entries.tolist()
-    ([0, 1, 3], [0, 0, 1], [0, 1, 2])
+    >>> t_indptr, rows, places = transpose(np.array([0, 2, 3]), np.array([0, 1, 1], np.int32), 2)
+    >>> t_indptr.tolist(), rows.tolist(), places.tolist()
+    ([0, 1, 3], [0, 0, 1], [0, 1, 0])
     """
     t_indptr = np.zeros(column_count + 1, np.int64)
     for position in range(len(columns)):
@@ -34,25 +34,23 @@ def transpose(indptr: I64, columns: I32, column_count: int) -> tuple[I64, I32, I
         t_indptr[column + 1] += t_indptr[column]
     cursor = t_indptr[:-1].copy()
     rows = np.empty(len(columns), np.int32)
-    entries = np.empty(len(columns), np.int64)
+    places = np.empty(len(columns), np.int32)
     for row in range(len(indptr) - 1):
         for position in range(indptr[row], indptr[row + 1]):
             at = cursor[columns[position]]
             cursor[columns[position]] += 1
             rows[at] = row
-            entries[at] = position
-    return t_indptr, rows, entries
+            places[at] = position - indptr[row]
+    return t_indptr, rows, places
 
 
 @kernel
-def pair_work(indptr: I64, t_indptr: I64, t_rows: I32, t_entries: I64) -> I64:
+def pair_work(indptr: I64, columns: I32, column_count: int) -> I64:
     """Increments `count_pairs` will make for each topic; used to cut topics into ranges of equal work. O(pairs)."""
-    work = np.zeros(len(t_indptr) - 1, np.int64)
-    for column in range(len(work)):
-        total = 0
-        for at in range(t_indptr[column], t_indptr[column + 1]):
-            total += indptr[t_rows[at] + 1] - t_entries[at] - 1
-        work[column] = total
+    work = np.zeros(column_count, np.int64)
+    for row in range(len(indptr) - 1):
+        for position in range(indptr[row], indptr[row + 1]):
+            work[columns[position]] += indptr[row + 1] - position - 1
     return work
 
 
@@ -62,7 +60,7 @@ def count_pairs(
     columns: I32,
     t_indptr: I64,
     t_rows: I32,
-    t_entries: I64,
+    t_places: I32,
     start: int,
     stop: int,
     count_min: int,
@@ -85,7 +83,8 @@ def count_pairs(
     for topic in range(start, stop):
         touched_count = 0
         for at in range(t_indptr[topic], t_indptr[topic + 1]):
-            for position in range(t_entries[at] + 1, indptr[t_rows[at] + 1]):
+            row = t_rows[at]
+            for position in range(indptr[row] + t_places[at] + 1, indptr[row + 1]):
                 other = columns[position]
                 if shared[other] == 0:
                     touched[touched_count] = other
@@ -108,11 +107,18 @@ def count_pairs(
     return first[:found], second[:found], counts[:found]
 
 
+@kernel
 def without_columns(indptr: I64, columns: I32, keep: NDArray[np.bool_]) -> tuple[I64, I32]:
     """The relation restricted to the columns marked in `keep`; column numbers stay. O(pairs)."""
-    kept = keep[columns]
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
-    return before[indptr], columns[kept]
+    kept_indptr = np.zeros_like(indptr)
+    kept = np.empty_like(columns)
+    count = 0
+    for row in range(len(indptr) - 1):
+        for position in range(indptr[row], indptr[row + 1]):
+            kept[count] = columns[position]
+            count += keep[columns[position]]
+        kept_indptr[row + 1] = count
+    return kept_indptr, kept[:count]
 
 
 def ranges_of_equal_work(work: I64, parts: int) -> list[tuple[int, int]]:
@@ -126,6 +132,6 @@ def ranges_of_equal_work(work: I64, parts: int) -> list[tuple[int, int]]:
 def warm() -> None:
     """Compile everything for the argument types that the pipeline uses."""
     indptr, columns = np.array([0, 2, 4], np.int64), np.array([0, 1, 0, 1], np.int32)
-    turned = transpose(indptr, columns, 2)
-    pair_work(indptr, *turned)
-    count_pairs(indptr, columns, *turned, 0, 2, 1)
+    indptr, columns = without_columns(indptr, columns, np.ones(2, np.bool_))
+    pair_work(indptr, columns, 2)
+    count_pairs(indptr, columns, *transpose(indptr, columns, 2), 0, 2, 1)
