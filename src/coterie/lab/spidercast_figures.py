@@ -9,7 +9,7 @@ from coterie.lab import spidercast_sentences as sentences
 from coterie.lab.experiment import OURS, Claim, Plot, Point, Row, Sense, by_seed, yes
 from coterie.lab.measuring import Measure, Settings, along, each_seed, falling, rising, value, worst
 from coterie.lab.spidercast_claims import SIZES, Table, above, capped, experiment, only_ends
-from coterie.lab.spidercast_runs import run_overlay
+from coterie.lab.spidercast_runs import run_lists, run_overlay
 
 KINDS: dict[str, Settings] = {
     "uniform": {"workload": "uniform"},
@@ -387,7 +387,7 @@ FIGURE_9 = experiment(
     "fig9",
     "Figure 9",
     "Lists of different sizes around the same average",
-    run_overlay,
+    run_lists,
     [{"nodes": 10000, "subscriptions": low, "subscriptions_max": high} for low, high in LISTS],
     [
         *(

@@ -81,6 +81,25 @@ def run_overlay(point: Point, seed: int) -> Mapping[str, float]:
     return values
 
 
+def run_lists(point: Point, seed: int) -> Mapping[str, float]:
+    """One overlay, and how its degrees follow the lengths of lists: on average, and by rank."""
+    values = dict(run_overlay(point, seed))
+    if point.get("subscriptions_max"):
+        interests = workload_of(point, seed).interests
+        degree = raw_links(interests, parameters_of(point), seed).lengths
+        lengths, own = np.unique(interests.lengths, return_inverse=True)
+        means = np.bincount(own, degree) / np.bincount(own)
+        values["follows_lists_mean"] = float(np.corrcoef(lengths, means)[0, 1])
+        values["follows_lists_rank"] = float(np.corrcoef(_ranks(interests.lengths), _ranks(degree))[0, 1])
+    return values
+
+
+def _ranks(values: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Places in ascending order; who are equal share the middle of theirs."""
+    _, own, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(counts) - counts / 2)[own]
+
+
 def rewired_diameter(links: Relation, interests: Relation, seed: int) -> int:
     """The largest diameter of random graphs in which every topic's members keep their number of links in the topic."""
     draw = np.random.default_rng([seed, 11])

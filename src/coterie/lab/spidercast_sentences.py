@@ -149,7 +149,12 @@ OVERLAYS = [
 _concentrated = each_seed(lambda own: all(row.values["degree_std"] < 0.25 * row.values["degree"] for row in own))
 
 
-_follows = each_seed(lambda own: min(row.values["follows_lists"] for row in own))
+def _follows(name: str) -> Measure:
+    of_each = each_seed(lambda own: min(row.values[name] for row in own))
+    return lambda rows: of_each([row for row in rows if row.point["subscriptions_max"]])
+
+
+PROPORTIONAL = "fig9/proportional"
 LISTS = [
     yes(
         "fig9/concentrated",
@@ -166,12 +171,34 @@ LISTS = [
         reads="fig9/concentrated",
     ),
     Claim(
-        "fig9/proportional",
+        PROPORTIONAL,
         "section 3.6",
         "a node's degree is proportional to the number of its topics: their correlation where lists differ, the least",
         0.9,
         0.1,
-        lambda rows: _follows([row for row in rows if row.point["subscriptions_max"]]),
+        _follows("follows_lists"),
         sense=Sense.AT_LEAST,
+        because="a greedy choice prefers those with the longest lists: up to 60 of 70 topics the mean degree follows a "
+        "line from 3 to 8 links, with 70 it is 65",
+    ),
+    Claim(
+        "fig9/proportional-mean",
+        "section 3.6",
+        "the correlation of the mean degree of nodes with as many topics, the least",
+        0.9,
+        0.1,
+        _follows("follows_lists_mean"),
+        sense=Sense.AT_LEAST,
+        reads=PROPORTIONAL,
+    ),
+    Claim(
+        "fig9/proportional-rank",
+        "section 3.6",
+        "who has more topics has more links: the correlation of ranks, the least",
+        0.9,
+        0.1,
+        _follows("follows_lists_rank"),
+        sense=Sense.AT_LEAST,
+        reads=PROPORTIONAL,
     ),
 ]
