@@ -25,6 +25,7 @@ def never(master: str) -> Any:
         ("header.csv", b"subscriber,topic\n", "not one row was found"),
         ("junk.parquet", bytes(range(256)) * 9, "unreadable: Parquet magic bytes not found"),
         ("junk.csv", b"\x80\x81\r\x00\x7f" * 99, "unreadable: it does not begin with a line of text"),
+        ("noise.csv", b"PK\x03\x04\x00 a,b\nc,d\n", "unreadable: it does not begin with a line of text"),
         ("mac.csv", b"subscriber,topic\ra,b\rc,d\r", "unreadable: its lines end with CR alone; save it with LF"),
         ("latin.csv", b"subscriber,topic\na,caf\xe9\nb,caf\xe9\n", "in a file for --mapping: encoding"),
         ("wide.csv", "subscriber,topic\n".encode("utf-16"), "it is UTF-16; save it as UTF-8"),

@@ -18,15 +18,20 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyarrow import fs
 
 from coterie.errors import ConfigError, InputError
-from coterie.pipeline import storage
+from coterie.pipeline import files, storage
+from coterie.pipeline.etags import tagged_files
 from coterie.pipeline.files import list_files
 from coterie.pipeline.mapping import Source
+from coterie.pipeline.steps import fingerprint_of_file
 from coterie.pipeline.storage import Remote, folder_of
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +73,61 @@ def test_files_of_a_store_are_listed_at_once(tmp_path, monkeypatch):
         list_files(Source(("s3a://box/in/*.jsonl",)))
 
 
+def test_a_listing_with_etags_is_used_where_a_package_gives_one(monkeypatch):
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    listed = [("a.csv", '"first"'), ("more/b.csv", '"second"')]
+    asked: list = []
+
+    class Listing:
+        def __init__(self, **how):
+            asked.append(how)
+
+        def find(self, path, detail, maxdepth=None):
+            found = [(name, tag) for name, tag in listed if maxdepth is None or "/" not in name]
+            about = {"type": "file", "size": 23, "LastModified": noon}
+            return {f"{path}/{name}": about | {"ETag": tag} for name, tag in found}
+
+    monkeypatch.setitem(sys.modules, "s3fs", SimpleNamespace(S3FileSystem=Listing, __spec__=object()))
+    monkeypatch.setattr(Remote, "is_file", lambda place: False)
+    options = (("fs.s3a.access.key", "k"), ("fs.s3a.endpoint", "http://here:1"), ("fs.s3a.endpoint.region", "x"))
+    place = Remote("s3a://box/in", options)
+    monkeypatch.setattr(files, "folder_of", lambda text: Remote(text, options))
+    found = list_files(Source(("s3a://box/in",)))
+    assert [str(one.where) for one in found] == ["s3a://box/in/a.csv", "s3a://box/in/more/b.csv"]
+    assert [str(one.where) for one in list_files(Source(("s3a://box/in/*.csv",)))] == ["s3a://box/in/a.csv"]
+    assert found[0].status == (23, 1_767_268_800 * 10**9, "first")
+    assert asked[0]["client_kwargs"] == {"endpoint_url": "http://here:1", "region_name": "x"}
+    assert asked[0]["key"] == "k"
+    before = fingerprint_of_file(place / "a.csv", status=found[0].status)
+    listed[0] = ("a.csv", '"third"')  # written again: as long as before, within the same second
+    after = fingerprint_of_file(place / "a.csv", status=list_files(Source(("s3a://box/in",)))[0].status)
+    assert before != after
+    assert fingerprint_of_file(place, status=storage.FileStat(23, 5)) == "23-5"
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(MOTO is None, reason="no S3 server here: pip install 'moto[s3,server]'")
+@pytest.mark.skipif(find_spec("s3fs") is None, reason="nothing here lists etags: pip install s3fs")
+def test_two_files_of_one_second_differ_by_their_etags():
+    with s3_server() as endpoint:
+        told = {"access.key": "a", "secret.key": "b", "endpoint": endpoint, "endpoint.region": "us-east-1"}
+        place = Remote("s3a://logs/in", tuple((f"fs.s3a.{key}", value) for key, value in sorted(told.items())))
+        _put(f"{endpoint}/logs")
+        for name in ("a.csv", "more/b.csv"):
+            (place / name).write_bytes(b"one")
+        first = tagged_files(place)
+        assert first is not None
+        assert {name: one.st_size for name, one in first.items()} == {"a.csv": 3, "more/b.csv": 3}
+        assert list(tagged_files(place, is_recursive=False)) == ["a.csv"]
+        assert list(tagged_files(place / "a.csv")) == [""]
+        times = {name: one.st_mtime_ns // 10**9 for name, one in place.files().items()}
+        assert times == {name: one.st_mtime_ns // 10**9 for name, one in first.items()}
+        (place / "a.csv").write_bytes(b"two")
+        assert tagged_files(place)["a.csv"].etag != first["a.csv"].etag
+        assert tagged_files(place)["more/b.csv"] == first["more/b.csv"]
+        assert tagged_files(place.parent / "none") == {}
+
+
 def test_a_store_that_does_not_answer_is_told(monkeypatch):
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
@@ -79,7 +139,7 @@ def test_a_store_that_does_not_answer_is_told(monkeypatch):
 
 def _impatient(place: Remote, monkeypatch) -> Remote:
     once = {"connect_timeout": 1, "request_timeout": 1, "retry_strategy": fs.AwsStandardS3RetryStrategy(1)}
-    made = fs.S3FileSystem(**storage._s3(dict(place.options)), **once)
+    made = fs.S3FileSystem(**storage.s3_settings(dict(place.options)), **once)
     monkeypatch.setattr(storage, "_file_system", lambda *which: made)
     return place
 

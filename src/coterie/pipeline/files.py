@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from coterie.errors import InputError
+from coterie.pipeline.etags import tagged_files
 from coterie.pipeline.mapping import Source
 from coterie.pipeline.storage import FileStat, Remote, folder_of, is_remote
 
@@ -39,6 +40,7 @@ SUFFIXES = {
 }
 DELIMITERS = ",\t;|"
 BOM = b"\xef\xbb\xbf"
+IN_TEXT = {ord("\t"): None, ord("\r"): None}  # of what is below a blank
 
 
 class Torn(Exception):
@@ -137,18 +139,24 @@ def _stored(pattern: str) -> list[ListedFile]:
     place = folder_of(pattern)
     assert isinstance(place, Remote)
     if place.is_file():
-        return [ListedFile(place, place.stat())]
+        alone = tagged_files(place)
+        return [ListedFile(place, place.stat() if alone is None else alone[""])]
     if "*" in place.name or "?" in place.name:
-        there = place.parent.files(is_recursive=False)
+        there = _listing(place.parent, is_recursive=False)
         found = [
             ListedFile(place.parent / name, there[name]) for name in there if fnmatch.fnmatchcase(name, place.name)
         ]
     else:
-        there = place.files()
+        there = _listing(place)
         found = [ListedFile(place / name, there[name]) for name in there if all(map(_is_visible, name.split("/")))]
     if not found:
         raise InputError(pattern, "no such file, folder or match in the store")
     return found
+
+
+def _listing(place: Remote, is_recursive: bool = True) -> dict[str, FileStat]:
+    found = tagged_files(place, is_recursive)
+    return place.files(is_recursive) if found is None else found
 
 
 def look_into(where: str | Remote, source: Source) -> InputFile:
@@ -258,11 +266,13 @@ def _by_header(first: bytes, path: str, source: Source) -> InputFile:
         delimiter = "\t" if ".tsv" in Path(path).name else max(DELIMITERS, key=text.count)
     if source.header:
         return InputFile(path, "csv", columns=source.header, delimiter=delimiter)
+    no_text = "it does not begin with a line of text"
+    if any(letter < " " or letter == "\x7f" for letter in text.translate(IN_TEXT) if letter != delimiter):
+        return InputFile(path, "", note=f"{UNREADABLE}: {no_text}")
     try:
         names = tuple(name.strip() for name in next(csv.reader([text], delimiter=delimiter)))
     except csv.Error:
-        is_text = text.replace("\r", "").isprintable()
-        why = "its lines end with CR alone; save it with LF" if is_text else "it does not begin with a line of text"
+        why = "its lines end with CR alone; save it with LF" if "\r" in text else no_text
         return InputFile(path, "", note=f"{UNREADABLE}: {why}")
     return InputFile(path, "csv", columns=names, delimiter=delimiter, has_header=True)
 

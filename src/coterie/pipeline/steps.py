@@ -1,9 +1,9 @@
 """Runs named steps that each write one folder, and never runs one again whose inputs and parameters did not change.
 
 How it works: a step's fingerprint covers its name, version, parameters, source files (as their listing shows them:
-size and time, or by content if asked) and the fingerprints of the steps it reads. Its output goes into a folder of that
-name, the manifest last: without one a folder is what a killed run has left, and the next run sweeps it away. That
-needs no renaming, so it works in any store.
+size, time and etag, or by content if asked) and the fingerprints of the steps it reads. Its output goes into a folder
+of that name, the manifest last: without one a folder is what a killed run has left, and the next run sweeps it away.
+That needs no renaming, so it works in any store.
 """
 
 from __future__ import annotations
@@ -90,10 +90,10 @@ def run_steps(
 
 
 def fingerprint_of_file(path: Folder, is_hashed: bool = False, status: FileStat | None = None) -> str:
-    """Size and time of modification; its whole content if asked."""
+    """Size and time of modification, and the etag where a listing had one; its whole content if asked."""
     if not is_hashed:
         known: Any = status or path.stat()
-        return f"{known.st_size}-{known.st_mtime_ns}"
+        return "-".join(map(str, (known.st_size, known.st_mtime_ns, getattr(known, "etag", "")))).rstrip("-")
     digest = hashlib.blake2b(digest_size=16)
     with open_bytes(path) as file:
         while block := file.read(HASH_BYTES):

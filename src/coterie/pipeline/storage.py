@@ -33,10 +33,11 @@ PACKING: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "dicti
 
 
 class FileStat(NamedTuple):
-    """Of a file, named as `os.stat` names it."""
+    """Of a file, named as `os.stat` names it, with the etag where a store's listing has one (pipeline/etags)."""
 
     st_size: int
     st_mtime_ns: int
+    etag: str = ""
 
 
 @dataclass(frozen=True, order=True)
@@ -76,6 +77,10 @@ class Remote:
 
     def resolve(self) -> Remote:
         return self
+
+    @property
+    def known_options(self) -> dict[str, str]:
+        return dict(self.options or _known["options"])
 
     @property
     def filesystem(self) -> Any:
@@ -232,7 +237,7 @@ def _file_system(scheme: str, host: str, options: Options) -> Any:
 
     settings = dict(options)
     if scheme in ("s3a", "s3"):
-        return fs.S3FileSystem(**_s3(settings))
+        return fs.S3FileSystem(**s3_settings(settings))
     if scheme == "gs":
         return fs.GcsFileSystem()
     if scheme in ("abfs", "abfss"):
@@ -246,7 +251,7 @@ def _file_system(scheme: str, host: str, options: Options) -> Any:
         raise ConfigError("location", f"hdfs://{host}", "a store that answers", do=f"it needs {reason}") from error
 
 
-def _s3(settings: Mapping[str, str]) -> dict[str, Any]:
+def s3_settings(settings: Mapping[str, str]) -> dict[str, Any]:
     """Hadoop's settings in pyarrow's words; without keys both look into the environment and the machine's role."""
     known: dict[str, Any] = {"allow_delayed_open": True}  # what is small is one request instead of three
     if endpoint := settings.get("fs.s3a.endpoint", ""):
