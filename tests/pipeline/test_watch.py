@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -185,7 +186,7 @@ def states(lines: dict[str, list[dict]], take: list[int], late_s: float = 0.0) -
     for batch in batches(lines, take):
         for window, view in here.views(batch).items():
             rates = dict(zip(view.topics, view.rates.tolist(), strict=True))
-            known[window] = (rates, view.wanted, view.sample.to_pylist())
+            known[window] = (rates, view.wanted.rows(), view.sample.to_pylist())
     return known
 
 
@@ -247,7 +248,7 @@ def test_events_of_closed_windows_are_counted_as_late_and_changes_still_count():
     assert here.late_count == 2
     assert list(found) == [2]
     assert found[2].rates.tolist() == [(1 * 0.7 + 0.3 * 1) * 0.7 + 0.3 * 1]
-    assert found[2].wanted == [("u", "x", "b")]
+    assert found[2].wanted.rows() == [("u", "x", "b")]
 
 
 def test_a_busy_node_with_a_backlog_holds_the_clock():
@@ -323,6 +324,45 @@ def test_progress_survives_being_saved_and_settings_hold(tmp_path):
 # --- decisions ---
 
 
+def report_on_disk(folder: Path, report: pa.Table) -> None:
+    """As Spark leaves it."""
+    folder.mkdir(parents=True)
+    half = len(report) // 2
+    for number, part in enumerate((report.slice(0, half), report.slice(half))):
+        pq.write_table(part, folder / f"part-{number}.parquet")
+    (folder / "_SUCCESS").touch()
+
+
+def test_more_subscriptions_than_one_memory_takes_are_told_before_they_are_gathered(tmp_path):
+    here = Here()
+    said = [("a", number, say(1, "subscribe", f"u{number}", "x")) for number in range(5)]
+    said += [("a", 8, say(2, "publish", "p", "x")), ("a", 9, say(300, "publish", "p", "x"))]
+    one = watcher(tmp_path)
+    report_on_disk(tmp_path / "out" / "reports" / "000000000", here.report(said))
+    one.watch = replace(one.watch, wanted_max=4)
+    decided: list = []
+    one._reconfigurer.decide = lambda view, plan: decided.append(view)
+    with pytest.raises(ConfigError, match="expected at most 4, because watch decides in one memory, got 5"):
+        one.take_all()
+    assert not decided
+    assert one.progress().batch == -1  # nothing is lost: with more room it goes on from here
+
+
+def test_the_last_word_on_a_pair_counts_and_names_that_nobody_uses_are_gone():
+    words = [("v", "y", "a", True), ("u", "x", "a", True), ("u", "x", "b", True), ("w", "z", "c", True)]
+    later = [("w", "z", "c", False), ("v", "y", "a", False), ("v", "y", "b", True)]
+    gathered = Gathered(WINDOW_S, 0.3, {})
+    gathered.add(msgspec.msgpack.encode(shards.ViewPiece(list(told), [], [])) for told in (words, later))
+    wanted = gathered.view(0).wanted
+    assert wanted.rows() == [("u", "x", "b"), ("v", "y", "b")]
+    assert [names.to_pylist() for names in (wanted.clients, wanted.topics, wanted.nodes)] == [
+        ["u", "v"],
+        ["x", "y"],
+        ["b"],
+    ]
+    assert len(Gathered(WINDOW_S, 0.3, {}).view(0).wanted) == 0
+
+
 def test_the_cost_of_change_is_that_of_the_paper():
     for nodes, topics, moved in ((100, 1000, 3), (2, 1, 2), (17, 40, 0)):
         assert change_cost(nodes, topics, moved) == pytest.approx(float(reconfiguration_cost(nodes, topics, moved)))
@@ -343,7 +383,7 @@ def expected_after(window: int) -> forecasts.Forecast:
 def test_the_forecast_is_the_workload_of_the_window():
     found = expected_after(7)
     assert (found.topics, found.nodes) == (["x", "z"], list(NODES))
-    assert found.clients == [
+    assert found.clients.to_pylist() == [
         *sorted(f"{node}{index}" for node in NODES for index in (1, 2)),
         *(f"pub-{node}" for node in NODES),
     ]
@@ -361,7 +401,7 @@ def test_filters_and_groups_come_to_what_is_published():
     assert found is not None
     assert found.topics == ["never/seen", "site/1/temp"]
     assert found.filters == ["$share/g/site/#", "never/seen", "site/+/temp"]
-    assert found.clients == ["ann", "bob", "cid", "dan", "p"]
+    assert found.clients.to_pylist() == ["ann", "bob", "cid", "dan", "p"]
     interests = found.workload.interests
     assert [interests.row(row).tolist() for row in range(5)] == [[1], [1], [1], [0], []]
     assert found.workload.weights.tolist() == [1.0, 0.5, 0.5, 1.0]
@@ -634,7 +674,9 @@ def test_batch_and_stream_give_the_same_features_and_the_plans_of_the_plain_run(
         assert view.rates.tolist() == expected.tolist()
         end = f"timestamp_seconds({(view.window + 1) * WINDOW_S})"
         alive = journal.subscriptions_of(lines).where(f"since < {end} and (until is null or until >= {end})")
-        assert sorted((row["subscriber"], row["topic"]) for row in alive.collect()) == [w[:2] for w in view.wanted]
+        assert sorted((row["subscriber"], row["topic"]) for row in alive.collect()) == [
+            w[:2] for w in view.wanted.rows()
+        ]
     with pytest.MonkeyPatch.context() as patch:
         (tmp_path / "plain").mkdir()
         patch.setattr(reconfiguration, "run_tasks", lambda _, tasks, work, __: pa.concat_tables(map(work, tasks)))
@@ -656,7 +698,7 @@ def last_view(spark, tmp_path: Path) -> tuple:
     decide = one._reconfigurer.decide
     one._reconfigurer.decide = lambda view, plan: views.append(view) or decide(view, plan)
     one.run_once()
-    return views[-1].wanted, views[-1].topics, views[-1].rates.tolist(), views[-1].sample.to_pylist()
+    return views[-1].wanted.rows(), views[-1].topics, views[-1].rates.tolist(), views[-1].sample.to_pylist()
 
 
 @pytest.mark.spark

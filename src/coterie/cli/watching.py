@@ -100,12 +100,15 @@ def watch_command(
     killed at any moment: the same command goes on where it was, and no plan is lost or published twice. Every decision
     is one line that says why.
 
+    A decision is made in the memory of this machine, for up to 20 million subscriptions; for more, run plan now and
+    then.
+
     Examples:
       coterie watch coterie-data/journal --out plans
     """
     from coterie.api.choosing import candidates_of
     from coterie.pipeline.reconfiguration import DecisionRules
-    from coterie.pipeline.session import open_session
+    from coterie.pipeline.session import close_session, open_session
     from coterie.pipeline.storage import folder_of
     from coterie.pipeline.streams import lines_of
     from coterie.pipeline.watch import Watch, WatchLock
@@ -119,7 +122,7 @@ def watch_command(
     source = lines_of(journal, settings_of(columns or [], "--map"))
     place = folder_of(checkpoint) if checkpoint else None
     wanted = Watch(Path(journal), out_folder, rules, window, alpha, late, every, source=source, checkpoint=place)
-    err.print("starting Spark")
+    err.print(f"starting Spark; plans for up to {wanted.wanted_max:,} subscriptions")
     session = open_session(spark)
     watcher = WatchLock(session, wanted, _tell_json if as_json else _tell)
     run = watcher.run_once if once else watcher.run_until_idle if until_idle else watcher.follow
@@ -128,7 +131,7 @@ def watch_command(
     except KeyboardInterrupt:
         err.print("stopped; the same command goes on from here")
     finally:
-        session.stop()
+        close_session(session)
     progress = watcher.progress()
     if progress.batch >= 0 and not as_json:
         out.print(_summary(progress, watcher), soft_wrap=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from coterie.model import Publications, Relation, Wishes, Workload
 from coterie.model.workload import PAYLOAD_BYTES
@@ -26,7 +27,7 @@ class Forecast:
     workload: Workload
     topics: list[str]
     filters: list[str]  # the topics themselves where nobody asked for more
-    clients: list[str]
+    clients: pa.Array
     nodes: list[str]
 
     @property
@@ -35,7 +36,7 @@ class Forecast:
         return NamedWorkload(
             self.workload,
             pa.array(self.topics, pa.string()),
-            pa.array(self.clients, pa.string()),
+            self.clients,
             tuple(self.nodes),
             pa.array(self.filters, pa.string()),
         )
@@ -51,41 +52,46 @@ def forecast(view: StreamView) -> Forecast | None:
     Section 5.1: "a static S equal to S(t0)". Who publishes is taken from the sample of recent publications.
     """
     wanted = view.wanted
-    if not wanted:
+    if not len(wanted):
         return None
-    asked = sorted({wish for _, wish, _ in wanted})
+    asked = wanted.topics.to_pylist()
     matches, topics = _matched(asked, view.topics)
-    wanting = sorted({client for client, _, _ in wanted})
-    nodes, sample = view.nodes, view.sample
-    publishing = _publishing(view, topics)
-    home = {client: node for client, _, node in wanted}
-    outside = sorted({publisher for publisher, _, _, _ in publishing} - set(wanting))
-    at = _publishing_at(sample)
-    clients, node_id = wanting + outside, {node: index for index, node in enumerate(nodes)}
-    number = {name: index for index, name in enumerate(clients)}
-    wish_id, topic_id = ({name: index for index, name in enumerate(names)} for names in (asked, topics))
-    of = Relation.from_pairs(
-        [number[client] for client, _, _ in wanted], [wish_id[wish] for _, wish, _ in wanted], len(clients), len(asked)
-    )
+    nodes, publishing = view.nodes, _publishing(view, topics)
+    publishers = pa.array(sorted({publisher for publisher, _, _, _ in publishing}), pa.string())
+    outside = publishers.filter(pc.invert(pc.is_in(publishers, value_set=wanted.clients)))
+    clients = pa.concat_arrays([wanted.clients, outside])
+    topic_id = {name: index for index, name in enumerate(topics)}
+    of = Relation.from_pairs(wanted.client, wanted.topic, len(clients), len(asked))
     interests, weights = of, None
     if matches is not None:
-        interests, weights = expanded(of, matches, is_shared(pa.array(asked, pa.string())))
+        interests, weights = expanded(of, matches, is_shared(wanted.topics))
+    said_by = pa.array([publisher for publisher, _, _, _ in publishing], pa.string())
     workload = Workload(
         "forecast",
         interests,
         Publications.of(
-            [number[publisher] for publisher, _, _, _ in publishing],
+            pc.index_in(said_by, value_set=clients).to_numpy(),
             [topic_id[topic] for _, topic, _, _ in publishing],
             [rate / view.window_s for _, _, rate, _ in publishing],
             [size for _, _, _, size in publishing],
         ),
-        np.array([node_id[home.get(who) or at.get(who, nodes[0])] for who in clients], np.int32),
+        _attachment(view, of, outside.to_pylist()),
         len(nodes),
         topic_bytes=np.array([float(len(topic.encode())) for topic in topics]),
         weights=weights,
         wishes=None if matches is None else Wishes(of, matches),
     )
     return Forecast(workload, topics, asked, clients, nodes)
+
+
+def _attachment(view: StreamView, of: Relation, outside: Sequence[str]) -> NDArray[np.int32]:
+    """Where each client is by the last of its subscriptions; who has none, where it was seen publishing."""
+    number = {node: index for index, node in enumerate(view.nodes)}
+    at = _publishing_at(view.sample)
+    last = of.indptr[1 : len(view.wanted.clients) + 1] - 1  # subscriptions lie client by client
+    node_id = np.array([number[node] for node in view.wanted.nodes.to_pylist()], np.int32)
+    publishing = np.array([number[at.get(publisher, view.nodes[0])] for publisher in outside], np.int32)
+    return np.concatenate([node_id[view.wanted.node[last]], publishing])
 
 
 def _matched(asked: Sequence[str], published: Sequence[str]) -> tuple[Relation | None, list[str]]:

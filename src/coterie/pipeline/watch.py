@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from coterie.errors import ConfigError, InputError, RunError
 from coterie.locking import lock
@@ -42,6 +43,7 @@ log = logging.getLogger(__name__)
 
 RETRIES, RETRY_FIRST_S, RETRY_LAST_S = 8, 1.0, 60.0
 SHARDS = 32
+WANTED_MAX = 20_000_000  # subscriptions that a decision is made for, in one memory
 ANEW = "output and checkpoint are not of one stream: begin anew with both empty"
 CHECKPOINT, REPORTS, WORK, WHOLE = "checkpoint", "reports", "work", "_SUCCESS"
 _about_of = msgspec.msgpack.Decoder(ShardAbout).decode
@@ -63,6 +65,7 @@ class Watch:
     retries: int = RETRIES  # in a row, before a failure that may pass is given up
     checkpoint: Folder | None = None  # for what Spark keeps; driver and executors must see it. None: `out`
     shards: int = SHARDS  # of the state, for the life of the stream
+    wanted_max: int = WANTED_MAX  # with more subscriptions it stops before it gathers them
 
     def __post_init__(self) -> None:
         if self.source is None and not self.journal.is_dir():
@@ -177,11 +180,21 @@ class WatchLock:
                 raise InputError(str(place), f"{due}; {ANEW}")
             if batch > progress.batch:
                 with _may_pass(place):
+                    about = read_rows(place, ["told"], filters=[("window", "==", ABOUT)])
+                self._check_size(sum(one.wanted_count for one in map(_about_of, about["told"].to_pylist())))
+                with _may_pass(place):
                     report = read_rows(place)
                 self.take(report, batch)
+                del report
                 progress = self.progress()
             with _may_pass(place):
                 remove_all(place)
+
+    def _check_size(self, wanted: int) -> None:
+        """A decision needs every subscription in one memory: too many are told before they are gathered."""
+        if wanted > self.watch.wanted_max:
+            most = f"at most {self.watch.wanted_max:,}, because watch decides in one memory"
+            raise ConfigError("subscriptions", wanted, most, do="coterie plan, run now and then, takes more")
 
     def _whole_reports(self) -> list[tuple[int, Folder]]:
         folder = self._place / REPORTS
@@ -194,10 +207,7 @@ class WatchLock:
         progress = self.progress()
         if batch <= progress.batch:
             return
-        told: dict[int, list[bytes]] = {}
-        for window, piece in zip(report["window"].to_pylist(), report["told"].to_pylist(), strict=True):
-            told.setdefault(window, []).append(piece)
-        about = [_about_of(piece) for piece in told.get(ABOUT, [])]
+        about = [_about_of(piece) for piece in _told(report, ABOUT)]
         progress.hear(batch, about)
         decisions = []
         for one in about:
@@ -205,7 +215,7 @@ class WatchLock:
                 continue
             gathered = Gathered(self.watch.window_s, self.watch.alpha, one.clock.nodes)
             for window in one.closing.moments:
-                gathered.add(told.get(window, []))
+                gathered.add(_told(report, window))
                 progress.has_news = progress.has_news or window in one.closing.content
                 if window in one.closing.told and self.watch.rules.is_due(window, progress):
                     decisions.append(self._reconfigurer.decide(gathered.view(window), progress.plan))
@@ -232,6 +242,12 @@ class WatchLock:
                     do="end the other one, or say --out",
                 ) from None
             yield
+
+
+def _told(report: pa.Table, window: int) -> Iterator[bytes]:
+    """One piece after the other: together they may be large."""
+    found = report.filter(pc.equal(report["window"], window))["told"]
+    return (piece.as_py() for piece in found)
 
 
 @contextmanager
