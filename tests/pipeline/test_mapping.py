@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from coterie.api.logs import request_of
 from coterie.errors import ConfigError
+from coterie.pipeline.catalogs import tables_of
 from coterie.pipeline.mapping import Source, parse_columns, read_sources
 
 
@@ -63,3 +65,15 @@ def test_mistakes_in_toml_are_explained(tmp_path, text, complaint):
 def test_a_missing_file_is_a_config_error(tmp_path):
     with pytest.raises(ConfigError, match="readable"):
         read_sources(tmp_path / "none.toml")
+
+
+def test_tables_are_inputs_of_a_command_like_files():
+    """Nobody looks for them on a disk; a run is named after the table."""
+
+    def asked(*inputs):
+        return request_of(inputs, ["subscriber=user"], None, "auto", "UTC", False)
+
+    found = asked("subscriptions=table:lake.mqtt.subs", "publications=table:pubs")
+    assert [tables_of(one) for one in found.sources] == [["lake.mqtt.subs"], ["pubs"]]
+    assert found.name == "subs"
+    assert asked("table:subs").name == "subs"

@@ -335,11 +335,12 @@ def _sources(inputs: Sequence[str], columns: Sequence[str], time_unit: str, zone
 
 def check_columns(sources: Sequence[Any]) -> None:
     """A column that the files do not have is told with those that they have, before anything is started."""
+    from coterie.pipeline.catalogs import is_table
     from coterie.pipeline.files import list_files, look_into
     from coterie.pipeline.schemas import table_schema
 
     for source in sources:
-        if "://" in source.paths[0]:  # what is far away is looked at by who reads it
+        if "://" in source.paths[0] or is_table(source.paths[0]):  # what is far away is looked at by who reads it
             continue
         for where, _ in list_files(replace(source, paths=source.paths[:1]))[:1]:
             file = look_into(where, source)
@@ -355,5 +356,8 @@ def check_columns(sources: Sequence[Any]) -> None:
 
 
 def _name(inputs: Sequence[str]) -> str:
-    stem = Path(inputs[0].partition("=")[2] or inputs[0]).name.split(".")[0]
+    from coterie.pipeline.catalogs import TABLE, is_table
+
+    first = inputs[0].partition("=")[2] or inputs[0]
+    stem = first.removeprefix(TABLE).rpartition(".")[2] if is_table(first) else Path(first).name.split(".")[0]
     return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in stem) or "input"
