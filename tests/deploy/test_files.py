@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -24,11 +25,12 @@ def documents(name: str) -> list[dict]:
     return list(yaml.safe_load_all((DEPLOY / name).read_text()))
 
 
-def test_the_image_is_linted():
+@pytest.mark.parametrize("name", ["Dockerfile", "spark/Dockerfile"])
+def test_the_images_are_linted(name):
     hadolint = Path(sys.executable).with_name("hadolint")
     if not hadolint.exists():
         pytest.skip("hadolint is not installed")
-    done = subprocess.run([hadolint, DEPLOY / "Dockerfile"], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([hadolint, DEPLOY / name], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stdout
 
 
@@ -37,6 +39,75 @@ def test_the_image_runs_as_nobody_special_and_says_how_it_is():
     assert re.findall(r"^USER (\d+)$", text, re.MULTILINE) == ["10001"]
     assert "HEALTHCHECK" in text
     assert (ROOT / ".dockerignore").read_text().startswith("*\n"), "nothing goes in that is not named"
+
+
+STUB = """#!/bin/sh
+for word; do printf '%s\\n' "$word"; done
+"""
+POD = {
+    "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.7",
+    "SPARK_DRIVER_URL": "spark://CoarseGrainedScheduler@driver:7078",
+    "SPARK_EXECUTOR_ID": "3",
+    "SPARK_EXECUTOR_CORES": "2",
+    "SPARK_EXECUTOR_MEMORY": "1g",
+    "SPARK_APPLICATION_ID": "spark-1",
+    "SPARK_EXECUTOR_POD_IP": "10.0.0.8",
+    "SPARK_EXECUTOR_POD_NAME": "exec-3",
+    "SPARK_RESOURCE_PROFILE_ID": "0",
+    "SPARK_CONF_DIR": "/opt/spark/conf",
+    "SPARK_JAVA_OPT_0": "-Da=two words",
+    "SPARK_JAVA_OPT_1": "-Db=1",
+}
+
+
+def pod(home: Path, *words: str) -> list[str]:
+    """What the image of Spark's pods would start."""
+    for name in ("bin/java", "bin/spark-submit"):
+        (home / name).parent.mkdir(exist_ok=True)
+        (home / name).write_text(STUB)
+        (home / name).chmod(0o755)
+    env = {
+        "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+        "SPARK_HOME": str(home),
+        "JAVA_HOME": str(home),
+        **POD,
+    }
+    command = ["bash", DEPLOY / "spark/entrypoint.sh", *words]
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+
+
+def test_pods_of_spark_are_started_as_spark_says(tmp_path):
+    driver = pod(tmp_path, "driver", "--properties-file", "p", "local:///opt/coterie/submit.py", "plan", "a b")
+    assert driver[:4] == ["--deploy-mode", "client", "--conf", "spark.driver.bindAddress=10.0.0.7"]
+    assert driver[-5:] == ["--properties-file", "p", "local:///opt/coterie/submit.py", "plan", "a b"]
+    executor = pod(tmp_path, "executor")
+    assert executor[:5] == ["-Da=two words", "-Db=1", "-Xms1g", "-Xmx1g", "-cp"]
+    assert executor[5] == f"/opt/spark/conf:{tmp_path}/jars/*"
+    told = dict(zip(executor[7::2], executor[8::2], strict=True))
+    assert told == {
+        "--driver-url": POD["SPARK_DRIVER_URL"],
+        "--executor-id": "3",
+        "--cores": "2",
+        "--app-id": "spark-1",
+        "--hostname": "10.0.0.8",
+        "--resourceProfileId": "0",
+        "--podName": "exec-3",
+    }
+    assert pod(tmp_path, "echo", "as", "it is") == ["as it is"]
+
+
+def test_what_pods_of_spark_are_told_is_what_this_spark_says():
+    """Its own words, from the classes that make the pods."""
+    pyspark = pytest.importorskip("pyspark")
+    (jar,) = (Path(pyspark.__file__).parent / "jars").glob("spark-kubernetes_*.jar")
+    with zipfile.ZipFile(jar) as classes:
+        words = classes.read("org/apache/spark/deploy/k8s/Constants$.class")
+        backend = classes.read("org/apache/spark/scheduler/cluster/k8s/KubernetesExecutorBackend$.class")
+    text = (DEPLOY / "spark/entrypoint.sh").read_text()
+    asked = set(re.findall(r"\$\{?!?(SPARK_[A-Z_]+)", text)) - {"SPARK_HOME", "SPARK_CLASSPATH"}
+    assert asked, "the script says nothing of Spark's"
+    assert [name for name in asked if name.encode() not in words] == []
+    assert [flag for flag in re.findall(r"--[a-zA-Z-]+(?= \"\$SPARK)", text) if flag.encode() not in backend] == []
 
 
 def test_the_manifests_are_kubernetes():

@@ -201,6 +201,42 @@ def test_spark_submit(files, expected, tmp_path):
         assert found[key] == pytest.approx(row["value"], rel=1e-9), key
 
 
+NOTEBOOK = """
+import sys
+from pyspark.sql import SparkSession
+told = {"spark.ui.enabled": "false", "spark.sql.warehouse.dir": sys.argv[2]}
+spark = SparkSession.builder.master("local-cluster[1,1,1024]").config(map=told).getOrCreate()
+spark.read.csv(sys.argv[1], header=True).write.saveAsTable("subs")
+import coterie.submit
+sys.argv = ["submit.py", *sys.argv[3:]]
+try:
+    coterie.submit.main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print("still there:", spark.range(5).count())
+"""
+
+
+def test_the_session_of_a_notebook_or_a_platform(files, expected, tmp_path):
+    """Somebody else has made it: its tables are read, our package goes to its executors, and it goes on afterwards."""
+    words = ["subscriptions=table:subs", f"publications={files / 'pubs.jsonl'}", "--brokers", "5"]
+    words += ["--system", "flooding", "--system", "scribe", "--zones", "1", "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK}
+    environment["COTERIE_CACHE"] = str(tmp_path / "cache")
+    command = [sys.executable, "-c", NOTEBOOK, str(files / "subs.csv"), str(tmp_path / "tables"), "plan", *words]
+    with open(tmp_path / "out.log", "wb") as log, daemons() as started:
+        running = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
+        started.append(running)
+        running.wait(600)
+    told = (tmp_path / "out.log").read_text()
+    assert "still there: 5" in told, told[-3000:]
+    path = next((tmp_path / "out").rglob(str(job.LEDGERS)))
+    found = {tuple(list(row.values())[:4]): row["value"] for row in pq.read_table(path).to_pylist()}
+    for row in expected:
+        key = (row["system"], "stay", row["window"], row["column"])
+        assert found[key] == pytest.approx(row["value"], rel=1e-9), key
+
+
 @contextmanager
 def connect_server(folder: Path, **settings: str) -> Iterator[str]:
     port, log = free_port(), folder / "daemons.log"

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PYTHON, JARS = ROOT / ".lakes" / "bin" / "python", ROOT / ".jars" / "lakes"
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("name", ["delta", "iceberg"])
@@ -20,5 +20,5 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
         pytest.skip("needs a Spark that Delta and Iceberg have packages for: make lakes")
     env = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     command = [PYTHON, "-m", "tests.pipeline.lake_trip", name, JARS, tmp_path]
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=800, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -71,6 +71,31 @@ def test_the_environment_comes_back_as_it_was(monkeypatch):
 
 
 @pytest.mark.spark
+def test_a_session_that_is_there_is_joined_and_left_running(spark, monkeypatch):
+    monkeypatch.setattr(sessions, "_opened", [])  # as if a notebook had made it
+    joined = sessions.open_session("spark://somewhere:7077")
+    assert joined is spark
+    sessions.close_session(joined)
+    assert spark.range(2).count() == 2
+
+
+@pytest.mark.spark
+def test_a_session_of_ours_is_stopped_by_the_last_who_has_it(spark, monkeypatch):
+    stopped: list = []
+    monkeypatch.setattr(sessions, "_opened", [spark])
+
+    def stop(session):
+        stopped.append(session)
+
+    monkeypatch.setattr(type(spark), "stop", stop)
+    again = sessions.open_session()
+    sessions.close_session(again)
+    assert not stopped
+    sessions.close_session(spark)
+    assert stopped == [spark]
+
+
+@pytest.mark.spark
 def test_workers_start_with_kernels_compiled_and_one_thread(spark):
     def look(batches):
         import sys

@@ -140,7 +140,7 @@ class Comparison:
     ) -> list[str]:
         """Bills, and with a plan where everybody goes, as tables of a catalog's schema; their names."""
         from coterie.pipeline.saving import save_tables
-        from coterie.pipeline.session import open_session
+        from coterie.pipeline.session import close_session, open_session
 
         if self.designs is not None:
             raise ConfigError("tables", schema, "a log of files or tables; what is in memory: to_pandas()")
@@ -148,7 +148,7 @@ class Comparison:
         try:
             return save_tables(session, self.outcome, schema, format, plan)
         finally:
-            session.stop()
+            close_session(session)
 
     def report(self, unit_s: float = 3600.0, unit: str = "hour") -> Any:
         """The page to send on; `.write(path)` writes it."""

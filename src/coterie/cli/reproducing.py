@@ -93,14 +93,14 @@ def reproduce_command(
 def _on_cluster(
     master: str, picked: Sequence[Experiment], folder: Path, full: bool, seeds: int | None, tell: Progress
 ) -> list[Finding]:
-    from coterie.pipeline.session import open_session
+    from coterie.pipeline.session import close_session, open_session
 
     tell("starting Spark", 0.0)
     session = open_session(master)
     try:
         return reproduce(in_spark(session), picked, folder, full, seeds, tell)
     finally:
-        session.stop()
+        close_session(session)
 
 
 def _values(finding: Finding) -> object:

@@ -184,7 +184,7 @@ def _scores(jobs: list[Job], spread: str, master: str) -> Iterator[bytes]:
 
 
 def _spark_scores(jobs: list[Job], master: str) -> Iterator[bytes]:
-    from coterie.pipeline.session import open_session
+    from coterie.pipeline.session import close_session, open_session
     from coterie.pipeline.tasks import run_tasks
 
     session = open_session(master)
@@ -193,7 +193,7 @@ def _spark_scores(jobs: list[Job], master: str) -> Iterator[bytes]:
             told = run_tasks(session, jobs[first : first + JOBS_AT_ONCE], as_table, "score binary")
             yield from told["score"].to_pylist()
     finally:
-        session.stop()
+        close_session(session)
 
 
 def _keep(trial: Ordeal, limits: Swarm, folder: Path, shrinks: bool) -> str:

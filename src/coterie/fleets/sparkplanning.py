@@ -21,14 +21,17 @@ def plan_with_spark(
     """The journal's cheapest plan by these systems (as `--system` takes them), published below `out`."""
 
     def plan(now: FleetLayout) -> FleetLayout:
-        from coterie.pipeline.session import open_session  # Spark takes seconds to load and is needed here only
+        from coterie.pipeline.session import (
+            close_session,
+            open_session,
+        )  # Spark takes seconds to load and is needed here only
 
         spark = session or open_session(master)
         try:
             version = _publish(spark, journal, out, systems)
         finally:
             if session is None:
-                spark.stop()
+                close_session(spark)
         planned = read_layout(out, fleet, version)
         homes = {client: broker for client, broker in planned.home.items() if client in now.home}
         return replace(now, home={**now.home, **homes}, version=version)

@@ -25,7 +25,7 @@ class LateSession:
     def __init__(
         self, master: str = "local[*]", opened: Callable[[str], SparkSession] | None = None, *, is_small: bool = False
     ) -> None:
-        self._master, self._open = master, opened or _open
+        self._master, self._open, self._close = master, opened or _open, _close if opened is None else _stop
         self.is_here = is_small and master.startswith("local[") and not _is_submitted()  # see pipeline.here
         self._lock = threading.Lock()
         self._future: Future[SparkSession] | None = None
@@ -60,7 +60,7 @@ class LateSession:
     def stop(self) -> None:
         """Nothing to do where it was never opened."""
         if self._future is not None and (not self._future.done() or self._future.exception() is None):
-            self._future.result().stop()
+            self._close(self._future.result())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -88,3 +88,13 @@ def _open(master: str) -> SparkSession:
     from coterie.pipeline.session import open_session
 
     return open_session(master)
+
+
+def _close(session: SparkSession) -> None:
+    from coterie.pipeline.session import close_session
+
+    close_session(session)
+
+
+def _stop(session: SparkSession) -> None:
+    session.stop()

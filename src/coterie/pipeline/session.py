@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyspark
+from pyspark import SparkContext
+from pyspark.sql.utils import is_remote
 
 from coterie.errors import ConfigError
 from coterie.pipeline.java import Java, find_java, java_home
@@ -82,20 +84,21 @@ def open_session(
     work_dir: Path | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """Make the session, or return the one that is running; `conf` wins over the profile.
+    """Make the session, or join the one that is there, whatever master is asked for; `conf` wins over the profile.
 
-    Blocks for a few seconds while the JVM starts. The process environment is changed only meanwhile.
+    Blocks for a few seconds while the JVM starts. The process environment is changed only meanwhile. `close_session`
+    ends it.
     """
     if profile not in PROFILES:
         raise ConfigError("spark profile", profile, " or ".join(PROFILES))
     conf = {**_asked, **(conf or {})}
     if master.startswith("sc://"):
         return _connect(master, app_name, conf)
-    if is_submitted():
-        use_settings(conf)
-        return _submitted(app_name, conf)
     if not KNOWN_MASTER.fullmatch(master):
         raise ConfigError("spark", master, MASTERS)
+    if is_running() or is_submitted():
+        use_settings(conf)
+        return _joined(app_name, conf)
     use_settings({**spark_defaults(), **conf})
     java = find_java()
     settings = _settings(master, profile, (work_dir or Path(tempfile.gettempdir())).resolve(), conf)
@@ -180,6 +183,29 @@ def is_submitted() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
+def is_running() -> bool:
+    """Whether somebody in this process has a session: a notebook, a platform's job, or an earlier call."""
+    return is_remote() or SparkContext._active_spark_context is not None
+
+
+_opened: list[SparkSession] = []  # by us; once for each call that has it
+
+
+def _held(session: SparkSession, was_there: bool = False) -> SparkSession:
+    if not was_there or any(session is one for one in _opened):
+        _opened.append(session)
+    return session
+
+
+def close_session(session: SparkSession) -> None:
+    """Stop what `open_session` has made, when nobody has it any more; somebody else's session goes on."""
+    held = [index for index, one in enumerate(_opened) if one is session]
+    if held:
+        del _opened[held[0]]
+    if len(held) == 1:
+        session.stop()
+
+
 def _launch_environment(master: str, java: Java) -> dict[str, str]:
     variables = {
         **ONE_THREAD,
@@ -225,21 +251,25 @@ def _start(master: str, app_name: str, settings: Mapping[str, str]) -> SparkSess
         # Its workers keep their files inside the installed pyspark package, whatever they are told.
         litter = Path(pyspark.__file__).parent / "work" / session.sparkContext.applicationId
         atexit.register(shutil.rmtree, litter, ignore_errors=True)
-    return session
+    return _held(session)
 
 
-def _submitted(app_name: str, conf: Mapping[str, str]) -> SparkSession:
-    """The session of a process that `spark-submit` started: everything as it was told, our package shipped."""
+def _joined(app_name: str, conf: Mapping[str, str]) -> SparkSession:
+    """The session of `spark-submit`, of a notebook or of a platform's job, as it was made; our package shipped."""
     from pyspark.sql import SparkSession
 
+    was_there = is_running()
     builder = SparkSession.builder.appName(app_name).config("spark.sql.session.timeZone", "UTC")
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    if is_remote():
+        session.addArtifacts(str(package_zip()), pyfile=True)
+        return _held(session, was_there)
     use_settings(dict(session.sparkContext.getConf().getAll()))
-    if not str(session.sparkContext.master).startswith("local"):
+    if not re.match(r"local(\[|$)", str(session.sparkContext.master)):
         session.sparkContext.addPyFile(str(package_zip()))
-    return session
+    return _held(session, was_there)
 
 
 def _connect(url: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
@@ -248,6 +278,7 @@ def _connect(url: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
         raise ConfigError("spark", url, f"{', '.join(missing)} for Spark Connect", do="pip install 'coterie[connect]'")
     from pyspark.sql import SparkSession
 
+    was_there = is_running()
     builder = SparkSession.builder.remote(url).appName(app_name)
     for key, value in {"spark.sql.session.timeZone": "UTC", **conf}.items():
         builder = builder.config(key, value)
@@ -259,7 +290,7 @@ def _connect(url: str, app_name: str, conf: Mapping[str, str]) -> SparkSession:
         raise ConfigError(
             "spark", url, "a Spark Connect server that answers", do=f"Spark says: {_first_line(error)}"
         ) from error
-    return session
+    return _held(session, was_there)
 
 
 def _is_installed(name: str) -> bool:

@@ -12,7 +12,7 @@ from coterie.fleets.observe.mosquitto import LogMemory
 from coterie.fleets.observe.stamps import shapes_of
 from coterie.pipeline.brokerlogs import BrokerFindings, BrokerLog, read_broker_logs
 from coterie.pipeline.logfiles import is_compressed, last_line_end
-from coterie.pipeline.session import EXTRA_JVM, open_session
+from coterie.pipeline.session import EXTRA_JVM, close_session, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,7 +40,7 @@ def observe_in_spark(
         findings = read_broker_logs(session, logs, shapes, observer.zone, store.aside, report)
     finally:
         if spark is None:
-            session.stop()
+            close_session(session)
     for log, found in zip(logs, findings, strict=True):
         _take_over(accounts[log.node], found)
         broker = state.broker(log.node)
