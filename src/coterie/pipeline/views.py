@@ -32,7 +32,7 @@ I32 = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
-class Wanted:
+class StandingWishes:
     """Every subscription in the order of client and topic, as numbers; names are sorted, and each is somebody's."""
 
     clients: pa.Array
@@ -43,7 +43,7 @@ class Wanted:
     node: I32
 
     @classmethod
-    def of(cls, said: pa.Table) -> Wanted:
+    def of(cls, said: pa.Table) -> StandingWishes:
         """What holds after `said` (WISH): the last word on each pair counts."""
         (clients, client), (topics, topic), (nodes, node) = (_numbered(said[name]) for name in WISH.names[:3])
         key = client * np.int64(max(len(topics), 1)) + topic
@@ -88,7 +88,7 @@ class StreamView:
     window: int
     window_s: float
     alpha: float
-    wanted: Wanted
+    wanted: StandingWishes
     topics: list[str]
     rates: NDArray[np.float64]  # events per window
     nodes: list[str]  # those that had said something by then, or that somebody is attached to
@@ -119,7 +119,7 @@ class Gathered:
                 self.sample.setdefault(window, []).append(drawn)
 
     def view(self, window: int) -> StreamView:
-        wanted = Wanted.of(pa.Table.from_batches(self.wishes, WISH))
+        wanted = StandingWishes.of(pa.Table.from_batches(self.wishes, WISH))
         topics = sorted(self.rates)
         silent = np.array([window - self.rates[topic][1] for topic in topics], np.int64)
         rates = decayed(np.array([self.rates[topic][0] for topic in topics], np.float64), silent, self.alpha)
