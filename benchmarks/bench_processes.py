@@ -1,14 +1,15 @@
 """What several processes behind one port cost and bring, with one process beside them in the same run.
 
-Run `python benchmarks/bench_processes.py` (`--processes 4`, `--scale 5` for longer runs). All get the same bytes from
-the same load generators, in turns; a round's ratio is broker CPU per delivery, several processes to one, and the median
-of the rounds counts. Rows:
+Run `python benchmarks/bench_processes.py` (`--processes 4`, `--scale 5` for longer runs, `--only "in step"` for rows so
+named). All get the same bytes from the same load generators, in turns; a round's ratio is broker CPU
+per delivery, several processes to one, and the median of the rounds counts. Rows:
 
 - `crowds`: 1 publisher, 100 subscribers, wherever the kernel put them: a message crosses once, for all who are there.
   *In step* the next batch of a hundred is sent when all have the last one: so one process and several read and write as
   often. As fast as it goes, who has less to do finds less at a time, and wakes up and writes more often. *Apart* are
   nodes that know nothing of each other, with a part of the crowd and a publisher each: nothing crosses, and what they
   cost beyond one process is what it costs to share the machine's cores and caches with each other and the generator.
+- `clients`: what is in each round of the crowds besides deliveries: a client connects, subscribes and goes again.
 - `pairs`: 1:1, wherever the kernel put them; the publisher's socket goes to where the subscriber is.
 - `placed`: as pairs, with both where their topic is wanted: at the process's own port, as admission sends clients.
 - `capacity`: deliveries a second with as many load generators as processes. The generators need cores too: what they
@@ -49,6 +50,13 @@ def cost_us(ports: list[int], pids: Sequence[int], shape: Shape, messages: int) 
     if result.missing:
         raise SystemExit(f"{result.missing} of {result.published} messages did not arrive: {shape}")
     return (sum(map(scheduled_s, pids)) - before_s) / result.delivered * 1e6
+
+
+def coming_us(port: int, pids: Sequence[int], shape: Shape) -> float:
+    """Broker CPU per client of a crowd to which nothing is said."""
+    before_s, topic = sum(map(scheduled_s, pids)), f"bench/{next(RUNS)}"
+    run_load("127.0.0.1", [port], replace(shape, topic=topic, filter=topic), 0)
+    return (sum(map(scheduled_s, pids)) - before_s) / (shape.subscribers + shape.publishers) * 1e6
 
 
 def several_us(ports: list[list[int]], pids: Sequence[int], shape: Shape, messages: int, times: int) -> float:
@@ -105,10 +113,10 @@ def compare(
     tell(what, costs, len(several[1]))
 
 
-def tell(what: str, costs: list[tuple[float, float]], count: int) -> None:
+def tell(what: str, costs: list[tuple[float, float]], count: int, unit: str = "delivery") -> None:
     single_us, several_us = (median(one) for one in zip(*costs, strict=True))
     ratio = median(several / single for single, several in costs)
-    told = f"{single_us:6.2f} us a delivery with one, {several_us:6.2f} with {count}"
+    told = f"{single_us:6.2f} us a {unit} with one, {several_us:6.2f} with {count}"
     print(f"{what:26} {told}: ratio {ratio:.2f}", flush=True)
 
 
@@ -117,6 +125,7 @@ def main() -> None:
     arguments.add_argument("--processes", type=int, default=2)
     arguments.add_argument("--scale", type=float, default=1.0, help="times as many messages")
     arguments.add_argument("--rounds", type=int, default=5, help="the median counts")
+    arguments.add_argument("--only", default="", help="rows whose name has this in it")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as home:
         first, second, apart = (Path(home) / name for name in ("one", "several", "apart"))
@@ -141,17 +150,27 @@ def main() -> None:
                 ("placed, 1:1", PAIR, few, [[one] for one in own_ports], chosen.processes),
             ]
             for what, shape, messages, ports, times in rows:
+                if chosen.only not in what:
+                    continue
                 compare(what, shape, messages, times, chosen.rounds, ([[alone]], [pid]), (ports, pids))
+            if chosen.only in (what := "clients that come and go"):
+                costs = [(coming_us(alone, [pid], CROWD), coming_us(port, pids, CROWD)) for _ in range(chosen.rounds)]
+                tell(what, costs, len(pids), "client")
             ids, where = [pid for _, pid in parts], [port for port, _ in parts]
             for _, shape, messages, _, _ in rows[:4]:  # the crowds
+                how = "in step" if shape.window == 1 else "1:100"
+                what = f"apart, {how}, QoS {shape.qos}"
+                if chosen.only not in what:
+                    continue
                 divided = replace(shape, publishers=len(parts), reach=shape.subscribers // len(parts))
                 costs = []
                 for _ in range(chosen.rounds):
                     single_us = cost_us([alone], [pid], shape, messages)
                     costs.append((single_us, cost_us(where, ids, divided, messages * len(parts))))
-                how = "in step" if shape.window == 1 else "1:100"
-                tell(f"apart, {how}, QoS {shape.qos}", costs, len(parts))
+                tell(what, costs, len(parts))
             for what, targets, ids in (("one", [alone] * chosen.processes, [pid]), ("several", own_ports, pids)):
+                if chosen.only not in f"capacity, {what}":
+                    continue
                 rate, broker, generator = capacity(targets, ids, int(20_000 * chosen.scale))
                 told = f"{rate:9,.0f} deliveries a second, brokers {broker:.2f} cores, generators {generator:.2f}"
                 print(f"capacity, {what:16} {told} of {os.cpu_count()}", flush=True)

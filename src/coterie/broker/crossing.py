@@ -17,7 +17,7 @@ from coterie.broker.arrivals import ComingSessions
 from coterie.broker.carried import TIME_MASK, Carried, Identifiers, encode_carried
 from coterie.broker.counts import Counts
 from coterie.broker.delivering import Delivering, RecentEvents
-from coterie.broker.frames import CONTROL, Detoured, encode_control, frame
+from coterie.broker.frames import Detoured, control_frame
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.links import PeerLinks
 from coterie.broker.marks import Marks
@@ -33,7 +33,7 @@ from coterie.mqtt.sessions import Sessions
 FRAME_BYTES = 1 << 20  # about so much goes into one
 ROOM_BYTES = 64 << 10  # what a socket's buffer has room for, with a good deal to spare
 ASK_BYTES = 16 << 10  # with more than so much not confirmed, a sibling is asked for its word
-ASKING = frame(CONTROL, encode_control(SiblingRuns(0, [])))
+ASKING = control_frame(SiblingRuns(0, []))
 Run = BareRun | OwedRun
 Places = tuple[int, ...]
 
@@ -72,6 +72,8 @@ class Crossings:
     @property
     def safe(self) -> int:
         """Up to which serial everything is where it should be."""
+        if not self._logging and not any(self._doubtful.values()):  # mostly
+            return self.serial
         while self._logging and self._logging[0][1] <= self._turn.persisted:
             self._logging.popleft()
         first = [one[0] for one in self._doubtful.values() if one] + [one for one, _ in self._logging]
@@ -112,7 +114,10 @@ class Crossings:
         """A message that the log has, or that nobody is owed, by itself; behind what was said before it."""
         if self._runs:
             self.flush()
-        data = frame(CONTROL, encode_control(Detoured(body)))
+        self._tell(nodes, control_frame(Detoured(body)))
+
+    def _tell(self, nodes: Places, data: bytes) -> None:
+        """What nobody is owed anything of."""
         for node in nodes:
             self._sent[node] += len(data)
             if not self._links.send(node, data, is_event=True):
@@ -123,15 +128,19 @@ class Crossings:
         runs, self._runs, self._size = self._runs, [], 0
         is_owed, self._is_owed = self._is_owed, False
         self.serial += is_owed
-        made: dict[Places, bytes] = {}
-        for node in self._others if runs else ():
-            which = tuple(number for number, (nodes, _) in enumerate(runs) if node in nodes)
-            if which:
-                self._send(node, which, runs, is_owed, made)
+        if len(runs) == 1 and not is_owed:  # a chunk of one client, mostly
+            nodes, run = runs[0]
+            self._tell(nodes, control_frame(SiblingRuns(0, [run])))
+        elif runs:
+            made: dict[Places, bytes] = {}
+            for node in self._others:
+                which = tuple(number for number, (nodes, _) in enumerate(runs) if node in nodes)
+                if which:
+                    self._send(node, which, runs, is_owed, made)
         if self._took:
             took, self._took = self._took, {}
             for node, serial in took.items():
-                self._links.send(node, frame(CONTROL, encode_control(SiblingTook(serial))))
+                self._links.send(node, control_frame(SiblingTook(serial)))
 
     def _send(
         self, node: int, which: Places, runs: list[tuple[Places, Run]], is_owed: bool, made: dict[Places, bytes]
@@ -144,7 +153,7 @@ class Crossings:
             return
         data = made.get(which)
         if data is None:
-            data = made[which] = frame(CONTROL, encode_control(SiblingRuns(self.serial if owed else 0, mine)))
+            data = made[which] = control_frame(SiblingRuns(self.serial if owed else 0, mine))
         self._sent[node] += len(data)
         if not self._links.send(node, data, is_event=not owed):
             self._links.shed[node] = None

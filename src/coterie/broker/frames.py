@@ -25,6 +25,7 @@ LINK_VERSION = 9
 SPOKEN = (LINK_VERSION - 1, LINK_VERSION, LINK_VERSION + 1)
 HELLO, PROOF, MESSAGE, TRACKED_MESSAGE, CONTROL, TRACKED_CONTROL, DONE, BEAT, BYE = range(9)
 _HEAD = struct.Struct(">IB")
+_CONTROL_HEAD = struct.Struct(">IBB")
 _NUMBER = struct.Struct(">Q")
 
 
@@ -436,6 +437,12 @@ KINDS = frozenset(one.__struct_config__.tag for one in get_args(ControlMessage))
 
 def encode_control(message: ControlMessage) -> bytes:
     return bytes((LINK_VERSION,)) + _encode(message)
+
+
+def control_frame(message: ControlMessage) -> bytes:
+    """The same as a whole frame: what is long in it is put together once."""
+    body = _encode(message)
+    return _CONTROL_HEAD.pack(len(body) + 1, CONTROL, LINK_VERSION) + body
 
 
 def decode_control(body: bytes) -> ControlMessage:

@@ -75,7 +75,7 @@ from coterie.broker.planes import ControlPlanes
 from coterie.broker.recovery import Recovery
 from coterie.broker.renewing import Renewing
 from coterie.broker.said import (
-    AboutSiblings,
+    AboutSockets,
     AskRoom,
     ClientComes,
     HangOn,
@@ -238,7 +238,7 @@ class Neighbourhood:
         peer = fact.peer
         if not self._links.knows(peer):
             return
-        self._links.heard(peer, [kind for kind, _ in fact.frames])
+        self._links.heard(peer, fact.frames)
         if self._keeping is not None:
             self._keeping.heard(peer)
         try:
@@ -247,16 +247,17 @@ class Neighbourhood:
                     continue
                 if kind != MESSAGE:
                     self.heard_count += 1
-                    self._on_other(peer, kind, body)
+                    if kind == CONTROL:
+                        self._on_control(peer, decode_control(body))
+                    else:
+                        self._on_other(peer, kind, body)
                 elif (plane := self._planes.tagged(body[:1])) is not None:
                     self.heard_count += plane.receive(peer, body)
         except RemoteProtocolError as error:
             self._turn.orders.append(HangUp(peer, str(error), abrupt=True))
 
     def _on_other(self, peer: int, kind: int, body: bytes) -> None:
-        if kind == CONTROL:
-            self._on_control(peer, decode_control(body))
-        elif kind == DONE:
+        if kind == DONE:
             self._cascades.done(peer, numbered(body)[0])
         elif kind in (TRACKED_MESSAGE, TRACKED_CONTROL):
             self._on_tracked(peer, kind, *numbered(body))
@@ -275,8 +276,11 @@ class Neighbourhood:
 
     def _on_control(self, peer: int, said: ControlMessage) -> None:
         match said:
-            case SiblingRuns() | SiblingTook() | SiblingWants() | AskRoom() | HasRoom() | ClientComes():
-                self._on_sibling(peer, said)  # first, since it comes with every turn
+            case SiblingRuns():  # first, since it comes with every turn
+                if self._crossing is not None:
+                    self._crossing.hear(peer, said)
+            case SiblingTook() | SiblingWants() | AskRoom() | HasRoom() | ClientComes():
+                self._on_sibling(peer, said)
             case SentOff() | ClaimSession() | Handed() | Taken():
                 self._moving.hear(peer, said)
             case Wanting() | AskWanting() | Sent() | Expected():
@@ -329,12 +333,10 @@ class Neighbourhood:
             case _:
                 self._membership.hear(peer, said)
 
-    def _on_sibling(self, peer: int, said: AboutSiblings) -> None:
+    def _on_sibling(self, peer: int, said: SiblingTook | SiblingWants | AboutSockets) -> None:
         if self._siblings is None or self._crossing is None or self._transfers is None:
             return
         match said:
-            case SiblingRuns():
-                self._crossing.hear(peer, said)
             case SiblingTook():
                 self._crossing.took(peer, said)
             case SiblingWants():
