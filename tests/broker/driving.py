@@ -58,6 +58,12 @@ class Driven:
         self._carry_out(orders or [])
         return orders is not None
 
+    def lands(self, peer: int, frames: list[tuple[int, bytes]]) -> bool:
+        """The same for what a process of the same machine said."""
+        orders = self.broker.landed(peer, frames, self.now_s)
+        self._carry_out(orders or [])
+        return orders is not None
+
     def _carry_out(self, orders: list[Order]) -> None:
         for order in orders:
             self.orders.append(order)

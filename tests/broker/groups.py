@@ -14,7 +14,8 @@ from tests.broker.driving import Driven, setup
 class Group:
     """Nodes that are all linked, and what they tell each other; nothing passes to and from those that are `cut` off.
 
-    With `is_machine` they are processes of one machine, whose board is `board`.
+    With `is_machine` they are processes of one machine, whose board is `board`. With `is_straight` what they say is
+    offered the straight way first, and `landed` counts what took it.
     """
 
     def __init__(self, count: int = 2, system: str = "flooding", copies: int = 2, is_machine: bool = False) -> None:
@@ -29,6 +30,7 @@ class Group:
             )), board=SimBoard(self.board, node))
             for node in nodes
         ]  # fmt: skip
+        self.is_straight, self.landed = False, 0
         self.cut: set[int] = set()
         self.said: list[tuple[int, int, list[bytes]]] = []
         self._readers = {(one, other): FrameReader() for one in nodes for other in nodes}
@@ -56,7 +58,10 @@ class Group:
         self.said.remove(passing)
         source, node, chunks = passing
         frames = self._readers[source, node].feed(b"".join(chunks))
-        self.nodes[node].take(PeerSaid(source, frames))
+        if self.is_straight and self.nodes[node].lands(source, frames):
+            self.landed += 1
+        else:
+            self.nodes[node].take(PeerSaid(source, frames))
         return True
 
     def wait(self, duration_s: float) -> None:

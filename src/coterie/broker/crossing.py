@@ -17,23 +17,29 @@ from coterie.broker.arrivals import ComingSessions
 from coterie.broker.carried import TIME_MASK, Carried, Identifiers, encode_carried
 from coterie.broker.counts import Counts
 from coterie.broker.delivering import Delivering, RecentEvents
-from coterie.broker.frames import Detoured, control_frame
+from coterie.broker.frames import Detoured, control_frame, decode_control, encode_control
 from coterie.broker.lastpublished import LastPublished
 from coterie.broker.links import PeerLinks
 from coterie.broker.marks import Marks
+from coterie.broker.orders import Order, Write
 from coterie.broker.said import BareRun, OwedRun, SiblingRuns, SiblingTook
 from coterie.broker.turn import Turn
 from coterie.broker.writes import LOG, MESSAGES
+from coterie.errors import RemoteProtocolError
 from coterie.mqtt.fanout import fan_out, fan_out_run
 from coterie.mqtt.packets import Publish
 from coterie.mqtt.properties import NO_PROPERTIES
 from coterie.mqtt.publish import Message, PublishRun
+from coterie.mqtt.session import Session
 from coterie.mqtt.sessions import Sessions
 
 FRAME_BYTES = 1 << 20  # about so much goes into one
 ROOM_BYTES = 64 << 10  # what a socket's buffer has room for, with a good deal to spare
 ASK_BYTES = 16 << 10  # with more than so much not confirmed, a sibling is asked for its word
 ASKING = control_frame(SiblingRuns(0, []))
+# How a frame begins that is one bare run and no more: all that stands before its topic.
+ONE_BARE = encode_control(SiblingRuns(0, [BareRun("", b"", 0, 0, 0, 0)])).partition(b"\xa0")[0]
+LANDINGS_MAX = 1024
 Run = BareRun | OwedRun
 Places = tuple[int, ...]
 
@@ -61,6 +67,8 @@ class Crossings:
         self._logging: deque[tuple[int, int]] = deque()  # a serial, and the batch with what was not confirmed of it on
         self._took: dict[int, int] = {}  # whom to tell
         self._heard: dict[int, int] = {}  # the last serial of each
+        # By topic, as of a version of the index: who wants it here, if they are nothing special.
+        self._landings: dict[str, tuple[int, tuple[Session, ...] | None]] = {}
 
     # --- out ---
 
@@ -239,6 +247,56 @@ class Crossings:
             self._heard[peer] = said.serial
         elif not said.runs and peer in self._heard:
             self._took[peer] = self._heard[peer]
+
+    def land(self, peer: int, body: bytes, now_s: float) -> list[Order] | None:
+        """The orders of a turn that is one bare run for clients who are there and need nothing kept; None, and nothing
+        has happened, if it has to go the long way (`straight`)."""
+        if not body.startswith(ONE_BARE):
+            return None
+        try:
+            said = decode_control(body)
+        except RemoteProtocolError:
+            return None
+        run = said.runs[0] if type(said) is SiblingRuns else None
+        if type(run) is not BareRun:
+            return None
+        topic, delivering = run.topic, self._delivering
+        landing = self._landings.get(topic)
+        if landing is None or landing[0] != self._sessions.index.version:
+            landing = self._new_landing(topic)
+        receivers = landing[1]
+        if receivers is None or delivering.ordering.holds(peer, topic):
+            return None
+        found: list[Order] = []
+        frames, version, persisted = run.frames, run.version, self._turn.persisted
+        for session in receivers:
+            receiver = session.connection
+            if (
+                session.plain_version != version
+                or receiver is None
+                or session.output
+                or receiver.held_serial
+                or receiver.held_batch > persisted
+            ):
+                return None
+            found.append(Write(receiver.line, [frames]))
+        self._turn.now_s = now_s
+        if delivering.is_late(peer, topic, run.first + run.count - 1):
+            self._counts.late_dropped += run.count
+            return []
+        self._count(run.first, run.count, run.count * len(receivers))
+        self._counts.bytes_out += len(frames) * len(receivers)
+        return found
+
+    def _new_landing(self, topic: str) -> tuple[int, tuple[Session, ...] | None]:
+        index = self._sessions.index
+        match = index.matches(topic)
+        is_simple = not match.groups and all(one.is_plain for one in match.receivers)
+        receivers = tuple(one.receiver for one in match.receivers) if is_simple else None
+        if len(self._landings) >= LANDINGS_MAX:
+            self._landings.clear()
+        landing = self._landings[topic] = index.version, receivers
+        return landing
 
     def _take_bare(self, origin: int, run: BareRun) -> None:
         match = self._sessions.index.matches(run.topic)

@@ -5,15 +5,16 @@
     orders = broker.step(fact, now_s)                # any number of facts: one turn
     orders = broker.end_turn(now_s)                  # what the turn wants written, sent and persisted
     orders = broker.straight(line, data, now_s)      # or, in between: a turn that is one chunk of a client
+    orders = broker.landed(peer, frames, now_s)      # or what a process of the same machine said
 
 - A **turn** is one or more steps, then `end_turn`; the driver decides how many. `step` returns what may be done at once
   (timers, dialling, questions, words for the log); `end_turn` returns the `Write` and `Tell` orders of the turn, each
   line and each peer at most once, and at most one `Persist`, which comes last. Orders are carried out in their order.
   After any step there may be something for `end_turn` (`has_turn` says so), so a driver calls it before it waits for
   anything.
-- **The straight way**: between turns a driver may offer a client's chunk to `straight` instead of making it a fact. It
-  returns the orders of a whole turn, or None: then nothing has happened, and the chunk is to be a fact. What it does is
-  what `step` and `end_turn` would have done (the module `straight` says when).
+- **The straight way**: between turns a driver may offer a client's chunk to `straight`, and what a peer said to
+  `landed`, instead of making it a fact. They return the orders of a whole turn, or None: then nothing has happened, and
+  it is to be a fact. What they do is what `step` and `end_turn` would have done (the module `straight` says when).
 - **Time** is `now_s`: this node's clock, in seconds since 1970, the same for both calls. It never goes back while the
   broker lives; between lives, and between nodes, it may be anything. Nothing but the order of facts is taken from it
   where a promise depends on it.

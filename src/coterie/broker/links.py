@@ -310,11 +310,11 @@ class PeerLinks:
         if target.output:
             self.dirty[peer] = target
 
-    def heard(self, peer: int, frames: Iterable[tuple[int, bytes]]) -> None:
-        """The peer is there; these frames came from it."""
+    def heard(self, peer: int, kinds: Iterable[int]) -> None:
+        """The peer is there; these kinds of frames came from it."""
         target = self._targets[peer]
         target.heard_s = self._turn.now_s
-        for kind, _ in frames:
+        for kind in kinds:
             if kind == BYE:
                 target.is_leaving = True
             elif kind not in (BEAT, CONTROL, TRACKED_CONTROL):

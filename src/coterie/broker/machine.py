@@ -44,6 +44,7 @@ from coterie.broker.facts import (
     Proven,
     StoreFailed,
 )
+from coterie.broker.frames import CONTROL
 from coterie.broker.housekeeping import ALIVE_TIMER, TRIM_TIMER
 from coterie.broker.keeping import KEEP_TIMER, RIDE_TIMER
 from coterie.broker.lacking import FORGET_TIMER
@@ -170,6 +171,24 @@ class Broker(BrokerParts):
         if orders is not None and not self._is_ticking and self._has_deadlines():
             self._is_ticking = True
             orders.append(SetTimer((TICK_TIMER,), TICK_S))
+        return orders
+
+    def landed(self, peer: int, frames: list[tuple[int, bytes]], now_s: float) -> list[Order] | None:
+        """The same for what a process of this machine said: what one client there did, and no more."""
+        crossing = self.crossing
+        if crossing is None or self._is_stopped or len(frames) != 1 or frames[0][0] != CONTROL:
+            return None
+        if self.clients.kept or self.pressure.lines or not self.links.knows(peer):
+            return None  # somebody waits, and may not have to wait any longer
+        orders = crossing.land(peer, frames[0][1], now_s)
+        if orders is not None:
+            self.links.heard(peer, (CONTROL,))
+            if self.keeping is not None:
+                self.keeping.heard(peer)
+            self.neighbourhood.heard_count += 1
+            if not self._is_ticking and self._has_deadlines():
+                self._is_ticking = True
+                orders.append(SetTimer((TICK_TIMER,), TICK_S))
         return orders
 
     def step(self, fact: Fact, now_s: float) -> list[Order]:

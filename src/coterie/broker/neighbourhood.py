@@ -238,7 +238,7 @@ class Neighbourhood:
         peer = fact.peer
         if not self._links.knows(peer):
             return
-        self._links.heard(peer, fact.frames)
+        self._links.heard(peer, [kind for kind, _ in fact.frames])
         if self._keeping is not None:
             self._keeping.heard(peer)
         try:

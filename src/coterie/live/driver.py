@@ -14,7 +14,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
-from coterie.broker.facts import Bytes, Closed, Fact, GotSocket, Opened, Persisted, Proven, StoreFailed
+from coterie.broker.facts import Bytes, Closed, Fact, GotSocket, Opened, PeerSaid, Persisted, Proven, StoreFailed
 from coterie.broker.machine import Broker
 from coterie.broker.orders import (
     AnswerDoor,
@@ -144,8 +144,11 @@ class Driver:
         if self._is_over:
             return
         broker, now_s = self.broker, monotonic() + self._base_s
-        if type(fact) is Bytes and now_s >= self._free_s and self._may_pass:
-            orders = broker.straight(fact.line, fact.data, now_s)
+        if now_s >= self._free_s and self._may_pass:
+            if type(fact) is Bytes:
+                orders = broker.straight(fact.line, fact.data, now_s)
+            else:
+                orders = broker.landed(fact.peer, fact.frames, now_s) if type(fact) is PeerSaid else None
             if orders is not None:
                 self._free_s = now_s + SOON_S
                 self._carry_out(orders)

@@ -40,6 +40,10 @@ class Saboteur:
         orders = self._broker.straight(line, data, now_s)
         return None if orders is None else self._on_orders(orders)
 
+    def landed(self, peer: int, frames: list[tuple[int, bytes]], now_s: float) -> list[Order] | None:
+        orders = self._broker.landed(peer, frames, now_s)
+        return None if orders is None else self._on_orders(orders)
+
     def end_turn(self, now_s: float) -> list[Order]:
         return self._on_orders(self._broker.end_turn(now_s))
 

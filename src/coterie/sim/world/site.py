@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from coterie.broker.facts import Booted, Bytes, Fact, Persisted, Proven, StoreFailed
+from coterie.broker.facts import Booted, Bytes, Fact, PeerSaid, Persisted, Proven, StoreFailed
 from coterie.broker.machine import Broker
 from coterie.broker.orders import (
     AnswerDoor,
@@ -42,7 +42,7 @@ from coterie.sim.world.scenario import Clockwork
 
 BASE_S = 1_800_000_000.0
 SLOW = 200.0
-HEARD = 1 << 40  # draws for chunks begin here
+HEARD, SAID = 1 << 40, 1 << 41  # draws for chunks of clients, and for what peers say, begin here
 
 
 class Machine(Protocol):
@@ -50,6 +50,7 @@ class Machine(Protocol):
 
     def step(self, fact: Fact, now_s: float) -> list[Order]: ...
     def straight(self, line: int, data: bytes, now_s: float) -> list[Order] | None: ...
+    def landed(self, peer: int, frames: list[tuple[int, bytes]], now_s: float) -> list[Order] | None: ...
     def end_turn(self, now_s: float) -> list[Order]: ...
     def may_link(self, peer: int) -> bool: ...
 
@@ -87,7 +88,8 @@ class Site:
         self._world, self._make, self._chance = world, make, chance
         self._disk_us, self._linger_us = disk_us, linger_us
         self._timers: dict[Timer, int] = {}
-        self._numbers = self._heard = 0  # of timers, turns and batches; of chunks: what chance is drawn by
+        # Of timers, turns and batches; of clients' chunks; of what peers said: what chance is drawn by.
+        self._numbers = self._heard = self._said = 0
         self._is_turning = False
         self.last_safe_us = 0  # when what was handed to the disk will be safe
         self._copies: list[tuple[int, int]] = []  # from when on it said on how many disks is what it acknowledges
@@ -134,7 +136,7 @@ class Site:
         if broker is None:
             return
         self._world.fact_count += 1
-        if isinstance(fact, Bytes) and not self._is_turning and self._passes(broker, fact):
+        if isinstance(fact, Bytes | PeerSaid) and not self._is_turning and self._passes(broker, fact):
             return
         orders = broker.step(fact, self.now_s)
         self._note_copies(broker)
@@ -146,12 +148,20 @@ class Site:
             delay_us = 0 if share < 0.5 else int(self._linger_us * 4 * (share - 0.5))
             self._world.at(self._world.now_us + delay_us, lambda: self._end_turn(broker))
 
-    def _passes(self, broker: Machine, heard: Bytes) -> bool:
+    def _passes(self, broker: Machine, heard: Bytes | PeerSaid) -> bool:
         """Whether it went the straight way; it is offered half of what comes alone."""
-        self._heard += 1
-        if self._chance.share(HEARD + self._heard) < 0.5:
+        if isinstance(heard, Bytes):
+            self._heard += 1
+            number = HEARD + self._heard
+        else:
+            self._said += 1
+            number = SAID + self._said
+        if self._chance.share(number) < 0.5:
             return False
-        orders = broker.straight(heard.line, heard.data, self.now_s)
+        if isinstance(heard, Bytes):
+            orders = broker.straight(heard.line, heard.data, self.now_s)
+        else:
+            orders = broker.landed(heard.peer, heard.frames, self.now_s)
         if orders is None:
             return False
         self._carry_out(orders)
