@@ -215,16 +215,21 @@ def run_load(host: str, ports: list[int], shape: Shape, messages: int) -> Result
 def _drive(
     selector: selectors.BaseSelector, talkers: list[Talker], listeners: list[Listener], shape: Shape, messages: int
 ) -> int:
-    """The loop: who may, talks; what arrives, is counted; until all is there or nothing moves any more."""
-    fan = shape.fan
+    """The loop: who may, talks; what arrives, is counted; until all is there or nothing moves any more.
+
+    In step (a window of 1) all who talk begin together; else there is room for one at a time, and they take turns.
+    """
+    fan, is_in_step = shape.fan, shape.window == 1
     published = delivered = 0
     moved_s = time.perf_counter()
     while True:
+        before = published
         for talker in talkers:
-            on_their_way = published * fan - delivered if fan else 0
+            on_their_way = (before if is_in_step else published) * fan - delivered if fan else 0
             if published < messages and on_their_way < shape.window and talker.is_ready:
                 talker.begin()
                 published += BATCH
+        talkers.append(talkers.pop(0))
         is_done = published >= messages and delivered >= published * fan
         if is_done and all(talker.is_ready for talker in talkers):
             return delivered if fan else published
