@@ -29,7 +29,10 @@ from coterie.pipeline.storage import use_settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MASTERS = "local[*], local[N], local[N,retries], local-cluster[workers,cores,MB], spark://host:port or sc://host:port"
+MASTERS = (
+    "local[*], local[N], local[N,retries], local-cluster[workers,cores,MB], spark://host:port, yarn, "
+    "k8s://https://host:port or sc://host:port"
+)
 KNOWN_MASTER = re.compile(
     r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[\d+ *, *\d+ *, *\d+\]|spark://.+|yarn|k8s://.+"
 )
