@@ -23,7 +23,7 @@ from coterie.substrate.router import Contact
 from coterie.systems.magnet.node import MagnetNode
 from coterie.systems.magnet.parameters import MagnetParameters
 from coterie.systems.magnet.trees import RangedBranch
-from coterie.systems.magnet.wire import AskLikes, Drop, Graft, TreeJoin, TreeLeave, Wants
+from coterie.systems.magnet.wire import AskLikes, Graft, TreeJoin, TreeLeave, Wants
 
 LIKES_DELAY_S = 0.5  # interests change in waves; one message tells them all
 ASKERS_MAX = 4096
@@ -71,6 +71,8 @@ class InterestNode(MagnetNode):
         self._look_again(topic)
         branch = self._groups.get(topic)
         if branch is not None and topic in self._is_first_of:
+            if branch.parent is not None:  # others join meanwhile, and one of them is the first then
+                self.send(branch.parent, TreeLeave(topic, branch.stamp, is_soon=True))
             self._dissolve(topic, branch)
         self._is_first_of.pop(topic, None)
 
@@ -118,16 +120,18 @@ class InterestNode(MagnetNode):
             self._dissolve(topic, branch)
 
     def _dissolve(self, topic: Topic, branch: RangedBranch) -> None:
-        """Whoever is below joins again."""
-        self.send_all(branch.children, Drop(topic))
-        branch.children = {}
+        """Whoever is below joins again, and is served until then; nobody joins here."""
+        branch.is_dropped = True
+        for peer, child in branch.children.items():
+            self._let_go(topic, peer, child)
         self._prune(topic, branch)
 
     def _graft(self, topic: Topic, branch: RangedBranch, member: int, position: int) -> None:
         if self._is_bare_home(topic):
             own = self.ring.position
             first = self._firsts.get(topic)
-            is_there = first is not None and first[0] in branch.children
+            child = None if first is None else branch.children.get(first[0])
+            is_there = child is not None and not child.is_leaving
             if first is None or not is_there or clockwise(own, position) <= clockwise(own, first[1]):
                 self._firsts[topic] = (member, position)
                 self._review(topic, branch)

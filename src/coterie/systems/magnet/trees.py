@@ -6,6 +6,8 @@ it exactly if it is responsible for the target. A join travels towards the topic
 responsible for the new member; from there grafts follow the greedy path down, and each says to its receiver what it is
 responsible for. When links change, responsibilities change: parents tell their children, and drop those that they are
 not responsible for any more, who join again. Offsets grow from parent to child, so nobody becomes its own ancestor.
+Nobody is cut off because others come. Who is dropped gets events as before until it has another parent; and it leaves
+only when something has come by both: till then older events may be on their way by the longer one, and newer ones wait.
 
 Algorithm 2 grafts where the next hop towards the member is a child already. That is not enough: a node whose
 longest links end before the member has such a child without being on the way from the root to the member.
@@ -17,11 +19,12 @@ from bisect import bisect_right
 from random import Random
 
 from coterie.model import Slice, Topic
+from coterie.protocol.events import Timer
 from coterie.protocol.wire import SystemMessage
 from coterie.substrate.identifiers import MASK, clockwise, topic_key
 from coterie.substrate.oscar import OscarRouter
 from coterie.substrate.router import Contact, RingRouter
-from coterie.systems.group_multicast import HOPS_MAX, Branch
+from coterie.systems.group_multicast import HOPS_MAX, Branch, Multicast
 from coterie.systems.key_routing import AskState, Ping, TellState
 from coterie.systems.magnet.parameters import RingParameters
 from coterie.systems.magnet.rings import planned_shape
@@ -39,24 +42,30 @@ from coterie.systems.magnet.wire import (
 )
 
 SILENT_HEARTBEATS = 3.5  # a child not heard of for so long is dropped
+OVERLAP_S = 0.5  # how long the parent before is kept if nothing comes by both: longer than an event is on its way
+HELD_MAX = 1000  # events
+CHANGE = "change"  # the timer of that
 
 
 class Child:
-    """What a parent has told a child, and when it last heard of it."""
+    """What a parent has told a child, and when it last heard of it. `is_leaving`: it gets events still, and is to get
+    another parent."""
 
-    __slots__ = ("heard_s", "reach", "root", "stamp")
+    __slots__ = ("heard_s", "is_leaving", "reach", "root", "stamp")
 
     def __init__(self, root: int, reach: int, heard_s: float, stamp: int) -> None:
         self.root = root
         self.reach = reach
         self.heard_s = heard_s
         self.stamp = stamp  # of our last graft: the child may have left an earlier one while this was on its way
+        self.is_leaving = False
 
 
 class RangedBranch(Branch):
-    """A branch, and the range of offsets from the root it is responsible for."""
+    """A branch, and the range of offsets from the root it is responsible for; for none once its parent has dropped it,
+    which goes on sending until there is another. `former` is the parent before, which is not left yet."""
 
-    __slots__ = ("reach", "root", "stamp")
+    __slots__ = ("former", "former_stamp", "held", "is_dropped", "reach", "root", "stamp")
     children: dict[int, Child]
 
     def __init__(self, topic: Topic) -> None:
@@ -64,6 +73,10 @@ class RangedBranch(Branch):
         self.root: int | None = None  # its place on the ring; None until the first graft
         self.reach = 0
         self.stamp = -1  # of the parent's last graft
+        self.is_dropped = False
+        self.former: int | None = None
+        self.former_stamp = -1
+        self.held: dict[int, Multicast] = {}  # came by the parent, and not by the former one yet
 
 
 class TreeNode(WalkingNode[RangedBranch]):
@@ -116,6 +129,20 @@ class TreeNode(WalkingNode[RangedBranch]):
     def on_subscribe(self, topic: Topic) -> None:
         self._want(topic)
 
+    def on_timer(self, timer: Timer) -> None:
+        if timer[0] == CHANGE:
+            branch = self._groups.get(timer[1])
+            if branch is not None:
+                self._end_change(timer[1], branch)
+        else:
+            super().on_timer(timer)
+
+    def on_neighbour_lost(self, peer: int) -> None:
+        for topic, branch in list(self._groups.items()):
+            if branch.former == peer:
+                self._end_change(topic, branch)
+        super().on_neighbour_lost(peer)
+
     def on_receive(self, source: int, message: SystemMessage) -> None:
         if isinstance(message, TreeJoin):
             self._on_join(source, message)
@@ -136,11 +163,11 @@ class TreeNode(WalkingNode[RangedBranch]):
 
     def _tend(self, topic: Topic, branch: RangedBranch) -> None:
         is_root = self._is_root(topic, branch)
-        if not is_root and branch.parent is None:
+        if not is_root and (branch.parent is None or branch.is_dropped):
             self._join(topic, branch)
         self._review(topic, branch)
         self._prune(topic, branch)
-        if branch.parent is not None and branch.root is not None:
+        if branch.parent is not None and branch.root is not None and not branch.is_dropped:
             self.send(branch.parent, ChildAlive(topic, branch.root, branch.reach))
 
     def _on_parent_lost(self, topic: Topic, branch: RangedBranch) -> None:
@@ -162,7 +189,10 @@ class TreeNode(WalkingNode[RangedBranch]):
             branch = self._groups[topic] = RangedBranch(topic)
             branch.is_member = True
             self._join(topic, branch)
-        branch.is_member = True
+        elif not branch.is_member:
+            branch.is_member = True
+            if branch.is_dropped:  # as a relay
+                self._join(topic, branch)
 
     def _join(self, topic: Topic, branch: RangedBranch) -> None:
         """Phase 1: to somebody who may be on the tree, else towards its home."""
@@ -194,11 +224,12 @@ class TreeNode(WalkingNode[RangedBranch]):
             if branch is None:
                 branch = self._groups[topic] = RangedBranch(topic)
             self._is_root(topic, branch)
-        if branch is not None and self._is_responsible(branch, message.position):
+        is_on_tree = branch is not None and not branch.is_dropped
+        if branch is not None and is_on_tree and self._is_responsible(branch, message.position):
             self._graft(topic, branch, message.member, message.position)
             self._prune(topic, branch)
         elif towards is not None:
-            parent = branch.parent if branch is not None else None
+            parent = branch.parent if branch is not None and is_on_tree else None
             is_climbing = message.is_climbing and parent not in (None, message.member)
             if not message.is_climbing and towards == source:
                 return
@@ -233,18 +264,21 @@ class TreeNode(WalkingNode[RangedBranch]):
         elif isinstance(message, ChildAlive):
             self._on_alive(source, message)
         elif isinstance(message, Bound):
-            if branch is None or branch.parent != source:
+            if branch is None or source not in (branch.parent, branch.former):
                 self.send(source, TreeLeave(topic, -1))
-            else:
+            elif source == branch.parent:
                 self._take_place(topic, branch, message.root, message.reach)
                 self._prune(topic, branch)
         elif isinstance(message, TreeLeave) and branch is not None:
             child = branch.children.get(source)
             if child is not None and (message.stamp < 0 or message.stamp >= child.stamp):
+                if message.is_soon:
+                    child.is_leaving = True
+                    return
                 del branch.children[source]
                 self._prune(topic, branch)
         elif isinstance(message, Drop) and branch is not None and branch.parent == source:
-            branch.parent = None
+            branch.is_dropped = True
             self._prune(topic, branch)
             if topic in self._groups:
                 self._join(topic, branch)
@@ -263,8 +297,8 @@ class TreeNode(WalkingNode[RangedBranch]):
         if branch is None:
             branch = self._groups[topic] = RangedBranch(topic)
         if branch.parent is not None and branch.parent != source:
-            self._leave(branch.parent, topic, branch)
-        branch.parent, branch.stamp = source, message.stamp
+            self._begin_change(topic, branch)
+        branch.parent, branch.stamp, branch.is_dropped = source, message.stamp, False
         branch.children.pop(source, None)
         self._take_place(topic, branch, message.root, message.reach)
         if message.member != self.address and self._is_responsible(branch, message.position):
@@ -274,12 +308,51 @@ class TreeNode(WalkingNode[RangedBranch]):
     def _on_alive(self, source: int, message: ChildAlive) -> None:
         branch = self._groups.get(message.topic)
         child = None if branch is None else branch.children.get(source)
-        if child is None:
+        if child is None or child.is_leaving:
             self.send(source, Drop(message.topic))
             return
         child.heard_s = self.now_s
         if (child.root, child.reach) != (message.root, message.reach):
             self.send(source, Bound(message.topic, child.root, child.reach))
+
+    # --- from one parent to the next ---
+
+    def _begin_change(self, topic: Topic, branch: RangedBranch) -> None:
+        self._end_change(topic, branch)  # of the one before
+        branch.former, branch.former_stamp = branch.parent, branch.stamp
+        self.set_timer((CHANGE, topic), OVERLAP_S)
+
+    def _end_change(self, topic: Topic, branch: RangedBranch) -> None:
+        former, held = branch.former, branch.held
+        if former is None:
+            return
+        branch.former, branch.held = None, {}
+        self.cancel_timer((CHANGE, topic))
+        if former != branch.parent:
+            self.send(former, TreeLeave(topic, branch.former_stamp))
+        for message in held.values():
+            if self._seen.add(message.event.id):
+                self._spread(message.event, message.hops, branch, branch.parent)
+
+    def _from_parent(self, source: int, message: Multicast) -> None:
+        """What both send comes in the same order by both: what was before that has come as well then."""
+        topic, identifier = message.event.topic, message.event.id
+        branch = self._groups.get(topic)
+        if branch is None or branch.former is None or source not in (branch.parent, branch.former):
+            super()._from_parent(source, message)
+        elif source == branch.former and identifier not in branch.held:
+            if self._seen.add(identifier):
+                self._spread(message.event, message.hops, branch, source)
+        elif source == branch.former or identifier in self._seen or len(branch.held) == HELD_MAX:
+            branch.held.setdefault(identifier, message)
+            self._end_change(topic, branch)
+        else:
+            branch.held[identifier] = message
+
+    def _prune(self, topic: Topic, branch: RangedBranch) -> None:
+        super()._prune(topic, branch)
+        if self._groups.get(topic) is not branch:
+            self._end_change(topic, branch)
 
     # --- responsibility ---
 
@@ -290,6 +363,8 @@ class TreeNode(WalkingNode[RangedBranch]):
         if branch.parent is not None:
             self._leave(branch.parent, topic, branch)
             branch.parent = None
+        branch.is_dropped = False
+        self._end_change(topic, branch)
         self._take_place(topic, branch, self.ring.position, MASK)
         return True
 
@@ -320,15 +395,24 @@ class TreeNode(WalkingNode[RangedBranch]):
         places = dict(self.tree_links(topic))
         for peer, child in list(branch.children.items()):
             place = places.get(peer)
-            if place is None or child.heard_s < is_late_s or not self._is_responsible(branch, place):
+            if child.heard_s < is_late_s:
                 del branch.children[peer]
                 self.send(peer, Drop(topic))
+                continue
+            if place is None or child.is_leaving or not self._is_responsible(branch, place):
+                self._let_go(topic, peer, child)
                 continue
             assert branch.root is not None
             reach = self._reach_of(topic, branch, place)
             if (child.root, child.reach) != (branch.root, reach):
                 child.root, child.reach = branch.root, reach
                 self.send(peer, Bound(topic, branch.root, reach))
+
+    def _let_go(self, topic: Topic, peer: int, child: Child) -> None:
+        """It is to join elsewhere, and leaves when it has."""
+        if not child.is_leaving:
+            child.is_leaving, child.heard_s = True, self.now_s
+            self.send(peer, Drop(topic))
 
     def _leave(self, parent: int, topic: Topic, branch: RangedBranch | None) -> None:
         self.send(parent, TreeLeave(topic, -1 if branch is None else branch.stamp))

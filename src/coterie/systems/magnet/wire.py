@@ -62,15 +62,17 @@ class Bound(SystemMessage, frozen=True):
 
 
 class TreeLeave(SystemMessage, frozen=True, tag="Leave"):
-    """You are not my parent, whatever your grafts up to this one said; -1: nor any other."""
+    """You are not my parent, whatever your grafts up to this one said; -1: nor any other. Or not for long: those below
+    me are still to get another."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
     topic: Topic
     stamp: int
+    is_soon: bool = False
 
 
 class Drop(SystemMessage, frozen=True):
-    """You are not my child."""
+    """You are not my child: join again. Until you leave you get events from me."""
 
     traffic: ClassVar[Traffic] = Traffic.SUBSCRIPTION
     topic: Topic
