@@ -20,7 +20,10 @@ SEEDS = int(os.environ.get("COTERIE_SEEDS", "5"))
 KEPT = sorted((Path(__file__).parent / "kept").glob("*.json"))
 TOGETHER = Swarm(4, FAULTS, 40)
 MACHINE = Swarm(3, (*ALONE, "sever", "one way", "snap", "roam"), is_machine=True)
-DUE: dict[str, str] = {}  # what is still to be mended, and what is known of it
+DUE = {  # what is still to be mended, and what is known of it
+    "magnet-5062221-access": "a will came through on a topic that its author may not write to",
+    "tamara-5068108-kept": "acknowledged with 2 of 3 copies on disk",
+}
 
 
 def broken(outcome: Ordeal) -> list[str]:
