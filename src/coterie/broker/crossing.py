@@ -269,7 +269,7 @@ class Crossings:
             return None
         found: list[Order] = []
         frames, version, persisted = run.frames, run.version, self._turn.persisted
-        for session in receivers:
+        for session in receivers:  # as `StraightWay.take` has it, written out: it is the hottest loop of a node
             receiver = session.connection
             if (
                 session.plain_version != version

@@ -40,6 +40,13 @@ def test_pairs_of_all_ranges_together_are_the_obvious_pairs(rows, count_min, par
 
 
 @given(INTERESTS)
+def test_the_work_of_a_topic_is_one_for_each_later_topic_of_each_of_its_rows(rows):
+    indptr, columns = csr(rows)
+    later = [sum(sum(other > topic for other in row) for row in rows if topic in row) for topic in range(12)]
+    assert kernels.pair_work(indptr, columns, 12).tolist() == later
+
+
+@given(INTERESTS)
 def test_pruning_rare_topics_loses_no_pair(rows):
     indptr, columns = csr(rows)
     keep = np.bincount(columns, minlength=12) >= 3
